@@ -1,0 +1,19 @@
+"""Lamplighter: Airflow-style run scheduling with no servers. What authors import."""
+
+from lamplighter.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher, Dataset
+from lamplighter.dags import DAG, SparkTask, chain, dag
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DAG",
+    "Asset",
+    "AssetAlias",
+    "AssetAll",
+    "AssetAny",
+    "AssetWatcher",
+    "Dataset",
+    "SparkTask",
+    "chain",
+    "dag",
+]

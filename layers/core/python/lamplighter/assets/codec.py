@@ -1,0 +1,81 @@
+"""The written form of assets and of conditions on them."""
+
+from typing import Any
+
+from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
+from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
+from lamplighter.assets.watcher import AssetWatcher
+from lamplighter.errors import SerializationError
+from lamplighter.loading import load_class
+from lamplighter.triggers.base import BaseEventTrigger
+
+
+def encode_condition(condition: AssetCondition) -> dict[str, Any]:
+    """Return the JSON value that `decode_condition` reads back."""
+    match condition:
+        case Asset():
+            return {"asset" if type(condition) is Asset else "dataset": _encode_asset(condition)}
+        case AssetAlias():
+            return {"alias": {"name": condition.name, "group": condition.group}}
+        case AssetRef(name=None):
+            return {"asset_ref": {"uri": condition.uri}}
+        case AssetRef():
+            return {"asset_ref": {"name": condition.name}}
+        case AssetAll():
+            return {"all": [encode_condition(item) for item in condition.objects]}
+        case AssetAny():
+            return {"any": [encode_condition(item) for item in condition.objects]}
+    raise SerializationError(f"{condition!r} has no written form")
+
+
+def decode_condition(document: dict[str, Any]) -> AssetCondition:
+    """Return the condition that was written."""
+    if len(document) != 1:
+        raise SerializationError(f"an asset condition has one key, not {sorted(document)}")
+    ((kind, data),) = document.items()
+    match kind:
+        case "asset":
+            return _decode_asset(Asset, data)
+        case "dataset":
+            return _decode_asset(Dataset, data)
+        case "alias":
+            return AssetAlias(data["name"], group=data["group"])
+        case "asset_ref":
+            return AssetRef(name=data.get("name"), uri=data.get("uri"))
+        case "all":
+            return AssetAll(*map(decode_condition, data))
+        case "any":
+            return AssetAny(*map(decode_condition, data))
+    raise SerializationError(f"unknown kind of asset condition: {kind!r}")
+
+
+def _encode_asset(asset: Asset) -> dict[str, Any]:
+    return {
+        "name": asset.name,
+        "uri": asset.uri,
+        "group": asset.group,
+        "extra": asset.extra,
+        "watchers": [_encode_watcher(watcher) for watcher in asset.watchers],
+    }
+
+
+def _decode_asset(kind: type[Asset], data: dict[str, Any]) -> Asset:
+    return kind(
+        data["name"],
+        data["uri"],
+        group=data["group"],
+        extra=data["extra"],
+        watchers=[_decode_watcher(watcher) for watcher in data["watchers"]],
+    )
+
+
+def _encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+    path, kwargs = watcher.trigger.serialize()
+    return {"name": watcher.name, "trigger": {"type": path, "data": kwargs}}
+
+
+def _decode_watcher(data: dict[str, Any]) -> AssetWatcher:
+    trigger = data["trigger"]
+    return AssetWatcher(
+        data["name"], load_class(trigger["type"], BaseEventTrigger)(**trigger["data"])
+    )

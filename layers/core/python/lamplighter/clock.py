@@ -1,0 +1,56 @@
+"""What time it is: the one place that reads the clock.
+
+Owns: "now". Everything that needs the time asks `now()` at the moment it needs it, so that a
+movable clock, or a test library that freezes time, is obeyed everywhere at once.
+"""
+
+import datetime
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from pendulum import DateTime
+
+from lamplighter.zones import as_utc
+
+_TIME_AT_IMPORT = time.time
+
+
+class Clock(Protocol):
+    """Anything that can say what time it is, as an aware instant."""
+
+    def now(self) -> datetime.datetime:
+        """Return the present instant."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime.datetime:
+        """Return the machine's time, or the frozen one while a test has frozen it."""
+        # A test may have replaced `time.time` alone, `datetime.datetime` alone, or both: whichever
+        # was replaced must win. Both are looked up on their module here, never bound at import.
+        if time.time is not _TIME_AT_IMPORT:
+            return datetime.datetime.fromtimestamp(time.time(), tz=datetime.UTC)
+        return datetime.datetime.now(tz=datetime.UTC)
+
+
+_clock: Clock = SystemClock()
+
+
+def now() -> DateTime:
+    """Return the present instant in UTC."""
+    return as_utc(_clock.now())
+
+
+@contextmanager
+def using(clock: Clock) -> Iterator[None]:
+    """Let `clock` tell the time for the whole process until the block ends."""
+    global _clock  # noqa: PLW0603 - one clock per process is the point: threads must agree on it
+    before, _clock = _clock, clock
+    try:
+        yield
+    finally:
+        _clock = before

@@ -1,0 +1,183 @@
+"""Reading what an author passed: each reader returns the value in its one form, or says what is
+wrong with it in words that fit behind "DAG 'x': argument:".
+"""
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from pendulum import DateTime
+
+from lamplighter.zones import as_utc
+
+Reader: TypeAlias = Callable[[Any], Any]
+
+MAX_TAG_LENGTH = 100
+
+TRIGGER_RULES = (
+    "all_success",
+    "all_failed",
+    "all_done",
+    "all_done_min_one_success",
+    "one_success",
+    "one_failed",
+    "one_done",
+    "none_failed",
+    "none_failed_min_one_success",
+    "none_skipped",
+    "all_skipped",
+    "always",
+)
+
+
+def optional(read: Reader) -> Reader:
+    """Return a reader that lets None pass."""
+    return lambda value: None if value is None else read(value)
+
+
+def flag(value: object) -> bool:
+    """Read True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"must be True or False, not {value!r}")
+    return value
+
+
+def text(value: object) -> str:
+    """Read a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"must be a text, not {value!r}")
+    return value
+
+
+def whole_number(*, least: int | None = None, most: int | None = None) -> Reader:
+    """Return a reader of whole numbers within bounds."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"must be a whole number, not {value!r}")
+        if least is not None and value < least:
+            raise ValueError(f"must be at least {least}, not {value}")
+        if most is not None and value > most:
+            raise ValueError(f"must be at most {most}, not {value}")
+        return value
+
+    return read
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Read a list of texts."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"must be a list of texts, not {value!r}")
+    return tuple(text(item) for item in value)
+
+
+def text_map(value: object) -> dict[str, str]:
+    """Read a mapping of text to text, such as Spark's configuration."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must be a mapping of texts, not {value!r}")
+    for key, item in value.items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            raise TypeError(f"must map text to text: write {str(key)!r}: {str(item)!r}")
+    return dict(value)
+
+
+def json_map(value: object) -> dict[str, Any]:
+    """Read a mapping that survives being written as JSON."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must be a mapping, not {value!r}")
+    try:
+        copy = json.loads(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"must hold JSON values only: {error}") from error
+    if copy != dict(value):
+        raise TypeError("must hold JSON values only: text keys, lists instead of tuples")
+    return dict(value)
+
+
+def duration(value: object) -> datetime.timedelta:
+    """Read a timedelta, or a number of seconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = datetime.timedelta(seconds=value)
+    if not isinstance(value, datetime.timedelta):
+        raise TypeError(f"must be a timedelta, not {value!r}")
+    if value < datetime.timedelta():
+        raise ValueError(f"must not be negative, not {value}")
+    return datetime.timedelta(seconds=value.total_seconds())
+
+
+def instant(value: object) -> DateTime:
+    """Read a datetime; a naive one is taken as UTC."""
+    if not isinstance(value, datetime.datetime):
+        raise TypeError(f"must be a datetime, not {value!r}")
+    return as_utc(value)
+
+
+def tags(value: object) -> tuple[str, ...]:
+    """Read tags: a set, so their order and repetitions do not matter."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise TypeError(f"must be a list of texts, not {value!r}")
+    for tag in value:
+        if len(text(tag)) > MAX_TAG_LENGTH:
+            raise ValueError(f"{tag[:20]!r}… is longer than {MAX_TAG_LENGTH} characters")
+    return tuple(sorted(set(value)))
+
+
+def backoff(value: object) -> float:
+    """Read the factor by which the delay grows from one retry to the next; 0 is no growth."""
+    # Airflow reads True as a factor of 1, which is no back-off at all; whoever writes it means 2.
+    if isinstance(value, bool):
+        return 2.0 if value else 0.0
+    if not isinstance(value, int | float) or value < 0:
+        raise ValueError(f"must be True, False or a factor such as 2, not {value!r}")
+    return float(value)
+
+
+def trigger_rule(value: object) -> str:
+    """Read the name of a trigger rule, or an enumeration's member of that value."""
+    name = str(getattr(value, "value", value))
+    if name not in TRIGGER_RULES:
+        raise ValueError(f"{name!r} is not a trigger rule; there are {', '.join(TRIGGER_RULES)}")
+    return name
+
+
+def script(value: object) -> str:
+    """Read the path of a Python file inside the bundle."""
+    path = PurePosixPath(text(value))
+    if path.is_absolute() or ".." in path.parts or "://" in text(value) or "\\" in text(value):
+        raise ValueError(f"{value!r} is outside the bundle: write a path such as 'jobs/load.py'")
+    if path.suffix != ".py":
+        raise ValueError(f"{value!r} is not a Python file")
+    return str(path)
+
+
+def job(value: object) -> str:
+    """Read the place of a function as `package.module:function`."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", text(value)):
+        raise ValueError(f"{value!r} is not of the form 'package.module:function'")
+    return text(value)
+
+
+def memory(value: object) -> str:
+    """Read an amount of memory as Spark writes it."""
+    if not re.fullmatch(r"[1-9]\d*[kmgt]b?", text(value).lower()):
+        raise ValueError(f"{value!r} is not an amount of memory: write it like '4g'")
+    return text(value)
+
+
+def assets(*kinds: type, most: int | None = None) -> Reader:
+    """Return a reader of lists of assets."""
+
+    def read(value: object) -> tuple[object, ...]:
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise TypeError(f"must be a list of assets, not {value!r}")
+        for item in value:
+            if not isinstance(item, kinds):
+                raise TypeError(f"{item!r} is not an asset")
+        if most is not None and len(value) > most:
+            raise ValueError(f"has {len(value)} assets, at most {most} are allowed")
+        return tuple(value)
+
+    return read

@@ -1,0 +1,299 @@
+"""DAGs: a schedule, its bounds and limits, and the tasks of each run."""
+
+import datetime
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextvars import ContextVar, Token
+from typing import Any, Self
+
+from pendulum import DateTime
+
+from lamplighter.assets import Asset
+from lamplighter.dags import arguments
+from lamplighter.dags.arguments import Reader, flag, optional, whole_number
+from lamplighter.dags.graph import find_cycle
+from lamplighter.dags.next_run import next_run
+from lamplighter.dags.schedule import Schedule, timetable_for
+from lamplighter.dags.task import OPTIONS, SparkTask
+from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import require_id
+from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+from lamplighter.zones import UTC, Zone, parse_zone
+
+MAX_ASSETS = 90  # a run takes the pending events of all its assets in one transaction
+MAX_TASKS = 500
+MAX_ACTIVE_RUNS = 500  # the occupied slots are a set on the DAG's row
+
+_RENAMED = {
+    "schedule_interval": "schedule",
+    "timetable": "schedule",
+    "concurrency": "max_active_tasks",
+}
+
+_current: ContextVar["DAG | None"] = ContextVar("_current", default=None)
+_defined: list["DAG"] = []
+
+
+class DAG:
+    """A definition: when runs happen, and which tasks each of them has.
+
+    Use it as a context manager, or pass `dag=` to each task.
+    """
+
+    def __init__(  # noqa: PLR0913 - the arguments are Airflow's
+        self,
+        dag_id: str,
+        *,
+        schedule: Schedule = None,
+        start_date: datetime.datetime | None = None,
+        end_date: datetime.datetime | None = None,
+        catchup: bool = True,
+        max_active_runs: int = 16,
+        max_active_tasks: int = 16,
+        dagrun_timeout: datetime.timedelta | None = None,
+        max_consecutive_failed_dag_runs: int = 0,
+        default_args: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Collection[str] = (),
+        owner: str | None = None,
+        description: str | None = None,
+        doc_md: str | None = None,
+        is_paused_upon_creation: bool = False,
+        **older: object,
+    ) -> None:
+        self.dag_id = require_id(dag_id, what="DAG")
+        for name in older:
+            raise self._error(name, _advice_on(name))
+        defaults = dict(default_args or {})
+        self._warn_about_unused(defaults)
+        self.task_defaults = {name: defaults[name] for name in OPTIONS if name in defaults}
+        start_date = start_date or defaults.get("start_date")
+        read = self._read
+        self.start_date: DateTime | None = read("start_date", start_date, _INSTANT)
+        self.end_date: DateTime | None = read(
+            "end_date", end_date or defaults.get("end_date"), _INSTANT
+        )
+        self.timezone: Zone = UTC
+        if start_date is not None and start_date.tzinfo is not None:
+            self.timezone = parse_zone(start_date.tzinfo)
+        self.catchup: bool = read("catchup", catchup, flag)
+        self.max_active_runs: int = read(
+            "max_active_runs", max_active_runs, whole_number(least=1, most=MAX_ACTIVE_RUNS)
+        )
+        self.max_active_tasks: int = read(
+            "max_active_tasks", max_active_tasks, whole_number(least=1)
+        )
+        self.dagrun_timeout: datetime.timedelta | None = read(
+            "dagrun_timeout", dagrun_timeout, optional(arguments.duration)
+        )
+        self.max_consecutive_failed_dag_runs: int = read(
+            "max_consecutive_failed_dag_runs",
+            max_consecutive_failed_dag_runs,
+            whole_number(least=0),
+        )
+        self.params: dict[str, Any] = read(
+            "params", {**defaults.get("params", {}), **(params or {})}, arguments.json_map
+        )
+        self.tags: tuple[str, ...] = read("tags", tags, arguments.tags)
+        self.owner: str = read(
+            "owner", owner or defaults.get("owner") or "lamplighter", arguments.text
+        )
+        self.description: str | None = read("description", description, optional(arguments.text))
+        self.doc_md: str | None = read("doc_md", doc_md, optional(arguments.text))
+        self.is_paused_upon_creation: bool = read(
+            "is_paused_upon_creation", is_paused_upon_creation, flag
+        )
+        self.timetable: Timetable = read(
+            "schedule", schedule, lambda value: timetable_for(value, timezone=self.timezone)
+        )
+        self._check_schedule()
+        self.tasks: dict[str, SparkTask] = {}
+        self.source_file = _file_being_imported()
+        self._outer: list[Token[DAG | None]] = []
+        _defined.append(self)
+
+    # What the constructor refuses: always one sentence that names the DAG and the argument.
+
+    def _error(self, argument: str, problem: object) -> DefinitionError:
+        return DefinitionError(f"DAG {self.dag_id!r}: {argument}: {problem}")
+
+    def _read(self, argument: str, value: object, reader: Reader) -> Any:
+        try:
+            return reader(value)
+        except (TypeError, ValueError) as error:
+            raise self._error(argument, error) from error
+
+    def _warn_about_unused(self, defaults: dict[str, Any]) -> None:
+        for name in sorted(set(defaults) - set(OPTIONS) - {"owner", "params"}):
+            warnings.warn(
+                f"DAG {self.dag_id!r}: default_args: {name!r} has no effect",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _check_schedule(self) -> None:
+        timetable = self.timetable
+        self._read("schedule", None, lambda _: timetable.validate())
+        limit = timetable.active_runs_limit
+        if limit is not None and self.max_active_runs > limit:
+            raise self._error(
+                "max_active_runs",
+                f"schedule {timetable.summary!r} allows {limit} at most: pass"
+                f" max_active_runs={limit}",
+            )
+        assets = len(set(timetable.asset_condition.leaves()))
+        if assets > MAX_ASSETS:
+            raise self._error("schedule", f"{assets} assets, at most {MAX_ASSETS} are allowed")
+        if self.end_date is not None and self.start_date and self.end_date < self.start_date:
+            raise self._error("end_date", f"{self.end_date} is before the start_date")
+
+    # Tasks.
+
+    @classmethod
+    def current(cls) -> "DAG | None":
+        """Return the DAG whose `with` block is open, if any."""
+        return _current.get()
+
+    def __enter__(self) -> Self:
+        self._outer.append(_current.set(self))
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        _current.reset(self._outer.pop())
+        if kind is None:
+            self.validate()
+
+    def add_task(self, task: SparkTask) -> None:
+        """Take `task` into this DAG."""
+        if task.task_id in self.tasks:
+            raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
+        if len(self.tasks) >= MAX_TASKS:
+            raise self._error("tasks", f"more than {MAX_TASKS} tasks")
+        self.tasks[task.task_id] = task
+
+    def validate(self) -> None:
+        """Raise an error for what can be judged only when the whole definition is there."""
+        cycle = find_cycle({t.task_id: t.downstream_task_ids for t in self.tasks.values()})
+        if cycle:
+            raise self._error("tasks", f"they form a cycle: {' >> '.join(cycle)}")
+        needs_start = self.catchup and self._has_time_part()
+        if needs_start and self.restriction().earliest is None:
+            raise self._error(
+                "start_date", "is needed to catch up from: give one, or pass catchup=False"
+            )
+
+    def _has_time_part(self) -> bool:
+        inner: Timetable = getattr(self.timetable, "timetable", self.timetable)
+        return inner.can_be_scheduled and not inner.asset_condition
+
+    # Time.
+
+    def restriction(self, *, catchup: bool | None = None) -> TimeRestriction:
+        """Return the bounds that the DAG and its tasks put on runs."""
+        tasks = self.tasks.values()
+        starts = [day for day in (self.start_date, *(t.start_date for t in tasks)) if day]
+        latest = self.end_date
+        ends = [task.end_date for task in tasks]
+        if ends and all(ends):
+            latest = max(day for day in (self.end_date, *ends) if day is not None)
+        return TimeRestriction(
+            earliest=min(starts, default=None),
+            latest=latest,
+            catchup=self.catchup if catchup is None else catchup,
+        )
+
+    def next_dagrun_info(
+        self, last_dagrun_info: DagRunInfo | None = None, *, catchup: bool | None = None
+    ) -> DagRunInfo | None:
+        """Return the run that follows `last_dagrun_info`, or None when there is none."""
+        restriction = self.restriction(catchup=catchup)
+        return self._read(  # type: ignore[no-any-return]
+            "schedule", last_dagrun_info, lambda last: next_run(self.timetable, last, restriction)
+        )
+
+    def iter_dagrun_infos_between(
+        self, earliest: DateTime | None, latest: DateTime
+    ) -> Iterator[DagRunInfo]:
+        """Yield every run between two instants, both included, whatever `catchup` says."""
+        earliest = earliest or self.restriction().earliest
+        if earliest is None:
+            raise self._error("start_date", "is needed: there is no instant to begin at")
+        restriction = TimeRestriction(earliest, latest, catchup=True)
+        info = next_run(self.timetable, None, restriction)
+        while info is not None:
+            yield info
+            info = next_run(self.timetable, info, restriction)
+
+    # Identity.
+
+    def assets(self) -> Iterator[Asset]:
+        """Yield each asset that the schedule or a task names, once."""
+        named = [*self.timetable.asset_condition.leaves()]
+        for task in self.tasks.values():
+            named += [*task.inlets, *task.outlets]
+        yield from dict.fromkeys(leaf for leaf in named if isinstance(leaf, Asset))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything but the tasks under the constructor's own names."""
+        return {
+            "schedule": self.timetable,
+            **{name: getattr(self, name) for name in PLAIN_ARGUMENTS},
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DAG):
+            return NotImplemented
+        return (self.dag_id, self.timezone, self.arguments(), self.tasks) == (
+            other.dag_id,
+            other.timezone,
+            other.arguments(),
+            other.tasks,
+        )
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<DAG {self.dag_id!r}>"
+
+
+PLAIN_ARGUMENTS = (
+    "start_date",
+    "end_date",
+    "catchup",
+    "max_active_runs",
+    "max_active_tasks",
+    "dagrun_timeout",
+    "max_consecutive_failed_dag_runs",
+    "params",
+    "tags",
+    "owner",
+    "description",
+    "doc_md",
+    "is_paused_upon_creation",
+)
+
+_INSTANT = optional(arguments.instant)
+
+
+def defined_dags() -> list[DAG]:
+    """Return every DAG constructed in this process, in order."""
+    return list(_defined)
+
+
+def _advice_on(argument: str) -> str:
+    if argument in _RENAMED:
+        return f"this argument is now called {_RENAMED[argument]!r}"
+    if argument.endswith("_callback"):
+        return "there are no callbacks; subscribe to the 'Run Finished' event instead"
+    return "there is no such argument"
+
+
+def _file_being_imported() -> str | None:
+    """Return the file whose top level is running: where an author would look for this DAG."""
+    frame = sys._getframe(2)  # noqa: SLF001 - the documented way to look at one's callers cheaply
+    while frame is not None and frame.f_code.co_name != "<module>":
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return frame.f_code.co_filename

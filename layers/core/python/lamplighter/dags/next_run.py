@@ -1,0 +1,48 @@
+"""The next run of a timetable, checked: an author's timetable may lie, and must not be believed."""
+
+import datetime
+
+from lamplighter.errors import InvalidTimetableError
+from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+
+
+def next_run(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return the run after `last`; raise if the answer is not a run that could follow it.
+
+    Holes and overlaps between intervals are an author's choice; going backwards is not.
+    """
+    info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
+    if info is None:
+        return None
+    name = type(timetable).__name__
+    if not isinstance(info, DagRunInfo):
+        raise InvalidTimetableError(f"{name} returned {info!r}, not a DagRunInfo")
+    _require_aware(name, "run_after", info.run_after)
+    if info.data_interval is not None:
+        start, end = info.data_interval
+        _require_aware(name, "data_interval.start", start)
+        _require_aware(name, "data_interval.end", end)
+        if end < start:
+            raise InvalidTimetableError(f"{name} returned an interval that ends before it starts")
+    if last is not None:
+        _require_forward(name, last, info)
+    return info
+
+
+def _require_aware(timetable: str, field: str, value: object) -> None:
+    if not isinstance(value, datetime.datetime):
+        raise InvalidTimetableError(f"{timetable} returned {field}={value!r}, not a DateTime")
+    if value.tzinfo is None:
+        raise InvalidTimetableError(
+            f"{timetable} returned {field}={value} without a time zone: add one, such as tz='UTC'"
+        )
+
+
+def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
+    before, after = (last.logical_date or last.run_after), (info.logical_date or info.run_after)
+    if after < before or info.run_after < last.run_after:
+        raise InvalidTimetableError(
+            f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"
+        )

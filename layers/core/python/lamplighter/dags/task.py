@@ -1,0 +1,179 @@
+"""Tasks: PySpark programs with their arguments, size, retries and place in the DAG."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, Unpack
+
+from pendulum import DateTime
+
+from lamplighter.assets import Asset, AssetAlias, AssetRef
+from lamplighter.dags import arguments
+from lamplighter.dags.arguments import optional, whole_number
+from lamplighter.dags.graph import Tasks, link
+from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import require_id
+
+if TYPE_CHECKING:
+    from lamplighter.dags.dag import DAG
+
+class TaskOptions(TypedDict, total=False):
+    """Everything about a task but its id. All of it may also stand in a DAG's `default_args`."""
+
+    entry_point: str | None
+    job: str | None
+    arguments: Sequence[str]
+    spark_conf: Mapping[str, str]
+    py_files: Sequence[str]
+    archives: Sequence[str]
+    retries: int
+    retry_delay: datetime.timedelta | float
+    retry_exponential_backoff: bool | float
+    max_retry_delay: datetime.timedelta | float | None
+    execution_timeout: datetime.timedelta | None
+    trigger_rule: str
+    depends_on_past: bool
+    inlets: Sequence[Asset | AssetAlias | AssetRef]
+    outlets: Sequence[Asset | AssetAlias]
+    start_date: datetime.datetime | None
+    end_date: datetime.datetime | None
+    priority_weight: int
+    driver_cores: int | None
+    driver_memory: str | None
+    executor_cores: int | None
+    executor_memory: str | None
+    max_executors: int | None
+
+
+class SparkTask:
+    """One PySpark program of a DAG.
+
+    `entry_point` is a script in the bundle; `job="module:function"` is a function
+    `(spark, context)` that the shipped runner calls. Exactly one of them is needed.
+    """
+
+    entry_point: str | None
+    job: str | None
+    arguments: tuple[str, ...]
+    spark_conf: dict[str, str]
+    py_files: tuple[str, ...]
+    archives: tuple[str, ...]
+    retries: int
+    retry_delay: datetime.timedelta
+    retry_exponential_backoff: float
+    max_retry_delay: datetime.timedelta | None
+    execution_timeout: datetime.timedelta | None
+    trigger_rule: str
+    depends_on_past: bool
+    inlets: tuple[Asset | AssetAlias | AssetRef, ...]
+    outlets: tuple[Asset | AssetAlias, ...]
+    start_date: DateTime | None
+    end_date: DateTime | None
+    priority_weight: int
+    driver_cores: int | None
+    driver_memory: str | None
+    executor_cores: int | None
+    executor_memory: str | None
+    max_executors: int | None
+
+    def __init__(
+        self, task_id: str, *, dag: "DAG | None" = None, **options: Unpack[TaskOptions]
+    ) -> None:
+        from lamplighter.dags.dag import DAG  # noqa: PLC0415 - a DAG holds tasks: one must wait
+
+        owner = dag or DAG.current()
+        if owner is None:
+            raise DefinitionError(
+                f"task {task_id!r} belongs to no DAG: write it inside 'with DAG(…):' or pass dag="
+            )
+        self.dag = owner
+        self.task_id = require_id(task_id, what=f"DAG {owner.dag_id!r}: task")
+        self.upstream_task_ids: set[str] = set()
+        self.downstream_task_ids: set[str] = set()
+        unknown = sorted(set(options) - set(OPTIONS))
+        if unknown:
+            raise self._error(unknown[0], "there is no such argument")
+        given: dict[str, Any] = {**owner.task_defaults, **options}
+        for name, option in OPTIONS.items():
+            value = given.get(name, option.default)
+            try:
+                setattr(self, name, option.read(value))
+            except (TypeError, ValueError) as error:
+                raise self._error(name, str(error)) from error
+        if (self.entry_point is None) == (self.job is None):
+            raise self._error("entry_point", "give exactly one of entry_point and job")
+        owner.add_task(self)
+
+    def _error(self, argument: str, problem: str) -> DefinitionError:
+        return DefinitionError(
+            f"DAG {self.dag.dag_id!r}: task {self.task_id!r}: {argument}: {problem}"
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return every option with the value it has."""
+        return {name: getattr(self, name) for name in OPTIONS}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparkTask):
+            return NotImplemented
+        return (self.task_id, self.options(), self.downstream_task_ids) == (
+            other.task_id,
+            other.options(),
+            other.downstream_task_ids,
+        )
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<SparkTask {self.task_id!r}>"
+
+    def __rshift__(self, other: Tasks) -> Tasks:
+        link(self, other)
+        return other
+
+    def __lshift__(self, other: Tasks) -> Tasks:
+        link(other, self)
+        return other
+
+    def __rrshift__(self, other: Sequence["SparkTask"]) -> Self:
+        link(other, self)
+        return self
+
+    def __rlshift__(self, other: Sequence["SparkTask"]) -> Self:
+        link(self, other)
+        return self
+
+
+class Option(NamedTuple):
+    """How one option is read from what an author wrote, and what it is when nothing is."""
+
+    read: arguments.Reader
+    default: Any = None
+
+
+_MAX_OUTLETS = 90  # the events of a finished task are written in one transaction
+
+OPTIONS: dict[str, Option] = {
+    "entry_point": Option(optional(arguments.script)),
+    "job": Option(optional(arguments.job)),
+    "arguments": Option(arguments.texts, ()),
+    "spark_conf": Option(arguments.text_map, {}),
+    "py_files": Option(arguments.texts, ()),
+    "archives": Option(arguments.texts, ()),
+    "retries": Option(whole_number(least=0), 0),
+    "retry_delay": Option(arguments.duration, datetime.timedelta(minutes=5)),
+    "retry_exponential_backoff": Option(arguments.backoff, 0.0),
+    "max_retry_delay": Option(optional(arguments.duration)),
+    "execution_timeout": Option(optional(arguments.duration)),
+    "trigger_rule": Option(arguments.trigger_rule, "all_success"),
+    "depends_on_past": Option(arguments.flag, default=False),
+    "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
+    "outlets": Option(arguments.assets(Asset, AssetAlias, most=_MAX_OUTLETS), ()),
+    "start_date": Option(optional(arguments.instant)),
+    "end_date": Option(optional(arguments.instant)),
+    "priority_weight": Option(whole_number(), 1),
+    "driver_cores": Option(optional(whole_number(least=1))),
+    "driver_memory": Option(optional(arguments.memory)),
+    "executor_cores": Option(optional(whole_number(least=1))),
+    "executor_memory": Option(optional(arguments.memory)),
+    "max_executors": Option(optional(whole_number(least=1))),
+}

@@ -1,0 +1,56 @@
+"""Names of runs, DAGs and tasks: how they are built and which are allowed.
+
+Owns: the run id of every kind of run. Ids are derived from content and never random, so that a
+repeated attempt to create the same run finds the same name.
+"""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.errors import DefinitionError
+
+MAX_ID_LENGTH = 200
+_ID = re.compile(r"[A-Za-z0-9._~-]+")
+
+
+def require_id(value: object, *, what: str) -> str:
+    """Return `value` if it may name a DAG or a task, else raise an error that names it."""
+    if not isinstance(value, str) or not value:
+        raise DefinitionError(f"{what}: an id must be a non-empty text, not {value!r}")
+    if len(value) > MAX_ID_LENGTH:
+        raise DefinitionError(
+            f"{what} {value[:40]!r}…: the id has {len(value)} characters, at most {MAX_ID_LENGTH}"
+            " are allowed"
+        )
+    if not _ID.fullmatch(value):
+        bad = "".join(sorted(set(re.sub(_ID, "", value))))
+        raise DefinitionError(
+            f"{what} {value!r}: the id may hold letters, digits and . _ ~ - only, not {bad!r}"
+        )
+    return value
+
+
+def run_id(
+    run_type: str,
+    *,
+    run_after: DateTime,
+    logical_date: DateTime | None,
+    partition_key: str | None = None,
+    content: dict[str, Any] | None = None,
+) -> str:
+    """Return the id of a run.
+
+    A dated run is named by its logical date, a partitioned one by its instant and key, and an
+    undated one by its instant and eight hexadecimal digits that stand for `content`.
+    """
+    if logical_date is not None:
+        return f"{run_type}__{logical_date.isoformat()}"
+    if partition_key is not None:
+        return f"{run_type}__{run_after.isoformat()}~{partition_key}"
+    text = json.dumps([run_type, run_after.isoformat(), content or {}], sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{run_type}__{run_after.isoformat()}_{digest}"

@@ -1,0 +1,85 @@
+"""A schedule on assets or time: whichever comes, each with its own runs."""
+
+from collections.abc import Collection
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.condition import AssetCondition
+from lamplighter.errors import InvalidTimetableError
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.simple import AssetTriggeredTimetable
+
+
+class AssetOrTimeSchedule(AssetTriggeredTimetable):
+    """Runs at the times of `timetable` and also whenever the condition on `assets` holds."""
+
+    def __init__(
+        self, *, timetable: Timetable, assets: AssetCondition | Collection[AssetCondition]
+    ) -> None:
+        super().__init__(assets)
+        self.timetable = timetable
+        self.description = f"Triggered by assets or {timetable.description}"
+        self.periodic = timetable.periodic
+        self.can_be_scheduled = timetable.can_be_scheduled
+        self.active_runs_limit = timetable.active_runs_limit
+
+    @property
+    def summary(self) -> str:
+        return f"Asset or {self.timetable.summary}"
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "AssetOrTimeSchedule":
+        return cls(
+            timetable=decode_timetable(data["timetable"]),
+            assets=decode_condition(data["asset_condition"]),
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        return {**super().serialize(), "timetable": encode_timetable(self.timetable)}
+
+    def validate(self) -> None:
+        if isinstance(self.timetable, AssetTriggeredTimetable):
+            raise InvalidTimetableError(
+                "AssetOrTimeSchedule: the timetable must be a time schedule, not an asset schedule"
+            )
+        self.timetable.validate()
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        return self.timetable.infer_manual_data_interval(run_after=run_after)
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        return self.timetable.next_dagrun_info(
+            last_automated_data_interval=last_automated_data_interval, restriction=restriction
+        )
+
+    def next_dagrun_info_v2(
+        self,
+        *,
+        last_dagrun_info: DagRunInfo | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        return self.timetable.next_dagrun_info_v2(
+            last_dagrun_info=last_dagrun_info, restriction=restriction
+        )
+
+    def generate_run_id(
+        self,
+        *,
+        run_type: str,
+        run_after: DateTime,
+        data_interval: DataInterval | None,
+        **extra: Any,
+    ) -> str:
+        """Return the id of a run: the inner timetable names its own, assets name theirs."""
+        namer = super() if str(run_type) == "asset_triggered" else self.timetable
+        return namer.generate_run_id(
+            run_type=run_type, run_after=run_after, data_interval=data_interval, **extra
+        )

@@ -1,0 +1,179 @@
+"""The timetable contract: what a schedule answers, and the values it answers with.
+
+Names, fields and keyword arguments are Airflow's, so that a custom timetable moves here by changing
+the import root.
+"""
+
+from typing import Any, NamedTuple, Self
+
+from pendulum import DateTime
+
+from lamplighter.assets.condition import NO_ASSETS, AssetCondition
+from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import run_id
+
+
+class DataInterval(NamedTuple):
+    """The period of data that a run works on; both ends are aware instants."""
+
+    start: DateTime
+    end: DateTime
+
+    @classmethod
+    def exact(cls, at: DateTime) -> Self:
+        """Return the interval of length zero at one instant."""
+        return cls(start=at, end=at)
+
+
+class TimeRestriction(NamedTuple):
+    """The bounds of a DAG, both inclusive, and whether missed runs are made up for."""
+
+    earliest: DateTime | None
+    latest: DateTime | None
+    catchup: bool
+
+
+class DagRunInfo(NamedTuple):
+    """One run as a timetable announces it: when it may be created, and for which data."""
+
+    run_after: DateTime
+    data_interval: DataInterval | None
+    partition_date: DateTime | None = None
+    partition_key: str | None = None
+
+    @classmethod
+    def exact(cls, at: DateTime) -> Self:
+        """Return a run at one instant, with an interval of length zero."""
+        return cls(run_after=at, data_interval=DataInterval.exact(at))
+
+    @classmethod
+    def interval(cls, start: DateTime, end: DateTime) -> Self:
+        """Return a run that may start as soon as its data is complete."""
+        return cls(run_after=end, data_interval=DataInterval(start, end))
+
+    @property
+    def logical_date(self) -> DateTime | None:
+        """The start of the data interval; a run without an interval has none."""
+        return None if self.data_interval is None else self.data_interval.start
+
+
+# What Airflow called these before; a file that still does is told the new name.
+_OLDER_METHODS = {"infer_data_interval": "infer_manual_data_interval"}
+_OLDER_ARGUMENTS = {"last_automated_dagrun": "last_automated_data_interval"}
+
+
+class Timetable:
+    """A rule that says when runs happen. Subclass it to write your own."""
+
+    description: str = ""
+    """What people read about the schedule."""
+
+    periodic: bool = True
+    """False means that no backfill makes sense."""
+
+    can_be_scheduled: bool = True
+    """False means that time alone never creates a run."""
+
+    run_ordering: tuple[str, ...] = ("data_interval_end", "logical_date")
+    """The fields by which runs of this schedule are listed."""
+
+    active_runs_limit: int | None = None
+    """The largest `max_active_runs` that a DAG with this schedule may have."""
+
+    asset_condition: AssetCondition = NO_ASSETS
+    """The assets that create runs; false when there are none."""
+
+    partitioned: bool = False
+    """True when runs are told apart by a partition key instead of a logical date."""
+
+    def __init_subclass__(cls) -> None:
+        """Refuse method and argument names that Airflow no longer has either."""
+        super().__init_subclass__()
+        for older, newer in _OLDER_METHODS.items():
+            if older in vars(cls):
+                raise DefinitionError(f"timetable {cls.__name__}: rename {older!r} to {newer!r}")
+        method = vars(cls).get("next_dagrun_info")
+        names = method.__code__.co_varnames if hasattr(method, "__code__") else ()
+        for older, newer in _OLDER_ARGUMENTS.items():
+            if older in names:
+                raise DefinitionError(
+                    f"timetable {cls.__name__}: rename the argument {older!r} of"
+                    f" 'next_dagrun_info' to {newer!r}"
+                )
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, Timetable):
+            return NotImplemented
+        return self.serialize() == other.serialize()
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self.serialize())))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.summary!r}>"
+
+    @property
+    def summary(self) -> str:
+        """A few words for lists of DAGs."""
+        return type(self).__name__
+
+    @property
+    def type_name(self) -> str:
+        """The name this timetable is stored under."""
+        cls = type(self)
+        if cls.__module__.startswith("lamplighter.timetables."):
+            return cls.__qualname__
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the constructor's arguments as JSON values."""
+        return {}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "Timetable":  # noqa: ARG003 - for subclasses
+        """Return the timetable that `serialize` described."""
+        return cls()
+
+    def validate(self) -> None:
+        """Raise `InvalidTimetableError` if this schedule can never work."""
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        """Return the interval of a run that a person starts at `run_after`."""
+        raise NotImplementedError(f"{type(self).__name__} must define infer_manual_data_interval")
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        """Return the run that follows the given interval, or None when there is none."""
+        raise NotImplementedError(f"{type(self).__name__} must define next_dagrun_info")
+
+    def next_dagrun_info_v2(
+        self,
+        *,
+        last_dagrun_info: DagRunInfo | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        """Return the run that follows the given run: what the scheduler really asks."""
+        last = None if last_dagrun_info is None else last_dagrun_info.data_interval
+        return self.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
+
+    def generate_run_id(
+        self,
+        *,
+        run_type: str,
+        run_after: DateTime,
+        data_interval: DataInterval | None,
+        **extra: Any,
+    ) -> str:
+        """Return the id of a run; the same arguments always give the same id."""
+        partition_key = extra.pop("partition_key", None)
+        return run_id(
+            str(run_type),
+            run_after=run_after,
+            logical_date=None if data_interval is None else data_interval.start,
+            partition_key=partition_key,
+            content=extra,
+        )

@@ -1,0 +1,50 @@
+"""The written form of any timetable: its type and its arguments.
+
+Owns: the closed list of built-in types. An author's own type is named by its import path, and read
+back only where author code may run.
+"""
+
+from typing import Any
+
+from lamplighter.errors import SerializationError
+from lamplighter.loading import load_class
+from lamplighter.timetables.base import Timetable
+
+_BUILT_IN = {
+    "CronDataIntervalTimetable": "interval",
+    "DeltaDataIntervalTimetable": "interval",
+    "CronTriggerTimetable": "trigger",
+    "DeltaTriggerTimetable": "trigger",
+    "MultipleCronTriggerTimetable": "trigger",
+    "CronPartitionTimetable": "trigger",
+    "NullTimetable": "simple",
+    "OnceTimetable": "simple",
+    "ContinuousTimetable": "simple",
+    "AssetTriggeredTimetable": "simple",
+    "EventsTimetable": "events",
+    "AssetOrTimeSchedule": "assets",
+}
+
+
+def is_built_in(timetable: Timetable) -> bool:
+    """Return True if evaluating `timetable` runs none of an author's code."""
+    inner = getattr(timetable, "timetable", None)
+    return timetable.type_name in _BUILT_IN and (inner is None or is_built_in(inner))
+
+
+def encode_timetable(timetable: Timetable) -> dict[str, Any]:
+    """Return the JSON value that `decode_timetable` reads back."""
+    if "<locals>" in timetable.type_name:
+        raise SerializationError(
+            f"timetable {timetable.type_name}: define the class at the top of a module, so that it"
+            " can be found again"
+        )
+    return {"type": timetable.type_name, "data": timetable.serialize()}
+
+
+def decode_timetable(document: dict[str, Any]) -> Timetable:
+    """Return the timetable that was written; an author's type needs `author_code_allowed`."""
+    name = document["type"]
+    if name in _BUILT_IN:
+        name = f"lamplighter.timetables.{_BUILT_IN[name]}.{name}"
+    return load_class(name, Timetable).deserialize(document["data"])

@@ -1,0 +1,83 @@
+"""A schedule of listed instants: elections, launches, matches, quarter ends."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.zones import as_utc, iso, parse_instant
+
+
+class EventsTimetable(Timetable):
+    """One run at each listed instant."""
+
+    def __init__(
+        self,
+        event_dates: Iterable[datetime],
+        restrict_to_events: bool = False,  # noqa: FBT001, FBT002 - the order is Airflow's
+        presorted: bool = False,  # noqa: FBT001, FBT002
+        description: str | None = None,
+    ) -> None:
+        dates = [as_utc(moment) for moment in event_dates]
+        self.event_dates = dates if presorted else sorted(dates)
+        self.restrict_to_events = restrict_to_events
+        self._given_description = description
+        self.description = description or self._count_and_span()
+
+    def _count_and_span(self) -> str:
+        if not self.event_dates:
+            return "No events"
+        first, last = self.event_dates[0], self.event_dates[-1]
+        return f"{len(self.event_dates)} events between {first} and {last}"
+
+    @property
+    def summary(self) -> str:
+        return self._given_description or f"{len(self.event_dates)} events"
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "EventsTimetable":
+        return cls(
+            [parse_instant(text) for text in data["event_dates"]],
+            restrict_to_events=data["restrict_to_events"],
+            presorted=True,
+            description=data["description"],
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        return {
+            "event_dates": [iso(moment) for moment in self.event_dates],
+            "restrict_to_events": self.restrict_to_events,
+            "description": self._given_description,
+        }
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        if not self.restrict_to_events or not self.event_dates:
+            return DataInterval.exact(run_after)
+        index = bisect_right(self.event_dates, run_after)
+        return DataInterval.exact(self.event_dates[max(index - 1, 0)])
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        index = 0
+        earliest = restriction.earliest
+        if not restriction.catchup:
+            now = clock.now()
+            earliest = now if earliest is None else max(earliest, now)
+        if earliest is not None:
+            index = bisect_left(self.event_dates, earliest)
+        if last_automated_data_interval is not None:
+            index = max(index, bisect_right(self.event_dates, last_automated_data_interval.end))
+        if index == len(self.event_dates):
+            return None
+        at = self.event_dates[index]
+        if restriction.latest is not None and at > restriction.latest:
+            return None
+        return DagRunInfo.exact(at)

@@ -1,0 +1,318 @@
+"""Schedules of instants: a run happens at the tick itself, with an interval that ends there.
+
+The interval has length zero unless `interval=` says how far back it reaches.
+"""
+
+import datetime
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock
+from lamplighter.errors import DefinitionError, InvalidTimetableError
+from lamplighter.timetables._cron import CronTimetable
+from lamplighter.timetables._delta import (
+    Delta,
+    DeltaTimetable,
+    decode_delta,
+    encode_delta,
+    normalize_delta,
+)
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.zones import as_utc, encode_zone, parse_zone
+
+_NO_INTERVAL = datetime.timedelta()
+_SHORTEST_BUFFER = datetime.timedelta(minutes=5)
+_BUFFER_SHARE = 10
+_ZoneLike = str | int | datetime.tzinfo
+
+
+class _TriggerTimetable(Timetable):
+    """What cron and delta triggers share: which instant comes next."""
+
+    _interval: Delta = _NO_INTERVAL
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        return DataInterval(as_utc(run_after - self._interval), run_after)
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        last_end = None if last_automated_data_interval is None else last_automated_data_interval.end
+        tick = self._next_tick(last_end, restriction)
+        if tick is None:
+            return None
+        return DagRunInfo.interval(as_utc(tick - self._interval), tick)
+
+    def _next_tick(self, last: DateTime | None, restriction: TimeRestriction) -> DateTime | None:
+        earliest = restriction.earliest
+        if restriction.catchup:
+            if last is not None:
+                tick = self._get_next(last)
+            elif earliest is None:
+                tick = self._first_tick()
+            else:
+                tick = self._align_to_next(earliest)
+        else:
+            tick = self._align_to_prev(clock.now())
+            if last is not None:
+                tick = max(tick, self._get_next(last))
+            elif earliest is None:
+                tick = max(tick, self._first_tick())
+            if earliest is not None:
+                tick = max(tick, self._align_to_next(earliest))
+        if restriction.latest is not None and tick > restriction.latest:
+            return None
+        return tick
+
+    def _first_tick(self) -> DateTime:
+        """Return the first tick of a DAG that has neither a start date nor a run."""
+        raise NotImplementedError
+
+    def _get_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_prev(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+
+class DeltaTriggerTimetable(DeltaTimetable, _TriggerTimetable):
+    """A run every `delta`, counted from the start date or from the moment of the first run."""
+
+    def __init__(self, delta: Delta, *, interval: Delta = _NO_INTERVAL) -> None:
+        super().__init__(delta)
+        self._interval = normalize_delta(interval)
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "DeltaTriggerTimetable":
+        return cls(decode_delta(data["delta"]), interval=decode_delta(data["interval"]))
+
+    def serialize(self) -> dict[str, Any]:
+        return {**super().serialize(), "interval": encode_delta(self._interval)}
+
+    def _first_tick(self) -> DateTime:
+        return clock.now()
+
+
+class _CronTrigger(CronTimetable, _TriggerTimetable):
+    """Ticks of a cron expression, and the rule for a first run without a start date."""
+
+    def __init__(
+        self, cron: str, timezone: _ZoneLike, run_immediately: bool | datetime.timedelta | None
+    ) -> None:
+        super().__init__(cron, timezone)
+        self._run_immediately = run_immediately
+
+    def serialize(self) -> dict[str, Any]:
+        return {
+            **super().serialize(),
+            "run_immediately": _encode_run_immediately(self._run_immediately),
+        }
+
+    def _first_tick(self) -> DateTime:
+        now = clock.now()
+        past, coming = self._align_to_prev(now), self._align_to_next(now)
+        if self._run_immediately is True:
+            return past
+        if isinstance(self._run_immediately, datetime.timedelta):
+            buffer = self._run_immediately
+        else:
+            buffer = max((coming - past) / _BUFFER_SHARE, _SHORTEST_BUFFER)
+        return past if now - past <= buffer else coming
+
+
+class CronTriggerTimetable(_CronTrigger):
+    """A run at each tick of a cron expression."""
+
+    def __init__(
+        self,
+        cron: str,
+        *,
+        timezone: _ZoneLike,
+        interval: Delta = _NO_INTERVAL,
+        run_immediately: bool | datetime.timedelta | None = False,
+    ) -> None:
+        super().__init__(cron, timezone, run_immediately)
+        self._interval = normalize_delta(interval)
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "CronTriggerTimetable":
+        return cls(
+            data["expression"],
+            timezone=data["timezone"],
+            interval=decode_delta(data["interval"]),
+            run_immediately=_decode_run_immediately(data.get("run_immediately", False)),
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        return {**super().serialize(), "interval": encode_delta(self._interval)}
+
+
+class MultipleCronTriggerTimetable(Timetable):
+    """A run at each tick of any of several cron expressions."""
+
+    def __init__(
+        self,
+        *crons: str,
+        timezone: _ZoneLike,
+        interval: Delta = _NO_INTERVAL,
+        run_immediately: bool | datetime.timedelta | None = False,
+    ) -> None:
+        if not crons:
+            raise InvalidTimetableError(
+                "MultipleCronTriggerTimetable needs at least one cron expression"
+            )
+        self._timezone = parse_zone(timezone)
+        self._interval = normalize_delta(interval)
+        self._run_immediately = run_immediately
+        self._members = [
+            CronTriggerTimetable(
+                cron, timezone=timezone, interval=interval, run_immediately=run_immediately
+            )
+            for cron in crons
+        ]
+
+    @property
+    def summary(self) -> str:
+        return ", ".join(member.summary for member in self._members)
+
+    @property
+    def description(self) -> str:  # type: ignore[override] # a constant elsewhere, worked out here
+        return ", ".join(member.description for member in self._members)
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "MultipleCronTriggerTimetable":
+        return cls(
+            *data["expressions"],
+            timezone=data["timezone"],
+            interval=decode_delta(data["interval"]),
+            run_immediately=_decode_run_immediately(data["run_immediately"]),
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        return {
+            "expressions": [member.summary for member in self._members],
+            "timezone": encode_zone(self._timezone),
+            "interval": encode_delta(self._interval),
+            "run_immediately": _encode_run_immediately(self._run_immediately),
+        }
+
+    def validate(self) -> None:
+        for member in self._members:
+            member.validate()
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        return self._members[0].infer_manual_data_interval(run_after=run_after)
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        answers = [
+            member.next_dagrun_info(
+                last_automated_data_interval=last_automated_data_interval, restriction=restriction
+            )
+            for member in self._members
+        ]
+        runs = [run for run in answers if run is not None]
+        if not runs:
+            return None
+        if restriction.catchup:
+            return min(runs, key=_logical_timestamp)
+        now = clock.now().timestamp()
+        past = [run for run in runs if _logical_timestamp(run) <= now]
+        return max(past, key=_logical_timestamp) if past else min(runs, key=_logical_timestamp)
+
+
+class CronPartitionTimetable(_CronTrigger):
+    """A run at each tick, told apart by the key of the partition it builds, with no interval."""
+
+    partitioned = True
+
+    def __init__(
+        self,
+        cron: str,
+        *,
+        timezone: _ZoneLike,
+        run_offset: int | None = None,
+        run_immediately: bool | datetime.timedelta | None = False,
+        key_format: str = "%Y-%m-%dT%H:%M:%S",
+    ) -> None:
+        if run_offset is not None and (
+            not isinstance(run_offset, int) or isinstance(run_offset, bool)
+        ):
+            raise InvalidTimetableError(
+                f"run_offset must be a whole number of ticks, not {run_offset!r}"
+            )
+        super().__init__(cron, timezone, run_immediately)
+        self._run_offset = run_offset or 0
+        self._key_format = key_format
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "CronPartitionTimetable":
+        return cls(
+            data["expression"],
+            timezone=data["timezone"],
+            run_offset=data["run_offset"],
+            run_immediately=_decode_run_immediately(data["run_immediately"]),
+            key_format=data["key_format"],
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        return {
+            **super().serialize(),
+            "run_offset": self._run_offset,
+            "key_format": self._key_format,
+        }
+
+    def next_dagrun_info_v2(
+        self,
+        *,
+        last_dagrun_info: DagRunInfo | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        last = None if last_dagrun_info is None else last_dagrun_info.run_after
+        tick = self._next_tick(last, restriction)
+        if tick is None:
+            return None
+        partition_date = self._partition_date(tick)
+        key = partition_date.in_timezone(self._timezone).strftime(self._key_format)
+        return DagRunInfo(tick, None, partition_date, key)
+
+    def resolve_partition_date(self, key: str) -> DateTime:
+        """Return the partition date that a key names."""
+        try:
+            wall = datetime.datetime.strptime(key, self._key_format)  # noqa: DTZ007 - zone below
+        except ValueError as error:
+            raise DefinitionError(
+                f"partition key {key!r} does not fit the format {self._key_format!r}"
+            ) from error
+        return as_utc(wall.replace(tzinfo=self._timezone))
+
+    def _partition_date(self, tick: DateTime) -> DateTime:
+        step = self._get_next if self._run_offset > 0 else self._get_prev
+        for _ in range(abs(self._run_offset)):
+            tick = step(tick)
+        return tick
+
+
+def _logical_timestamp(run: DagRunInfo) -> float:
+    return float("inf") if run.logical_date is None else run.logical_date.timestamp()
+
+
+def _encode_run_immediately(value: bool | datetime.timedelta | None) -> bool | float | None:
+    return value.total_seconds() if isinstance(value, datetime.timedelta) else value
+
+
+def _decode_run_immediately(value: bool | float | None) -> bool | datetime.timedelta | None:
+    if value is None or isinstance(value, bool):
+        return value
+    return datetime.timedelta(seconds=value)
