@@ -37,6 +37,17 @@ class SystemClock:
         return datetime.datetime.now(tz=datetime.UTC)
 
 
+class FixedClock:
+    """A clock that stands still."""
+
+    def __init__(self, at: datetime.datetime) -> None:
+        self._at = at
+
+    def now(self) -> datetime.datetime:
+        """Return the one instant it knows."""
+        return self._at
+
+
 _clock: Clock = SystemClock()
 
 

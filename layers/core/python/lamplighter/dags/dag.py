@@ -5,13 +5,15 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar, Token
-from typing import Any, Self
+from types import FrameType
+from typing import Any, NamedTuple, Self
 
 from pendulum import DateTime
 
 from lamplighter.assets import Asset
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
+from lamplighter.dags.collect import note_dag
 from lamplighter.dags.graph import find_cycle
 from lamplighter.dags.next_run import next_run
 from lamplighter.dags.schedule import Schedule, timetable_for
@@ -32,7 +34,6 @@ _RENAMED = {
 }
 
 _current: ContextVar["DAG | None"] = ContextVar("_current", default=None)
-_defined: list["DAG"] = []
 
 
 class DAG:
@@ -109,9 +110,9 @@ class DAG:
         )
         self._check_schedule()
         self.tasks: dict[str, SparkTask] = {}
-        self.source_file = _file_being_imported()
+        self.source = _place_being_imported()
         self._outer: list[Token[DAG | None]] = []
-        _defined.append(self)
+        note_dag(self)
 
     # What the constructor refuses: always one sentence that names the DAG and the argument.
 
@@ -276,11 +277,6 @@ PLAIN_ARGUMENTS = (
 _INSTANT = optional(arguments.instant)
 
 
-def defined_dags() -> list[DAG]:
-    """Return every DAG constructed in this process, in order."""
-    return list(_defined)
-
-
 def _advice_on(argument: str) -> str:
     if argument in _RENAMED:
         return f"this argument is now called {_RENAMED[argument]!r}"
@@ -289,11 +285,16 @@ def _advice_on(argument: str) -> str:
     return "there is no such argument"
 
 
-def _file_being_imported() -> str | None:
-    """Return the file whose top level is running: where an author would look for this DAG."""
-    frame = sys._getframe(2)  # noqa: SLF001 - the documented way to look at one's callers cheaply
+class Source(NamedTuple):
+    """Where an author would look for a definition."""
+
+    file: str
+    line: int
+
+
+def _place_being_imported() -> Source | None:
+    """Return the file and line whose top level is running, however deep a factory was called."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the cheap way to see one's callers
     while frame is not None and frame.f_code.co_name != "<module>":
-        if frame.f_back is None:
-            return None
         frame = frame.f_back
-    return frame.f_code.co_filename
+    return None if frame is None else Source(frame.f_code.co_filename, frame.f_lineno)

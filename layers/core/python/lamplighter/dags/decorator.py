@@ -4,9 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from lamplighter.dags.collect import note_factory
 from lamplighter.dags.dag import DAG
-
-_factories: list["DagFactory"] = []
 
 
 class DagFactory:
@@ -18,7 +17,7 @@ class DagFactory:
         self.dag_id = dag_id
         self.options = options
         self.was_called = False
-        _factories.append(self)
+        note_factory(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> DAG:
         """Run the function's body inside a new DAG, and return that DAG."""
@@ -41,7 +40,3 @@ def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
 
     return decorate
 
-
-def uncalled_factories() -> list[DagFactory]:
-    """Return the decorated functions of this process that nobody has called."""
-    return [factory for factory in _factories if not factory.was_called]

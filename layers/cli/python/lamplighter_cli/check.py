@@ -1,0 +1,94 @@
+"""`lamplighter check`: what a bundle defines, and what is wrong with it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from lamplighter.bundles.check import TIME_LIMIT_SECONDS, BundleReport, Limits, check_bundle
+from lamplighter.bundles.importer import Problem
+from lamplighter.bundles.layout import dag_files, require_bundle
+from lamplighter_cli import console
+
+
+def check(
+    path: Annotated[
+        Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
+    ] = Path(),
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    seconds: Annotated[
+        float, typer.Option("--time-limit", help="Seconds that one file may take.", min=0.1)
+    ] = TIME_LIMIT_SECONDS,
+) -> None:
+    """Import every DAG file in isolation; list DAGs, warnings and errors. Exit 1 on errors."""
+    files = dag_files(require_bundle(path))
+    with console.progress() as progress:
+        bar = progress.add_task("Checking", total=len(files))
+        report = check_bundle(
+            path, limits=Limits(seconds=seconds), on_file=lambda _: progress.advance(bar)
+        )
+    if as_json:
+        console.print_json(_as_json(report))
+    else:
+        _show(report, len(files))
+    if report.errors:
+        raise typer.Exit(1)
+
+
+def _as_json(report: BundleReport) -> dict[str, object]:
+    return {
+        "dags": [
+            {
+                "dag_id": dag.dag_id,
+                "file": dag.file,
+                "line": dag.line,
+                "schedule": dag.schedule,
+                "description": dag.description,
+                "timezone": dag.document["timezone"],
+                "catchup": dag.document["catchup"],
+                "tasks": [task["task_id"] for task in dag.document["tasks"]],
+                "hash": dag.hash,
+            }
+            for dag in report.dags
+        ],
+        "warnings": [_problem_as_json(problem) for problem in report.warnings],
+        "errors": [_problem_as_json(problem) for problem in report.errors],
+    }
+
+
+def _problem_as_json(problem: Problem) -> dict[str, object]:
+    return {"file": problem.file, "line": problem.line, "message": problem.message}
+
+
+def _show(report: BundleReport, files: int) -> None:
+    out = console.out()
+    if report.dags:
+        table = Table("DAG", "schedule", "meaning", "zone", "tasks", "file", box=None, pad_edge=False)
+        for dag in report.dags:
+            table.add_row(
+                Text(dag.dag_id, style="bold"),
+                Text(dag.schedule),
+                Text(dag.description),
+                Text(str(dag.document["timezone"])),
+                str(len(dag.document["tasks"])),
+                Text(dag.file),
+            )
+        out.print(table)
+        out.print()
+    for problem in report.warnings:
+        out.print(_line(problem, "warning", "yellow"), soft_wrap=True)
+    for problem in report.errors:
+        out.print(_line(problem, "error", "red"), soft_wrap=True)
+        for frame in problem.frames:
+            out.print(Text(f"    {frame}", style="dim"), soft_wrap=True)
+    counts = [(files, "file"), (len(report.dags), "DAG"), (len(report.warnings), "warning")]
+    counts.append((len(report.errors), "error"))
+    out.print(Text(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts)))
+
+
+def _line(problem: Problem, kind: str, style: str) -> Text:
+    place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    return Text.assemble((f"{kind}: ", style), f"{place}: {problem.message}")

@@ -1,0 +1,115 @@
+"""`lamplighter next`: the coming runs of a DAG, in UTC and in its own zone."""
+
+import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pendulum import DateTime
+from rich.table import Table
+from rich.text import Text
+
+from lamplighter import clock
+from lamplighter.bundles.check import CheckedDag, find_coming_runs
+from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
+from lamplighter_cli import console
+
+
+def next_runs(
+    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")],
+    *,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many runs.", min=1)] = 5,
+    dags: Annotated[Path, typer.Option(help="The bundle: a folder with dags/.")] = Path(),
+    at: Annotated[
+        str, typer.Option(help="The moment to look from, such as 2026-03-27T00:00:00Z. Default: now.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Show the coming runs of a DAG; gaps between intervals and changes of the clocks are marked."""
+    moment = parse_instant(at) if at else clock.now()
+    dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
+    if as_json:
+        console.print_json(runs)
+    elif not runs:
+        console.out().print(Text(f"{dag_id}: {_why_none(dag)}"))
+    else:
+        _show(dag, runs, moment)
+
+
+def _why_none(dag: CheckedDag) -> str:
+    document = dag.document["timetable"]
+    if "asset_condition" in document["data"]:
+        return f"runs when its assets are updated: {_words(document['data']['asset_condition'])}"
+    if document["type"] == "NullTimetable":
+        return "has no schedule; start runs by hand"
+    return f"has no more runs (schedule {dag.schedule!r})"
+
+
+def _words(condition: dict[str, Any]) -> str:
+    ((kind, value),) = condition.items()
+    if kind in {"all", "any"}:
+        joint = " and " if kind == "all" else " or "
+        return "(" + joint.join(_words(item) for item in value) + ")"
+    return str(value.get("name") or value.get("uri"))
+
+
+def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None:
+    own_zone = parse_zone(dag.document["timezone"])
+    zones = [UTC] if own_zone == UTC else [UTC, own_zone]
+    out = console.out()
+    title = f"  {dag.schedule}  {dag.description}".rstrip()
+    out.print(Text.assemble((dag.dag_id, "bold"), title, f"  from {iso(moment)}"), soft_wrap=True)
+    table = Table("run id", "zone", "logical date", "data interval", "run after", "", box=None)
+    before: dict[str, Any] | None = None
+    for run in runs:
+        marks = Text(", ".join(_marks(before, run, own_zone)), style="yellow")
+        for zone in zones:
+            row = [zone.name, _local(run["logical_date"], zone), _interval(run, zone)]
+            row.append(_local(run["run_after"], zone))
+            is_first = zone is zones[0]
+            table.add_row(
+                run["run_id"] if is_first else "",
+                *row,
+                marks if is_first else "",
+                style="" if is_first else "dim",
+            )
+        before = run
+    out.print(table)
+
+
+def _interval(run: dict[str, Any], zone: Zone) -> str:
+    """Return start and end, the end without its date where it is on the same day."""
+    start, end = run["data_interval_start"], run["data_interval_end"]
+    if start is None or start == end:
+        return _local(start, zone)
+    first, last = _local(start, zone), _local(end, zone)
+    day = len("Fri 2026-03-27 ")
+    return f"{first} → {last[day:] if first[:day] == last[:day] else last}"
+
+
+def _local(text: str | None, zone: Zone) -> str:
+    if text is None:
+        return "-"
+    moment = parse_instant(text).in_timezone(zone)
+    return moment.strftime("%a %Y-%m-%d %H:%M" + (":%S" if moment.second else ""))
+
+
+def _marks(before: dict[str, Any] | None, run: dict[str, Any], zone: Zone) -> list[str]:
+    marks = []
+    instants = [run["data_interval_start"] or run["run_after"], run["data_interval_end"]]
+    if before is not None:
+        previous_end = before["data_interval_end"]
+        if before["data_interval_start"] != previous_end and instants[0] > previous_end:
+            marks.append(f"gap of {_length(previous_end, instants[0])} before")
+        instants.insert(0, before["run_after"])
+    offsets = [parse_instant(t).in_timezone(zone).utcoffset() for t in instants if t is not None]
+    for one, other in pairwise(offsets):
+        if one is not None and other is not None and one != other:
+            marks.append(f"clocks go {'forward' if other > one else 'back'} by {abs(other - one)}")
+    return marks
+
+
+def _length(start: str, end: str) -> str:
+    length: datetime.timedelta = parse_instant(end) - parse_instant(start)
+    return str(datetime.timedelta(seconds=length.total_seconds()))

@@ -1,0 +1,166 @@
+"""Checks a bundle: parses every DAG file in isolation and puts the answers together."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.bundles.layout import dag_files, require_bundle
+from lamplighter.bundles.worker import Request, Upcoming
+from lamplighter.errors import DefinitionError
+
+TIME_LIMIT_SECONDS = 30.0
+MEMORY_LIMIT_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one DAG file may use while it is imported."""
+
+    seconds: float = TIME_LIMIT_SECONDS
+    memory_bytes: int = MEMORY_LIMIT_BYTES
+
+
+@dataclass(frozen=True)
+class CheckedDag:
+    """A DAG that a bundle defines, and where."""
+
+    dag_id: str
+    file: str
+    line: int | None
+    schedule: str
+    description: str
+    hash: str
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BundleReport:
+    """Everything a bundle defines, and everything that is wrong with it."""
+
+    dags: tuple[CheckedDag, ...]
+    warnings: tuple[Problem, ...]
+    errors: tuple[Problem, ...]
+
+
+def check_bundle(
+    root: Path, *, limits: Limits = Limits(), on_file: Callable[[str], None] = lambda _: None
+) -> BundleReport:
+    """Return what the bundle at `root` defines; `on_file` is told of each file that is done."""
+    root = require_bundle(root)
+    parsed = []
+    for answer in _ask_all(root, limits, parse_later_again=True):
+        parsed.append(ParsedFile.from_json(answer))
+        on_file(answer["file"])
+    return _report(parsed)
+
+
+def find_coming_runs(
+    root: Path, question: Upcoming, *, limits: Limits = Limits()
+) -> tuple[CheckedDag, list[dict[str, Any]]]:
+    """Return the DAG that the question is about, and its coming runs."""
+    root = require_bundle(root)
+    answers = list(_ask_all(root, limits, upcoming=question))
+    report = _report([ParsedFile.from_json(answer) for answer in answers])
+    runs = {answer["file"]: answer.get("runs") for answer in answers}
+    for dag in report.dags:
+        if dag.dag_id == question["dag_id"]:
+            return dag, runs[dag.file] or []
+    for problem in report.errors:
+        if f"{question['dag_id']!r}" in problem.message or len(answers) == 1:
+            raise DefinitionError(f"{problem.file}: {problem.message}")
+    raise DefinitionError(_no_such_dag(question["dag_id"], report))
+
+
+def _no_such_dag(dag_id: str, report: BundleReport) -> str:
+    names = ", ".join(dag.dag_id for dag in report.dags[:10]) or "none"
+    broken = f"; {len(report.errors)} files cannot be imported" if report.errors else ""
+    return f"there is no DAG {dag_id!r} in this bundle (there are: {names}{broken})"
+
+
+def _report(parsed: list[ParsedFile]) -> BundleReport:
+    dags: dict[str, CheckedDag] = {}
+    warnings: list[Problem] = []
+    errors: list[Problem] = []
+    for file in sorted(parsed, key=lambda item: item.file):
+        errors += file.errors
+        warnings += file.warnings
+        for found in file.dags if not file.errors else []:
+            dag = CheckedDag(file=file.file, **found)
+            first = dags.setdefault(dag.dag_id, dag)
+            if first is not dag:
+                message = (
+                    f"DAG {dag.dag_id!r} is already defined in {first.file}: that one is used, this"
+                    " one is ignored; give it another id"
+                )
+                warnings.append(Problem(dag.file, dag.line, message))
+    return BundleReport(tuple(dags.values()), tuple(warnings), tuple(errors))
+
+
+def _ask_all(
+    root: Path,
+    limits: Limits,
+    *,
+    parse_later_again: bool = False,
+    upcoming: Upcoming | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the answer for each DAG file, as they come."""
+    files = dag_files(root)
+    requests = [
+        Request(
+            root=str(root),
+            file=file,
+            seconds=limits.seconds,
+            memory_bytes=limits.memory_bytes,
+            parse_later_again=parse_later_again,
+            upcoming=upcoming,
+        )
+        for file in files
+    ]
+    width = max(1, min(os.cpu_count() or 1, len(files)))
+    idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+    workers = [_start_worker() for _ in range(width)]
+    for worker in workers:
+        idle.put(worker)
+
+    def ask(request: Request) -> dict[str, Any]:
+        worker = idle.get()
+        try:
+            return _ask(worker, request)
+        finally:
+            idle.put(worker)
+
+    try:
+        with ThreadPoolExecutor(width) as threads:
+            yield from threads.map(ask, requests)
+    finally:
+        for worker in workers:
+            worker.communicate()
+
+
+def _start_worker() -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own module
+        [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _ask(worker: "subprocess.Popen[str]", request: Request) -> dict[str, Any]:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write(json.dumps(request) + "\n")
+    worker.stdin.flush()
+    line = worker.stdout.readline()
+    if not line:
+        raise RuntimeError(f"the worker that parses {request['file']} ended unexpectedly")
+    answer: dict[str, Any] = json.loads(line)
+    return answer

@@ -1,0 +1,164 @@
+"""Imports one DAG file and returns what it defines, or what went wrong, as data.
+
+This runs author code: only ever in a process of its own (see `worker`).
+"""
+
+import importlib.util
+import traceback
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lamplighter.bundles.entry_points import missing_program
+from lamplighter.bundles.layout import DAGS, add_to_import_path
+from lamplighter.dags.collect import Definitions, collecting
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import DefinitionError
+from lamplighter.serialization import content_hash, encode_dag
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something to mend: where, and what, in words for the author."""
+
+    file: str
+    line: int | None
+    message: str
+    frames: tuple[str, ...] = ()
+
+
+@dataclass
+class ParsedFile:
+    """What one file defines. A file with a problem defines nothing."""
+
+    file: str
+    dags: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
+    output: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value that `from_json` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ParsedFile":
+        """Read what `to_json` wrote."""
+        problems = {
+            name: [Problem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]]
+            for name in ("warnings", "errors")
+        }
+        return cls(data["file"], data["dags"], **problems, output=data["output"])
+
+
+def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
+    """Return what `file` defines, as documents and as objects; never raise for the author's sake."""
+    parsed = ParsedFile(file)
+    add_to_import_path(root)
+    with warnings.catch_warnings(record=True) as caught, collecting() as definitions:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            _run(root, file)
+            dags = _dags_of(root, file, definitions)
+            parsed.dags = [_document(root, dag) for dag in dags]
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
+            parsed.errors = [problem_of(root, file, error)]
+            return parsed, []
+    parsed.warnings = [
+        *_warnings_of(root, file, caught),
+        *(_never_called(file, factory.dag_id) for factory in definitions.factories
+          if not factory.was_called),
+    ]  # fmt: skip
+    return parsed, dags
+
+
+def _run(root: Path, file: str) -> None:
+    name = "_lamplighter_dag_file_" + file.removesuffix(".py").replace("/", "_")
+    spec = importlib.util.spec_from_file_location(name, root / file)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def _dags_of(root: Path, file: str, definitions: Definitions) -> list[DAG]:
+    """Return the DAGs that belong to this file, and not to another DAG file that it imports."""
+    mine: dict[str, DAG] = {}
+    for dag in definitions.dags:
+        path = _below(root, dag.source.file) if dag.source else None
+        if path is not None and path != file and path.startswith(f"{DAGS}/"):
+            continue
+        if dag.dag_id in mine:
+            raise DefinitionError(f"DAG {dag.dag_id!r} is defined twice in this file")
+        mine[dag.dag_id] = dag
+    return list(mine.values())
+
+
+def _document(root: Path, dag: DAG) -> dict[str, Any]:
+    document = encode_dag(dag)
+    for task in dag.tasks.values():
+        problem = missing_program(root, task)
+        if problem:
+            raise DefinitionError(f"DAG {dag.dag_id!r}: task {task.task_id!r}: {problem}")
+    return {
+        "dag_id": dag.dag_id,
+        "line": dag.source.line if dag.source else None,
+        "hash": content_hash(document),
+        "schedule": dag.timetable.summary,
+        "description": dag.timetable.description,
+        "document": document,
+    }
+
+
+def problem_of(root: Path, file: str, error: BaseException) -> Problem:
+    """Return what an exception of author code means to its author: their frames only."""
+    places = [
+        (path, frame.lineno, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (path := _below(root, frame.filename)) is not None
+    ]
+    message = _sentence(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        path = _below(root, error.filename)
+        if path is not None:
+            places.append((path, error.lineno, "<module>"))
+    line = next((number for path, number, _ in reversed(places) if path == file), None)
+    if places and places[-1][0] != file:
+        message += f" (in {places[-1][0]}, line {places[-1][1]})"
+    return Problem(file, line, message, tuple(f"{p}:{n} in {name}" for p, n, name in places))
+
+
+def _sentence(error: BaseException) -> str:
+    match error:
+        case DefinitionError():
+            return str(error)
+        case SystemExit():
+            return f"the file called sys.exit({error.code!r}); a DAG file only defines"
+        case MemoryError():
+            return "the file needs more memory than a DAG file may use"
+        case SyntaxError():
+            return f"{type(error).__name__}: {error.msg}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _warnings_of(
+    root: Path, file: str, caught: list[warnings.WarningMessage]
+) -> list[Problem]:
+    found = []
+    for item in caught:
+        path = _below(root, item.filename)
+        line = item.lineno if path == file else None
+        if path is not None or issubclass(item.category, UserWarning):
+            found.append(Problem(file, line, str(item.message)))
+    return found
+
+
+def _never_called(file: str, dag_id: str) -> Problem:
+    return Problem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
+
+
+def _below(root: Path, filename: str) -> str | None:
+    try:
+        return Path(filename).resolve().relative_to(root).as_posix()
+    except ValueError:
+        return None

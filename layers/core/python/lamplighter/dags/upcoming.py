@@ -1,0 +1,75 @@
+"""The coming runs of a DAG that is up to date: what `lamplighter next` shows."""
+
+from pendulum import DateTime
+
+from lamplighter import clock
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import DefinitionError
+from lamplighter.timetables._cron import CronTimetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.timetables.trigger import CronPartitionTimetable
+from lamplighter.zones import iso
+
+_MAX_STEPS = 1_000_000
+
+
+def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
+    """Return up to `count` runs that may be created at or after `at`, as if nothing were owed."""
+    runs: list[DagRunInfo] = []
+    with clock.using(clock.FixedClock(at)):
+        info = _first_at_or_after(dag, at)
+        while info is not None and len(runs) < count:
+            if runs and info.run_after <= runs[-1].run_after:
+                break  # @continuous: when the one after it comes depends on when this one ends
+            runs.append(info)
+            info = dag.next_dagrun_info(info, catchup=True)
+    return runs
+
+
+def _first_at_or_after(dag: DAG, at: DateTime) -> DagRunInfo | None:
+    info = _shortly_before(dag, at) or dag.next_dagrun_info()
+    for _ in range(_MAX_STEPS):
+        if info is None or info.run_after >= at:
+            return info
+        later = dag.next_dagrun_info(info, catchup=True)
+        if later is not None and later.run_after <= info.run_after:
+            return None
+        info = later
+    raise DefinitionError(
+        f"DAG {dag.dag_id!r}: more than {_MAX_STEPS:,} runs lie before {at}: give a later start_date"
+    )
+
+
+def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
+    """Return a run not long before `at`, where one can be found without walking there.
+
+    The ticks of a cron expression do not depend on where one starts to count.
+    """
+    timetable = getattr(dag.timetable, "timetable", dag.timetable)
+    earliest = dag.restriction().earliest
+    if not isinstance(timetable, CronTimetable) or earliest is None:
+        return None
+    tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001 - rooms of one library
+    before = timetable._get_prev(tick)  # noqa: SLF001
+    if before <= earliest:
+        return None
+    if isinstance(timetable, CronPartitionTimetable):
+        return DagRunInfo(tick, None)
+    return DagRunInfo(tick, DataInterval(before, tick))
+
+
+def run_as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
+    """Return a coming run as people and programs read it, instants as ISO text in UTC."""
+    start, end = info.data_interval or (None, None)
+    return {
+        "run_id": dag.timetable.generate_run_id(
+            run_type="scheduled",
+            run_after=info.run_after,
+            data_interval=info.data_interval,
+            partition_key=info.partition_key,
+        ),
+        "logical_date": start and iso(start),
+        "data_interval_start": start and iso(start),
+        "data_interval_end": end and iso(end),
+        "run_after": iso(info.run_after),
+    }
