@@ -3,10 +3,10 @@
 import datetime
 
 import pendulum
-from timetables.uneven_intervals import UnevenIntervalsTimetable
-from timetables.workday import AfterWorkdayTimetable, SometimeAfterWorkdayTimetable
 
 from lamplighter import DAG, SparkTask
+from timetables.uneven_intervals import UnevenIntervalsTimetable
+from timetables.workday import AfterWorkdayTimetable, SometimeAfterWorkdayTimetable
 
 HOLIDAYS = [datetime.date(2026, 4, 3), datetime.date(2026, 4, 6)]  # Good Friday, Easter Monday
 

@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 def placed_between(raw: DataFrame, start: str, end: str) -> DataFrame:
     """Return the orders placed from `start` until just before `end`."""
     placed_at = F.col("placed_at")
-    return raw.where((placed_at >= F.lit(start).cast("timestamp")) & (placed_at < F.lit(end).cast("timestamp")))
+    return raw.where(
+        (placed_at >= F.lit(start).cast("timestamp")) & (placed_at < F.lit(end).cast("timestamp"))
+    )
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""The `lamplighter` command. Never part of a Lambda."""

@@ -1,4 +1,4 @@
-"""The `lamplighter` command. Each subcommand is a module of its own; this one puts them together."""
+"""The `lamplighter` command: each subcommand is a module, and this one puts them together."""
 
 import sys
 from typing import Annotated

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.bundles.check import TIME_LIMIT_SECONDS, BundleReport, Limits, check_bundle
+from lamplighter.bundles.check import DEFAULT_LIMITS, BundleReport, Limits, check_bundle
 from lamplighter.bundles.importer import Problem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter_cli import console
@@ -21,7 +21,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     seconds: Annotated[
         float, typer.Option("--time-limit", help="Seconds that one file may take.", min=0.1)
-    ] = TIME_LIMIT_SECONDS,
+    ] = DEFAULT_LIMITS.seconds,
 ) -> None:
     """Import every DAG file in isolation; list DAGs, warnings and errors. Exit 1 on errors."""
     files = dag_files(require_bundle(path))
@@ -66,7 +66,9 @@ def _problem_as_json(problem: Problem) -> dict[str, object]:
 def _show(report: BundleReport, files: int) -> None:
     out = console.out()
     if report.dags:
-        table = Table("DAG", "schedule", "meaning", "zone", "tasks", "file", box=None, pad_edge=False)
+        table = Table(
+            "DAG", "schedule", "meaning", "zone", "tasks", "file", box=None, pad_edge=False
+        )
         for dag in report.dags:
             table.add_row(
                 Text(dag.dag_id, style="bold"),

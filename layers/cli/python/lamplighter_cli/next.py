@@ -22,11 +22,12 @@ def next_runs(
     count: Annotated[int, typer.Option("-n", "--count", help="How many runs.", min=1)] = 5,
     dags: Annotated[Path, typer.Option(help="The bundle: a folder with dags/.")] = Path(),
     at: Annotated[
-        str, typer.Option(help="The moment to look from, such as 2026-03-27T00:00:00Z. Default: now.")
+        str,
+        typer.Option(help="The moment to look from, such as 2026-03-27T00:00:00Z. Default: now."),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show the coming runs of a DAG; gaps between intervals and changes of the clocks are marked."""
+    """Show the coming runs of a DAG, with gaps between intervals and changes of the clocks marked."""
     moment = parse_instant(at) if at else clock.now()
     dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:
@@ -60,7 +61,9 @@ def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None
     out = console.out()
     title = f"  {dag.schedule}  {dag.description}".rstrip()
     out.print(Text.assemble((dag.dag_id, "bold"), title, f"  from {iso(moment)}"), soft_wrap=True)
-    table = Table("run id", "zone", "logical date", "data interval", "run after", "", box=None)
+    table = Table(box=None, pad_edge=False)
+    for column in ("run id", "zone", "logical date", "data interval", "run after", ""):
+        table.add_column(column, no_wrap=bool(column), overflow="fold")
     before: dict[str, Any] | None = None
     for run in runs:
         marks = Text(", ".join(_marks(before, run, own_zone)), style="yellow")
@@ -79,20 +82,21 @@ def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None
 
 
 def _interval(run: dict[str, Any], zone: Zone) -> str:
-    """Return start and end, the end without its date where it is on the same day."""
+    """Return start and end with their weekdays, the end without what the start already says."""
     start, end = run["data_interval_start"], run["data_interval_end"]
-    if start is None or start == end:
-        return _local(start, zone)
-    first, last = _local(start, zone), _local(end, zone)
-    day = len("Fri 2026-03-27 ")
-    return f"{first} → {last[day:] if first[:day] == last[:day] else last}"
+    if start is None:
+        return "-"
+    first, last = (parse_instant(text).in_timezone(zone) for text in (start, end))
+    if first == last:
+        return first.strftime("%a %Y-%m-%d %H:%M")
+    is_same_day = first.date() == last.date()
+    return f"{first:%a %Y-%m-%d %H:%M} → {last:{'%H:%M' if is_same_day else '%a %m-%d %H:%M'}}"
 
 
 def _local(text: str | None, zone: Zone) -> str:
-    if text is None:
-        return "-"
-    moment = parse_instant(text).in_timezone(zone)
-    return moment.strftime("%a %Y-%m-%d %H:%M" + (":%S" if moment.second else ""))
+    return (
+        "-" if text is None else parse_instant(text).in_timezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+    )
 
 
 def _marks(before: dict[str, Any] | None, run: dict[str, Any], zone: Zone) -> list[str]:
@@ -106,10 +110,10 @@ def _marks(before: dict[str, Any] | None, run: dict[str, Any], zone: Zone) -> li
     offsets = [parse_instant(t).in_timezone(zone).utcoffset() for t in instants if t is not None]
     for one, other in pairwise(offsets):
         if one is not None and other is not None and one != other:
-            marks.append(f"clocks go {'forward' if other > one else 'back'} by {abs(other - one)}")
+            hours = abs(other - one) / datetime.timedelta(hours=1)
+            marks.append(f"clocks go {'forward' if other > one else 'back'} {hours:g} h")
     return marks
 
 
 def _length(start: str, end: str) -> str:
-    length: datetime.timedelta = parse_instant(end) - parse_instant(start)
-    return str(datetime.timedelta(seconds=length.total_seconds()))
+    return (parse_instant(end) - parse_instant(start)).in_words(locale="en")

@@ -1,0 +1,1 @@
+"""Bundles: folders of DAG files, timetables and jobs, and what they define."""

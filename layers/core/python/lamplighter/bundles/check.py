@@ -16,16 +16,16 @@ from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import Request, Upcoming
 from lamplighter.errors import DefinitionError
 
-TIME_LIMIT_SECONDS = 30.0
-MEMORY_LIMIT_BYTES = 2 * 1024**3
-
 
 @dataclass(frozen=True)
 class Limits:
     """What one DAG file may use while it is imported."""
 
-    seconds: float = TIME_LIMIT_SECONDS
-    memory_bytes: int = MEMORY_LIMIT_BYTES
+    seconds: float = 30.0
+    memory_bytes: int = 2 * 1024**3
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class BundleReport:
 
 
 def check_bundle(
-    root: Path, *, limits: Limits = Limits(), on_file: Callable[[str], None] = lambda _: None
+    root: Path, *, limits: Limits = DEFAULT_LIMITS, on_file: Callable[[str], None] = lambda _: None
 ) -> BundleReport:
     """Return what the bundle at `root` defines; `on_file` is told of each file that is done."""
     root = require_bundle(root)
@@ -63,7 +63,7 @@ def check_bundle(
 
 
 def find_coming_runs(
-    root: Path, question: Upcoming, *, limits: Limits = Limits()
+    root: Path, question: Upcoming, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CheckedDag, list[dict[str, Any]]]:
     """Return the DAG that the question is about, and its coming runs."""
     root = require_bundle(root)
@@ -146,7 +146,7 @@ def _ask_all(
 
 
 def _start_worker() -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - our own module
+    return subprocess.Popen(
         [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ from typing import Any
 
 from lamplighter.bundles.entry_points import missing_program
 from lamplighter.bundles.layout import DAGS, add_to_import_path
-from lamplighter.dags.collect import Definitions, collecting
+from lamplighter.dags.context import Definitions, collecting
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
 from lamplighter.serialization import content_hash, encode_dag
@@ -46,14 +46,16 @@ class ParsedFile:
     def from_json(cls, data: dict[str, Any]) -> "ParsedFile":
         """Read what `to_json` wrote."""
         problems = {
-            name: [Problem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]]
+            name: [
+                Problem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]
+            ]
             for name in ("warnings", "errors")
         }
         return cls(data["file"], data["dags"], **problems, output=data["output"])
 
 
 def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
-    """Return what `file` defines, as documents and as objects; never raise for the author's sake."""
+    """Return what `file` defines, as documents and as objects; an author's error is data."""
     parsed = ParsedFile(file)
     add_to_import_path(root)
     with warnings.catch_warnings(record=True) as caught, collecting() as definitions:
@@ -141,9 +143,7 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _warnings_of(
-    root: Path, file: str, caught: list[warnings.WarningMessage]
-) -> list[Problem]:
+def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -> list[Problem]:
     found = []
     for item in caught:
         path = _below(root, item.filename)

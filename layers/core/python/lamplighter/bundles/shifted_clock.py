@@ -53,5 +53,5 @@ def shift_clock() -> None:
     datetime.datetime = shifted_datetime  # type: ignore[misc]
     datetime.date = shifted_date  # type: ignore[misc]
     time.time = lambda: real_time() + SHIFT.total_seconds()
-    pendulum.now = now  # type: ignore[assignment]
+    pendulum.now = now
     pendulum.today = lambda tz="local": now(tz).start_of("day")

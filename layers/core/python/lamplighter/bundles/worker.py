@@ -46,12 +46,17 @@ class Request(TypedDict):
 def main() -> None:
     """Serve requests until the caller closes the pipe."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    with open(os.devnull, "w", encoding="utf-8") as nothing:
-        os.dup2(nothing.fileno(), 1)
+    _point_at_nothing(1)
     for line in sys.stdin:
         json.dump(_parse(json.loads(line)), answers)
         answers.write("\n")
         answers.flush()
+
+
+def _point_at_nothing(descriptor: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
 
 
 def _parse(request: Request) -> dict[str, Any]:
@@ -97,9 +102,7 @@ def _in_a_fork(request: Request, *, is_later: bool) -> dict[str, Any]:
     return answer
 
 
-def _read_both(
-    result: IO[bytes], output: IO[bytes], seconds: float
-) -> tuple[bytes, bytes, bool]:
+def _read_both(result: IO[bytes], output: IO[bytes], seconds: float) -> tuple[bytes, bytes, bool]:
     """Read until the result is closed or time is up; keep only the beginning of the output."""
     data, printed = bytearray(), bytearray()
     deadline = time.monotonic() + seconds
@@ -134,8 +137,7 @@ def _be_the_fork(request: Request, result: int, output: int, *, is_later: bool) 
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        with open(os.devnull, encoding="utf-8") as nothing:
-            os.dup2(nothing.fileno(), 0)
+        _point_at_nothing(0)
         limit = request["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         if is_later:

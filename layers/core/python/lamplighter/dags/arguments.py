@@ -1,5 +1,7 @@
-"""Reading what an author passed: each reader returns the value in its one form, or says what is
-wrong with it in words that fit behind "DAG 'x': argument:".
+"""Reads what an author passed to a DAG or a task.
+
+Each reader returns the value in its one form, or says what is wrong with it in words that fit
+behind "DAG 'x': argument:".
 """
 
 import datetime

@@ -4,16 +4,15 @@ import datetime
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from contextvars import ContextVar, Token
-from types import FrameType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pendulum import DateTime
 
 from lamplighter.assets import Asset
+from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.collect import note_dag
+from lamplighter.dags.context import note_dag, open_dag
 from lamplighter.dags.graph import find_cycle
 from lamplighter.dags.next_run import next_run
 from lamplighter.dags.schedule import Schedule, timetable_for
@@ -22,6 +21,10 @@ from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 from lamplighter.zones import UTC, Zone, parse_zone
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import FrameType
 
 MAX_ASSETS = 90  # a run takes the pending events of all its assets in one transaction
 MAX_TASKS = 500
@@ -33,8 +36,6 @@ _RENAMED = {
     "concurrency": "max_active_tasks",
 }
 
-_current: ContextVar["DAG | None"] = ContextVar("_current", default=None)
-
 
 class DAG:
     """A definition: when runs happen, and which tasks each of them has.
@@ -42,7 +43,7 @@ class DAG:
     Use it as a context manager, or pass `dag=` to each task.
     """
 
-    def __init__(  # noqa: PLR0913 - the arguments are Airflow's
+    def __init__(
         self,
         dag_id: str,
         *,
@@ -151,17 +152,12 @@ class DAG:
 
     # Tasks.
 
-    @classmethod
-    def current(cls) -> "DAG | None":
-        """Return the DAG whose `with` block is open, if any."""
-        return _current.get()
-
     def __enter__(self) -> Self:
-        self._outer.append(_current.set(self))
+        self._outer.append(open_dag.set(self))
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        _current.reset(self._outer.pop())
+        open_dag.reset(self._outer.pop())
         if kind is None:
             self.validate()
 
@@ -186,7 +182,7 @@ class DAG:
 
     def _has_time_part(self) -> bool:
         inner: Timetable = getattr(self.timetable, "timetable", self.timetable)
-        return inner.can_be_scheduled and not inner.asset_condition
+        return inner.can_be_scheduled and inner.asset_condition is NO_ASSETS
 
     # Time.
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lamplighter.dags.collect import note_factory
+from lamplighter.dags.context import note_factory
 from lamplighter.dags.dag import DAG
 
 
@@ -39,4 +39,3 @@ def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
         return DagFactory(function, dag_id or function.__name__, options)
 
     return decorate
-

@@ -1,6 +1,7 @@
 """The order between tasks: `>>`, `<<`, `chain`, and the search for cycles."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from lamplighter.errors import DefinitionError
@@ -31,7 +32,7 @@ def link(upstream: Tasks, downstream: Tasks) -> None:
 
 def chain(*tasks: Tasks) -> None:
     """Link tasks one after the other; two lists of the same length are linked pair by pair."""
-    for upstream, downstream in zip(tasks, tasks[1:], strict=False):
+    for upstream, downstream in pairwise(tasks):
         if isinstance(upstream, Sequence) and isinstance(downstream, Sequence):
             if len(upstream) != len(downstream):
                 raise DefinitionError(

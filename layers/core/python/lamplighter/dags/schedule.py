@@ -52,5 +52,5 @@ def timetable_for(schedule: Schedule, *, timezone: Zone) -> Timetable:
         case Collection() if not isinstance(schedule, bytes | dict):
             return AssetTriggeredTimetable(schedule)
     raise DefinitionError(
-        f"{schedule!r} is not a schedule: use a cron text, a timedelta, a timetable, assets, or None"
+        f"{schedule!r} is not a schedule: use a cron text, timedelta, timetable, assets, or None"
     )

@@ -9,12 +9,14 @@ from pendulum import DateTime
 from lamplighter.assets import Asset, AssetAlias, AssetRef
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import optional, whole_number
+from lamplighter.dags.context import open_dag
 from lamplighter.dags.graph import Tasks, link
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 
 if TYPE_CHECKING:
     from lamplighter.dags.dag import DAG
+
 
 class TaskOptions(TypedDict, total=False):
     """Everything about a task but its id. All of it may also stand in a DAG's `default_args`."""
@@ -78,9 +80,7 @@ class SparkTask:
     def __init__(
         self, task_id: str, *, dag: "DAG | None" = None, **options: Unpack[TaskOptions]
     ) -> None:
-        from lamplighter.dags.dag import DAG  # noqa: PLC0415 - a DAG holds tasks: one must wait
-
-        owner = dag or DAG.current()
+        owner = dag or open_dag.get()
         if owner is None:
             raise DefinitionError(
                 f"task {task_id!r} belongs to no DAG: write it inside 'with DAG(…):' or pass dag="

@@ -36,7 +36,7 @@ def _first_at_or_after(dag: DAG, at: DateTime) -> DagRunInfo | None:
             return None
         info = later
     raise DefinitionError(
-        f"DAG {dag.dag_id!r}: more than {_MAX_STEPS:,} runs lie before {at}: give a later start_date"
+        f"DAG {dag.dag_id!r}: more than {_MAX_STEPS:,} runs before {at}: give a later start_date"
     )
 
 
@@ -68,8 +68,8 @@ def run_as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
             data_interval=info.data_interval,
             partition_key=info.partition_key,
         ),
-        "logical_date": start and iso(start),
-        "data_interval_start": start and iso(start),
-        "data_interval_end": end and iso(end),
+        "logical_date": None if start is None else iso(start),
+        "data_interval_start": None if start is None else iso(start),
+        "data_interval_end": None if end is None else iso(end),
         "run_after": iso(info.run_after),
     }

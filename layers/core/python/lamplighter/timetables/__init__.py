@@ -1,0 +1,1 @@
+"""Timetables: the rules that say when runs happen. Modules are named as in Airflow."""

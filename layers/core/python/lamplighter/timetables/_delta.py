@@ -16,8 +16,8 @@ Delta: TypeAlias = datetime.timedelta | relativedelta
 
 # A relativedelta's plural fields are distances, zero when unset; its singular ones are places on
 # the clock or calendar, None when unset.
-_DISTANCES = "years months days hours minutes seconds microseconds leapdays".split()
-_PLACES = "year month day hour minute second microsecond".split()
+_DISTANCES = ["years", "months", "days", "hours", "minutes", "seconds", "microseconds", "leapdays"]
+_PLACES = ["year", "month", "day", "hour", "minute", "second", "microsecond"]
 
 
 class DeltaTimetable(Timetable):

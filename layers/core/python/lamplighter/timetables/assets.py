@@ -79,7 +79,6 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
         **extra: Any,
     ) -> str:
         """Return the id of a run: the inner timetable names its own, assets name theirs."""
-        namer = super() if str(run_type) == "asset_triggered" else self.timetable
-        return namer.generate_run_id(
-            run_type=run_type, run_after=run_after, data_interval=data_interval, **extra
-        )
+        is_from_assets = str(run_type) == "asset_triggered"
+        name = super().generate_run_id if is_from_assets else self.timetable.generate_run_id
+        return name(run_type=run_type, run_after=run_after, data_interval=data_interval, **extra)

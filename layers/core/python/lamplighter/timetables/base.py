@@ -93,7 +93,7 @@ class Timetable:
             if older in vars(cls):
                 raise DefinitionError(f"timetable {cls.__name__}: rename {older!r} to {newer!r}")
         method = vars(cls).get("next_dagrun_info")
-        names = method.__code__.co_varnames if hasattr(method, "__code__") else ()
+        names = getattr(getattr(method, "__code__", None), "co_varnames", ())
         for older, newer in _OLDER_ARGUMENTS.items():
             if older in names:
                 raise DefinitionError(

@@ -10,10 +10,9 @@ times are naive local ones; the timetables wrap them. Three rules decide what da
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lamplighter.errors import InvalidTimetableError
@@ -29,6 +28,9 @@ PRESETS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+
+_Field: TypeAlias = list[int | Literal["*", "l"]]
+_EVERY: _Field = ["*"]
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
@@ -143,7 +145,7 @@ def wall_ticks(expression: str) -> WallTicks:
     is_plain = len(expanded) == _UNIX_FIELDS and not nth_weekdays and not iterator.nearest_weekday
     if is_plain and all(isinstance(n, int) or n == "*" for field in expanded for n in field):
         return _PlainTicks(*expanded)
-    return _CroniterTicks(expression, is_hourly=expanded[1] == ["*"])
+    return _CroniterTicks(expression, is_hourly=expanded[1] == _EVERY)
 
 
 class _PlainTicks:
@@ -154,13 +156,13 @@ class _PlainTicks:
 
     def __init__(
         self,
-        minutes: Sequence[int],
-        hours: Sequence[int],
-        days: Sequence[int],
-        months: Sequence[int],
-        weekdays: Sequence[int],
+        minutes: _Field,
+        hours: _Field,
+        days: _Field,
+        months: _Field,
+        weekdays: _Field,
     ) -> None:
-        self.is_hourly = list(hours) == ["*"]
+        self.is_hourly = hours == _EVERY
         self._minutes_of_day = [
             60 * hour + minute
             for hour in sorted(_numbers(hours, range(24)))
@@ -170,7 +172,7 @@ class _PlainTicks:
         self._days = _numbers(days, range(1, 32))
         self._weekdays = _numbers(weekdays, range(7))
         # cron's oldest rule: when both day fields are restricted, either may match.
-        self._either_day = list(days) != ["*"] and list(weekdays) != ["*"]
+        self._either_day = _EVERY not in (days, weekdays)
 
     def after(self, wall: datetime) -> datetime:
         day = wall.date()
@@ -244,8 +246,8 @@ class _CroniterTicks:
         return tick
 
 
-def _numbers(field: Sequence[int], everything: range) -> frozenset[int]:
-    return frozenset(everything if list(field) == ["*"] else field)
+def _numbers(field: _Field, everything: range) -> frozenset[int]:
+    return frozenset(everything if field == _EVERY else map(int, field))
 
 
 def _at(day: date, minute_of_day: int) -> datetime:

@@ -18,8 +18,8 @@ class EventsTimetable(Timetable):
     def __init__(
         self,
         event_dates: Iterable[datetime],
-        restrict_to_events: bool = False,  # noqa: FBT001, FBT002 - the order is Airflow's
-        presorted: bool = False,  # noqa: FBT001, FBT002
+        restrict_to_events: bool = False,
+        presorted: bool = False,
         description: str | None = None,
     ) -> None:
         dates = [as_utc(moment) for moment in event_dates]

@@ -5,6 +5,7 @@ date and run-after must move forward.
 """
 
 import json
+from itertools import pairwise
 
 from pendulum import DateTime
 
@@ -85,7 +86,7 @@ def _check_forward(timetable: Timetable, runs: list[DagRunInfo], earliest: DateT
             run.run_after >= earliest,
             f"returns a run at {run.run_after}, before the earliest instant {earliest}",
         )
-    for one, other in zip(runs, runs[1:], strict=False):
+    for one, other in pairwise(runs):
         _require(
             timetable,
             one.run_after < other.run_after and _date(one) < _date(other),
@@ -132,6 +133,6 @@ def _date(run: DagRunInfo) -> DateTime:
     return run.logical_date or run.run_after
 
 
-def _require(timetable: Timetable, condition: bool, problem: str) -> None:  # noqa: FBT001
+def _require(timetable: Timetable, condition: bool, problem: str) -> None:
     if not condition:
         raise AssertionError(f"{type(timetable).__name__} {problem}")

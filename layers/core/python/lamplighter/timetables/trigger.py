@@ -41,7 +41,9 @@ class _TriggerTimetable(Timetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        last_end = None if last_automated_data_interval is None else last_automated_data_interval.end
+        last_end = (
+            None if last_automated_data_interval is None else last_automated_data_interval.end
+        )
         tick = self._next_tick(last_end, restriction)
         if tick is None:
             return None

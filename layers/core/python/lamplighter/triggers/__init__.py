@@ -1,0 +1,1 @@
+"""Triggers: how an outside source tells that an asset has changed."""

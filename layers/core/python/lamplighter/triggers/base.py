@@ -70,6 +70,8 @@ class BaseEventTrigger(BaseTrigger):
         """Return the producer of a source whose messages are acknowledged after all members."""
         raise NotImplementedError(f"{cls.__name__} does not acknowledge its source")
 
-    def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+    def filter_shared_stream(
+        self, shared_stream: AsyncIterator[Any]
+    ) -> AsyncIterator[TriggerEvent]:
         """Yield the events that this trigger makes of the raw ones."""
         raise NotImplementedError(f"{type(self).__name__} must define filter_shared_stream")

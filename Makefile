@@ -1,0 +1,140 @@
+# Everything runs in .venv, which make builds by itself from Python 3.11+ and the hashed locks in
+# requirements/. Nothing outside this folder is changed. Works with the make 3.81 of macOS.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+AIRFLOW_VENV := .venv-parity
+AIRFLOW_PY := $(AIRFLOW_VENV)/bin/python
+
+DEMO_DAGS := orders_hourly uneven_intervals after_workday
+# The last days before the clocks change in Europe, so that a short day is among the runs shown.
+DEMO_AT := 2026-03-27T00:00:00Z
+
+# Errors only: pip's warnings about the machine's own settings say nothing about this project.
+PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
+PYTEST := $(PY) -m pytest -q -n auto
+
+# A path from outside could hide the installed packages or replace them.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env demo test check format parity bench lock toolchain clean \
+        style types contracts
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+# --- Environment ----------------------------------------------------------------------------------
+
+# The stamp is a copy of the lock. An environment is built anew when its lock says something else,
+# so that it never holds more than the lock, and is kept when only the file's date has changed.
+# $(call build,environment,lock,what to say)
+define build
+	@if cmp -s $(2) $@ && $(1)/bin/python -c ''; then touch $@; exit; fi; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }; \
+	echo "$(3)"; rm -f $@; \
+	$(PYTHON) -m venv --clear $(1) \
+	  && $(1)/bin/python $(PIP_INSTALL) --require-hashes -r $(2) && cp $(2) $@
+endef
+
+$(VENV)/installed: requirements/dev.txt
+	$(call build,$(VENV),$<,env: installing the locked packages into $(VENV))
+
+$(VENV)/linked: pyproject.toml $(VENV)/installed
+	@echo "env: linking lamplighter into $(VENV)"
+	@$(PY) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(AIRFLOW_VENV)/installed: requirements/parity.txt
+	$(call build,$(AIRFLOW_VENV),$<,parity: installing Apache Airflow into $(AIRFLOW_VENV))
+
+env: $(VENV)/linked ## Build or refresh the environment in .venv
+	@echo "env: $(VENV) is ready ($$($(PY) --version))"
+
+# Commands that need Java or Node depend on the file and start with `. $(VENV)/toolchain.env &&`.
+$(VENV)/toolchain.env: requirements/toolchain.py requirements/jdk.txt requirements/node.txt $(VENV)/installed
+	@echo "toolchain: looking for Java and Node, installing what is missing into $(VENV)"
+	@$(PY) requirements/toolchain.py
+
+toolchain: $(VENV)/installed ## Find Java 17+ and Node 20+, or install them into .venv
+	@echo "toolchain: looking for Java and Node, installing what is missing into $(VENV)"
+	@$(PY) requirements/toolchain.py
+
+# --- Use ------------------------------------------------------------------------------------------
+
+demo: $(VENV)/linked ## Check the example DAGs and show their coming runs
+	@echo "demo: checking every DAG file in examples/"
+	@$(BIN)/lamplighter check examples
+	@for dag in $(DEMO_DAGS); do \
+	  echo; echo "demo: the next five runs of $$dag after $(DEMO_AT)"; \
+	  $(BIN)/lamplighter next $$dag --dags examples -n 5 --at $(DEMO_AT) || exit 1; \
+	done
+
+# --- Gates ----------------------------------------------------------------------------------------
+
+style: $(VENV)/linked
+	@echo "style: formatting, lint, spelling"
+	@$(BIN)/ruff format --quiet --check . || { echo "style: run 'make format'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/codespell
+
+types: $(VENV)/linked
+	@echo "types: mypy, strict"
+	@$(BIN)/mypy --no-error-summary
+
+contracts: $(VENV)/linked
+	@echo "contracts: imports go only down"
+	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
+
+test: style types contracts ## The whole gate: style, types, import contracts, all tests, coverage
+	@echo "test: all tests, with coverage"
+	@$(PYTEST) --cov
+
+check: style types contracts ## The fast part of the gate: everything but the slow kinds of test
+	@echo "check: unit tests"
+	@$(PYTEST) tests/unit
+
+format: $(VENV)/linked ## Format the code and repair what the linter can repair
+	@echo "format: ruff"
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apache Airflow and compare the answers
+	@echo "parity: asking Lamplighter and Apache Airflow the same questions"
+	@$(PY) tests/parity/run.py --airflow-python $(AIRFLOW_PY)
+
+bench: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Measure speed beside Apache Airflow
+	@echo "bench: measuring Lamplighter beside Apache Airflow"
+	@$(PY) tests/bench/run.py --airflow-python $(AIRFLOW_PY)
+
+# --- Care -----------------------------------------------------------------------------------------
+
+# Hashes only: no lock may say where a package came from. Existing pins are kept unless UPGRADE=1.
+# The layer takes its versions from dev.txt and Airflow's environment takes the layer's, so that
+# tests, Lambda and the yardstick agree on every library that handles time.
+COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes \
+          --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+EVERYWHERE := --universal --python-version 3.11
+LAMBDA := --python-platform aarch64-manylinux2014 --python-version 3.13
+LOCKS := requirements/dev.txt requirements/parity.txt requirements/jdk.txt requirements/node.txt \
+         layers/deps/requirements.txt
+
+lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest versions)
+	@echo "lock: $(LOCKS)"
+	@$(COMPILE) $(EVERYWHERE) --extra cli --group dev pyproject.toml -o requirements/dev.txt >/dev/null
+	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt pyproject.toml -o layers/deps/requirements.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) -c layers/deps/requirements.txt requirements/parity.in -o requirements/parity.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) requirements/jdk.in -o requirements/jdk.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) requirements/node.in -o requirements/node.txt >/dev/null
+	@! grep -n '://' $(LOCKS) || { echo "lock: a lock file names an address" >&2; exit 1; }
+
+clean: ## Remove the environments and everything else that make or the tools produced
+	@echo "clean: environments, caches, reports"
+	@rm -rf $(VENV) $(AIRFLOW_VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
+	  .import_linter_cache .hypothesis .coverage .coverage.*
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
