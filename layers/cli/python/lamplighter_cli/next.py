@@ -27,7 +27,7 @@ def next_runs(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show the coming runs of a DAG, with gaps between intervals and changes of the clocks marked."""
+    """Show the coming runs of a DAG; gaps between intervals and clock changes are marked."""
     moment = parse_instant(at) if at else clock.now()
     dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:

@@ -8,7 +8,6 @@ storage does not pile them up.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
     from lamplighter.dags.decorator import DagFactory
 
 
-@dataclass
 class Definitions:
     """The DAGs and the `@dag` functions that were defined, in order."""
 
-    dags: list["DAG"] = field(default_factory=list)
-    factories: list["DagFactory"] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.dags: list[DAG] = []
+        self.factories: list[DagFactory] = []
 
 
 open_dag: ContextVar["DAG | None"] = ContextVar("open_dag", default=None)
