@@ -209,7 +209,7 @@ def test_folder_without_dags_is_not_a_bundle(tmp_path: Path) -> None:
 
 def test_file_of_a_thousand_dags_is_checked(write_bundle: WriteBundle) -> None:
     """A generated file with very many DAGs is no special case."""
-    source = "from lamplighter import DAG\nfor n in range(1000):\n    DAG(f'd{n}', schedule='@daily', catchup=False)\n"
+    source = "from lamplighter import DAG\nfor n in range(1000):\n    DAG(f'd{n}', catchup=False)\n"
     assert len(check(write_bundle({"dags/many.py": source})).dags) == 1000
 
 

@@ -96,15 +96,13 @@ def decode_delta(data: float | dict[str, Any]) -> Delta:
     return relativedelta(**fields)
 
 
-def is_calendar_delta(delta: Delta) -> bool:
-    """Return True for a delta whose length depends on where in the calendar it starts."""
-    return isinstance(delta, relativedelta) and bool(delta.months or delta.years)
-
-
-def fixed_length(delta: Delta) -> datetime.timedelta:
-    """Return the length of a delta without months and years."""
+def fixed_length(delta: Delta) -> datetime.timedelta | None:
+    """Return the length of a delta; None if it depends on where in the calendar one starts."""
     if isinstance(delta, datetime.timedelta):
         return delta
-    return datetime.timedelta(
+    if delta.months or delta.years:
+        return None
+    length = datetime.timedelta(
         days=delta.days, hours=delta.hours, minutes=delta.minutes, seconds=delta.seconds
     )
+    return length or None

@@ -3,7 +3,6 @@
 The intervals tile the time line. A plain cron text or timedelta in `schedule=` means these.
 """
 
-import datetime
 from typing import Any
 
 from pendulum import DateTime
@@ -15,7 +14,6 @@ from lamplighter.timetables._delta import (
     DeltaTimetable,
     decode_delta,
     fixed_length,
-    is_calendar_delta,
 )
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import UTC
@@ -109,12 +107,12 @@ class DeltaDataIntervalTimetable(DeltaTimetable, _DataIntervalTimetable):
 
     def _floor(self, now: DateTime, *, anchor: DateTime | None) -> DateTime:
         """Return the newest boundary that is not after `now`."""
-        if not is_calendar_delta(self._delta):
+        length = fixed_length(self._delta)
+        if length is not None:
             # The grid of a fixed delta hangs on the epoch and not on the start date: adding a task
             # with an earlier start date must not shift every later run.
-            length = fixed_length(self._delta)
-            return now - (now - _EPOCH) % length if length > datetime.timedelta() else now
+            return now - (now - _EPOCH).as_timedelta() % length
         boundary = now if anchor is None else min(anchor, now)
-        while (later := self._get_next(boundary)) <= now:
+        while boundary < (later := self._get_next(boundary)) <= now:
             boundary = later
         return boundary

@@ -107,6 +107,8 @@ def _check_latest(timetable: Timetable, runs: list[DagRunInfo], earliest: DateTi
 def _check_catchup(timetable: Timetable, runs: list[DagRunInfo], earliest: DateTime) -> None:
     if not timetable.periodic or len(runs) < 2:  # noqa: PLR2004 - nothing to skip with one run
         return
+    # A schedule may count from the present when it skips, so that its newest run need not be ours;
+    # but it must be newer than our last but one.
     now = runs[-1].run_after
     with clock.using(clock.FixedClock(now)):
         restriction = TimeRestriction(earliest, None, catchup=False)
@@ -114,7 +116,7 @@ def _check_catchup(timetable: Timetable, runs: list[DagRunInfo], earliest: DateT
             info = _ask(timetable, last, restriction)
             _require(
                 timetable,
-                info is None or info.run_after >= now,
+                info is None or info.run_after > runs[-2].run_after,
                 f"ignores catchup=False: at {now}, after {last}, it still returns {info}",
             )
 
