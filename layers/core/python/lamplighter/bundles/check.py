@@ -73,9 +73,10 @@ def find_coming_runs(
     for dag in report.dags:
         if dag.dag_id == question["dag_id"]:
             return dag, runs[dag.file] or []
-    for problem in report.errors:
-        if f"{question['dag_id']!r}" in problem.message or len(answers) == 1:
-            raise DefinitionError(f"{problem.file}: {problem.message}")
+    for answer in answers:
+        if question["dag_id"] in {dag["dag_id"] for dag in answer["dags"]}:
+            problem = answer["errors"][0]  # the file is fine, but the timetable is not
+            raise DefinitionError(f"{problem['file']}: {problem['message']}")
     raise DefinitionError(_no_such_dag(question["dag_id"], report))
 
 

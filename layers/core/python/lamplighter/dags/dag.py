@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pendulum import DateTime
 
-from lamplighter.assets import Asset
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
@@ -20,7 +19,7 @@ from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
-from lamplighter.zones import UTC, Zone, parse_zone
+from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -29,6 +28,23 @@ if TYPE_CHECKING:
 MAX_ASSETS = 90  # a run takes the pending events of all its assets in one transaction
 MAX_TASKS = 500
 MAX_ACTIVE_RUNS = 500  # the occupied slots are a set on the DAG's row
+
+PLAIN_ARGUMENTS: dict[str, Reader] = {
+    "start_date": optional(arguments.instant),
+    "end_date": optional(arguments.instant),
+    "catchup": flag,
+    "max_active_runs": whole_number(least=1, most=MAX_ACTIVE_RUNS),
+    "max_active_tasks": whole_number(least=1),
+    "dagrun_timeout": optional(arguments.duration),
+    "max_consecutive_failed_dag_runs": whole_number(least=0),
+    "params": arguments.json_map,
+    "tags": arguments.tags,
+    "owner": arguments.text,
+    "description": optional(arguments.text),
+    "doc_md": optional(arguments.text),
+    "is_paused_upon_creation": flag,
+}
+"""The arguments that mean the same whatever the others are, and how each is read."""
 
 _RENAMED = {
     "schedule_interval": "schedule",
@@ -42,6 +58,20 @@ class DAG:
 
     Use it as a context manager, or pass `dag=` to each task.
     """
+
+    start_date: DateTime | None
+    end_date: DateTime | None
+    catchup: bool
+    max_active_runs: int
+    max_active_tasks: int
+    dagrun_timeout: datetime.timedelta | None
+    max_consecutive_failed_dag_runs: int
+    params: dict[str, Any]
+    tags: tuple[str, ...]
+    owner: str
+    description: str | None
+    doc_md: str | None
+    is_paused_upon_creation: bool
 
     def __init__(
         self,
@@ -71,42 +101,27 @@ class DAG:
         self._warn_about_unused(defaults)
         self.task_defaults = {name: defaults[name] for name in OPTIONS if name in defaults}
         start_date = start_date or defaults.get("start_date")
-        read = self._read
-        self.start_date: DateTime | None = read("start_date", start_date, _INSTANT)
-        self.end_date: DateTime | None = read(
-            "end_date", end_date or defaults.get("end_date"), _INSTANT
-        )
+        given = {
+            "start_date": start_date,
+            "end_date": end_date or defaults.get("end_date"),
+            "catchup": catchup,
+            "max_active_runs": max_active_runs,
+            "max_active_tasks": max_active_tasks,
+            "dagrun_timeout": dagrun_timeout,
+            "max_consecutive_failed_dag_runs": max_consecutive_failed_dag_runs,
+            "params": {**defaults.get("params", {}), **(params or {})},
+            "tags": tags,
+            "owner": owner or defaults.get("owner") or "lamplighter",
+            "description": description,
+            "doc_md": doc_md,
+            "is_paused_upon_creation": is_paused_upon_creation,
+        }
+        for name, reader in PLAIN_ARGUMENTS.items():
+            setattr(self, name, self._read(name, given[name], reader))
         self.timezone: Zone = UTC
         if start_date is not None and start_date.tzinfo is not None:
             self.timezone = parse_zone(start_date.tzinfo)
-        self.catchup: bool = read("catchup", catchup, flag)
-        self.max_active_runs: int = read(
-            "max_active_runs", max_active_runs, whole_number(least=1, most=MAX_ACTIVE_RUNS)
-        )
-        self.max_active_tasks: int = read(
-            "max_active_tasks", max_active_tasks, whole_number(least=1)
-        )
-        self.dagrun_timeout: datetime.timedelta | None = read(
-            "dagrun_timeout", dagrun_timeout, optional(arguments.duration)
-        )
-        self.max_consecutive_failed_dag_runs: int = read(
-            "max_consecutive_failed_dag_runs",
-            max_consecutive_failed_dag_runs,
-            whole_number(least=0),
-        )
-        self.params: dict[str, Any] = read(
-            "params", {**defaults.get("params", {}), **(params or {})}, arguments.json_map
-        )
-        self.tags: tuple[str, ...] = read("tags", tags, arguments.tags)
-        self.owner: str = read(
-            "owner", owner or defaults.get("owner") or "lamplighter", arguments.text
-        )
-        self.description: str | None = read("description", description, optional(arguments.text))
-        self.doc_md: str | None = read("doc_md", doc_md, optional(arguments.text))
-        self.is_paused_upon_creation: bool = read(
-            "is_paused_upon_creation", is_paused_upon_creation, flag
-        )
-        self.timetable: Timetable = read(
+        self.timetable: Timetable = self._read(
             "schedule", schedule, lambda value: timetable_for(value, timezone=self.timezone)
         )
         self._check_schedule()
@@ -144,6 +159,10 @@ class DAG:
                 f"schedule {timetable.summary!r} allows {limit} at most: pass"
                 f" max_active_runs={limit}",
             )
+        if self.catchup and self.start_date is None and _has_periods(timetable):
+            raise self._error(
+                "start_date", "is needed to catch up from: give one, or pass catchup=False"
+            )
         assets = len(set(timetable.asset_condition.leaves()))
         if assets > MAX_ASSETS:
             raise self._error("schedule", f"{assets} assets, at most {MAX_ASSETS} are allowed")
@@ -174,15 +193,6 @@ class DAG:
         cycle = find_cycle({t.task_id: t.downstream_task_ids for t in self.tasks.values()})
         if cycle:
             raise self._error("tasks", f"they form a cycle: {' >> '.join(cycle)}")
-        needs_start = self.catchup and self._has_time_part()
-        if needs_start and self.restriction().earliest is None:
-            raise self._error(
-                "start_date", "is needed to catch up from: give one, or pass catchup=False"
-            )
-
-    def _has_time_part(self) -> bool:
-        inner: Timetable = getattr(self.timetable, "timetable", self.timetable)
-        return inner.can_be_scheduled and inner.asset_condition is NO_ASSETS
 
     # Time.
 
@@ -224,13 +234,6 @@ class DAG:
 
     # Identity.
 
-    def assets(self) -> Iterator[Asset]:
-        """Yield each asset that the schedule or a task names, once."""
-        named = [*self.timetable.asset_condition.leaves()]
-        for task in self.tasks.values():
-            named += [*task.inlets, *task.outlets]
-        yield from dict.fromkeys(leaf for leaf in named if isinstance(leaf, Asset))
-
     def arguments(self) -> dict[str, Any]:
         """Return everything but the tasks under the constructor's own names."""
         return {
@@ -241,12 +244,10 @@ class DAG:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DAG):
             return NotImplemented
-        return (self.dag_id, self.timezone, self.arguments(), self.tasks) == (
-            other.dag_id,
-            other.timezone,
-            other.arguments(),
-            other.tasks,
-        )
+        return self._identity() == other._identity()
+
+    def _identity(self) -> tuple[object, ...]:
+        return (self.dag_id, encode_zone(self.timezone), self.arguments(), self.tasks)
 
     __hash__ = object.__hash__
 
@@ -254,23 +255,10 @@ class DAG:
         return f"<DAG {self.dag_id!r}>"
 
 
-PLAIN_ARGUMENTS = (
-    "start_date",
-    "end_date",
-    "catchup",
-    "max_active_runs",
-    "max_active_tasks",
-    "dagrun_timeout",
-    "max_consecutive_failed_dag_runs",
-    "params",
-    "tags",
-    "owner",
-    "description",
-    "doc_md",
-    "is_paused_upon_creation",
-)
-
-_INSTANT = optional(arguments.instant)
+def _has_periods(timetable: Timetable) -> bool:
+    """Return True if runs could be owed: @once and @continuous never owe one, nor do assets."""
+    timed: Timetable = getattr(timetable, "timetable", timetable)
+    return timed.can_be_scheduled and timed.periodic and timed.asset_condition is NO_ASSETS
 
 
 def _advice_on(argument: str) -> str:

@@ -10,13 +10,13 @@ times are naive local ones; the timetables wrap them. Three rules decide what da
 """
 
 from bisect import bisect_left, bisect_right
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lamplighter.errors import InvalidTimetableError
-from lamplighter.zones import Zone, encode_zone
+from lamplighter.zones import UTC, Zone, encode_zone
 
 PRESETS = {
     "@hourly": "0 * * * *",
@@ -102,13 +102,13 @@ class CronSchedule:
 
     def _wall(self, t: datetime) -> datetime:
         assert self._zone is not None
-        return self._zone.fromutc(t.replace(tzinfo=self._zone)).replace(tzinfo=None, fold=0)
+        return self._zone.fromutc(t.replace(tzinfo=self._zone)).replace(tzinfo=None)
 
     def _instant(self, wall: datetime) -> datetime:
         zone = self._zone
         assert zone is not None
-        first = wall.replace(tzinfo=zone).utcoffset()
-        second = wall.replace(tzinfo=zone, fold=1).utcoffset()
+        first = zone.utcoffset(wall)
+        second = zone.utcoffset(wall.replace(fold=1))
         assert first is not None
         assert second is not None
         return wall - min(first, second)
@@ -299,7 +299,7 @@ def describe(expression: str) -> str:
 
 def as_naive_utc(t: datetime) -> datetime:
     """Return the instant as the plain, naive datetime that this module works on."""
-    if t.tzinfo is not None and t.utcoffset():
+    if t.tzinfo is not UTC and t.tzinfo is not None:
         t = t.astimezone(UTC)
     return datetime(  # noqa: DTZ001 - naive UTC by design
         t.year, t.month, t.day, t.hour, t.minute, t.second, t.microsecond

@@ -1,6 +1,7 @@
 """Schedules without a period: never, once, continuously, and on asset events alone."""
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pendulum import DateTime
@@ -101,7 +102,9 @@ class AssetTriggeredTimetable(NullTimetable):
 
     def __init__(self, assets: AssetCondition | Collection[AssetCondition]) -> None:
         if not isinstance(assets, AssetCondition):
-            assets = AssetAll(*assets)
+            # A set has no order of its own, and the definition must not change from parse to parse.
+            has_order = not isinstance(assets, AbstractSet)
+            assets = AssetAll(*(assets if has_order else sorted(assets, key=repr)))
         self.asset_condition = assets
 
     @property
