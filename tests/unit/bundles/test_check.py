@@ -44,6 +44,16 @@ def test_error_names_file_line_and_author_frames(write_bundle: WriteBundle) -> N
     assert error.frames == ("dags/a.py:4 in <module>", "timetables/broken.py:2 in halve")
 
 
+def test_frames_are_the_authors_inside_the_bundle_too(
+    write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own frames, which have no file, are left out when the bundle is the folder one is in."""
+    root = write_bundle({"dags/a.py": "1 / 0\n"})
+    monkeypatch.chdir(root)
+    (error,) = check(Path()).errors
+    assert error.frames == ("dags/a.py:1 in <module>",)
+
+
 def test_definition_error_points_at_the_defining_line(write_bundle: WriteBundle) -> None:
     """A wrong argument is reported in one sentence at the author's line."""
     root = write_bundle(

@@ -92,5 +92,6 @@ def _show(report: BundleReport, files: int) -> None:
 
 
 def _line(problem: Problem, kind: str, style: str) -> Text:
+    message = " ".join(problem.message.split())
     place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-    return Text.assemble((f"{kind}: ", style), f"{place}: {problem.message}")
+    return Text.assemble((f"{kind}: ", style), f"{place}: {message}")

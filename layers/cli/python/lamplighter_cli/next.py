@@ -28,7 +28,7 @@ def next_runs(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Show the coming runs of a DAG; gaps between intervals and clock changes are marked."""
-    moment = parse_instant(at) if at else clock.now()
+    moment = parse_instant(at) if at else clock.now().replace(microsecond=0)
     dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:
         console.print_json(runs)
@@ -87,10 +87,17 @@ def _interval(run: dict[str, Any], zone: Zone) -> str:
     if start is None:
         return "-"
     first, last = (parse_instant(text).in_timezone(zone) for text in (start, end))
+    clock_time = "%H:%M:%S" if first.second or last.second else "%H:%M"
     if first == last:
-        return first.strftime("%a %Y-%m-%d %H:%M")
-    is_same_day = first.date() == last.date()
-    return f"{first:%a %Y-%m-%d %H:%M} → {last:{'%H:%M' if is_same_day else '%a %m-%d %H:%M'}}"
+        return first.strftime(f"%a %Y-%m-%d {clock_time}")
+    day = (
+        ""
+        if first.date() == last.date()
+        else "%a %m-%d "
+        if first.year == last.year
+        else "%Y-%m-%d "
+    )
+    return f"{first.strftime(f'%a %Y-%m-%d {clock_time}')} → {last.strftime(day + clock_time)}"
 
 
 def _local(text: str | None, zone: Zone) -> str:

@@ -158,6 +158,8 @@ def _never_called(file: str, dag_id: str) -> Problem:
 
 
 def _below(root: Path, filename: str) -> str | None:
+    if filename.startswith("<"):  # code that is in no file
+        return None
     try:
         return Path(filename).resolve().relative_to(root).as_posix()
     except ValueError:
