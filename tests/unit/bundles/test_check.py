@@ -47,7 +47,7 @@ def test_error_names_file_line_and_author_frames(write_bundle: WriteBundle) -> N
 def test_frames_are_the_authors_inside_the_bundle_too(
     write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python's own frames, which have no file, are left out when the bundle is the folder one is in."""
+    """Python's own frames, which have no file, are left out inside the bundle's folder too."""
     root = write_bundle({"dags/a.py": "1 / 0\n"})
     monkeypatch.chdir(root)
     (error,) = check(Path()).errors

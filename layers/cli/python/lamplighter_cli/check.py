@@ -84,7 +84,7 @@ def _show(report: BundleReport, files: int) -> None:
         out.print(_line(problem, "warning", "yellow"), soft_wrap=True)
     for problem in report.errors:
         out.print(_line(problem, "error", "red"), soft_wrap=True)
-        for frame in problem.frames:
+        for frame in problem.frames if len(problem.frames) > 1 else ():
             out.print(Text(f"    {frame}", style="dim"), soft_wrap=True)
     counts = [(files, "file"), (len(report.dags), "DAG"), (len(report.warnings), "warning")]
     counts.append((len(report.errors), "error"))

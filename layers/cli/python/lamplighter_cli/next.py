@@ -90,13 +90,8 @@ def _interval(run: dict[str, Any], zone: Zone) -> str:
     clock_time = "%H:%M:%S" if first.second or last.second else "%H:%M"
     if first == last:
         return first.strftime(f"%a %Y-%m-%d {clock_time}")
-    day = (
-        ""
-        if first.date() == last.date()
-        else "%a %m-%d "
-        if first.year == last.year
-        else "%Y-%m-%d "
-    )
+    day = "%a %m-%d " if first.year == last.year else "%Y-%m-%d "
+    day = "" if first.date() == last.date() else day
     return f"{first.strftime(f'%a %Y-%m-%d {clock_time}')} → {last.strftime(day + clock_time)}"
 
 
