@@ -14,7 +14,8 @@ from pendulum import DateTime
 
 from lamplighter.zones import as_utc
 
-_TIME_AT_IMPORT = time.time
+# In a tuple, because a library that freezes time also replaces the names of modules that hold it.
+_AT_IMPORT = (time.time,)
 
 
 class Clock(Protocol):
@@ -32,7 +33,7 @@ class SystemClock:
         """Return the machine's time, or the frozen one while a test has frozen it."""
         # A test may have replaced `time.time` alone, `datetime.datetime` alone, or both: whichever
         # was replaced must win. Both are looked up on their module here, never bound at import.
-        if time.time is not _TIME_AT_IMPORT:
+        if time.time is not _AT_IMPORT[0]:
             return datetime.datetime.fromtimestamp(time.time(), tz=datetime.UTC)
         return datetime.datetime.now(tz=datetime.UTC)
 

@@ -3,6 +3,7 @@
     LamplighterError
     └── DefinitionError          an author mends a DAG file
         ├── InvalidTimetableError    the schedule itself is wrong
+        │   └── NoTickError              it has no instant where one was asked for
         └── SerializationError       a definition that cannot be written down or read back
 
 A definition error is also a `ValueError`, so that code written against Airflow, which raises that,
@@ -20,6 +21,10 @@ class DefinitionError(LamplighterError, ValueError):
 
 class InvalidTimetableError(DefinitionError):
     """A timetable cannot be used: bad cron text, a delta that does not move forward, and so on."""
+
+
+class NoTickError(InvalidTimetableError):
+    """A schedule has no tick in the direction asked: past its last year, or at no date at all."""
 
 
 class SerializationError(DefinitionError):

@@ -4,7 +4,7 @@ Owns: the only import by name in the library. Names outside `lamplighter` are re
 caller says that this process may run author code; the functions that hold rights never say so.
 """
 
-import importlib
+import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,13 +29,12 @@ def author_code_allowed() -> Iterator[None]:
 
 def load_class(path: str, base: type[T]) -> type[T]:
     """Return the subclass of `base` that `path` names, as in `package.module.Class`."""
-    module, _, name = path.rpartition(".")
     if not path.startswith("lamplighter.") and not _gate_open.get():
         raise SerializationError(
             f"{path} is an author's class: it is loaded only where its bundle may run"
         )
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = pkgutil.resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise SerializationError(f"{path} cannot be imported: {error}") from error
     if not isinstance(found, type) or not issubclass(found, base):

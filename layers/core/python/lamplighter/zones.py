@@ -14,7 +14,16 @@ from lamplighter.errors import DefinitionError
 
 Zone: TypeAlias = Timezone | FixedTimezone
 
-__all__ = ["UTC", "Zone", "as_utc", "encode_zone", "iso", "parse_instant", "parse_zone"]
+__all__ = [
+    "UTC",
+    "Zone",
+    "as_utc",
+    "encode_zone",
+    "iso",
+    "later_reading",
+    "parse_instant",
+    "parse_zone",
+]
 
 
 def parse_zone(value: str | int | datetime.tzinfo) -> Zone:
@@ -64,6 +73,15 @@ def as_utc(moment: datetime.datetime) -> DateTime:
         moment.microsecond,
         tzinfo=UTC,
     )
+
+
+def later_reading(wall: datetime.datetime, zone: Zone) -> DateTime:
+    """Return the instant at which clocks in `zone` show `wall`.
+
+    It is the second of two where they show it twice, and later by the gap where they skip it.
+    """
+    readings = (wall.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return as_utc(wall - min(offset for offset in readings if offset is not None))
 
 
 def iso(moment: datetime.datetime) -> str:

@@ -1,6 +1,5 @@
 """Assets: named pieces of data, and the ways a schedule can refer to them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from lamplighter.assets.condition import AssetLeaf
 from lamplighter.assets.uri import normalize_uri
 from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import DefinitionError
+from lamplighter.json_values import json_mapping
 
 _MAX_LENGTH = 1500
 _RESERVED_NAMES = frozenset({"self", "context"})
@@ -35,8 +35,7 @@ class Asset(AssetLeaf):
             raise _MissingNameError(f"{type(self).__name__}: give a name, a uri, or both")
         self.name = _identifier(uri if name is None else name, "name")
         self.uri = normalize_uri(_identifier(name if uri is None else uri, "uri"))
-        self.group = self.default_group if group is None else group
-        self.extra = dict(extra or {})
+        self.group = _group(self.default_group if group is None else group)
         self.watchers = tuple(watchers)
         if self.name in _RESERVED_NAMES:
             raise DefinitionError(f"asset {self.name!r}: that name is reserved")
@@ -44,9 +43,9 @@ class Asset(AssetLeaf):
             if not isinstance(watcher, AssetWatcher):
                 raise DefinitionError(f"asset {self.name!r}: {watcher!r} is not an AssetWatcher")
         try:
-            json.dumps(self.extra)
-        except (TypeError, ValueError) as error:
-            raise DefinitionError(f"asset {self.name!r}: extra must be JSON: {error}") from error
+            self.extra = json_mapping(extra or {})
+        except TypeError as error:
+            raise DefinitionError(f"asset {self.name!r}: extra: {error}") from error
 
     @staticmethod
     def ref(*, name: str | None = None, uri: str | None = None) -> "AssetRef":
@@ -79,7 +78,7 @@ class AssetAlias(AssetLeaf):
 
     def __init__(self, name: str, *, group: str = "asset") -> None:
         self.name = _identifier(name, "alias")
-        self.group = group
+        self.group = _group(group)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AssetAlias):
@@ -112,6 +111,10 @@ class AssetRef(AssetLeaf):
 
     def __repr__(self) -> str:
         return f"Asset.ref(uri={self.uri!r})" if self.name is None else f"Asset.ref({self.name!r})"
+
+
+def _group(value: object) -> str:
+    return "" if value == "" else _identifier(value, "group")
 
 
 def _identifier(value: object, what: str) -> str:

@@ -5,7 +5,6 @@ behind "DAG 'x': argument:".
 """
 
 import datetime
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -83,19 +82,6 @@ def text_map(value: object) -> dict[str, str]:
     for key, item in value.items():
         if not isinstance(key, str) or not isinstance(item, str):
             raise TypeError(f"must map text to text: write {str(key)!r}: {str(item)!r}")
-    return dict(value)
-
-
-def json_map(value: object) -> dict[str, Any]:
-    """Read a mapping that survives being written as JSON."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"must be a mapping, not {value!r}")
-    try:
-        copy = json.loads(json.dumps(dict(value), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"must hold JSON values only: {error}") from error
-    if copy != dict(value):
-        raise TypeError("must hold JSON values only: text keys, lists instead of tuples")
     return dict(value)
 
 

@@ -18,6 +18,7 @@ from lamplighter.dags.schedule import Schedule, timetable_for
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
+from lamplighter.json_values import json_mapping
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
@@ -37,7 +38,7 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "max_active_tasks": whole_number(least=1),
     "dagrun_timeout": optional(arguments.duration),
     "max_consecutive_failed_dag_runs": whole_number(least=0),
-    "params": arguments.json_map,
+    "params": json_mapping,
     "tags": arguments.tags,
     "owner": arguments.text,
     "description": optional(arguments.text),

@@ -2,7 +2,7 @@
 
 import datetime
 
-from lamplighter.errors import InvalidTimetableError
+from lamplighter.errors import InvalidTimetableError, NoTickError
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 
 
@@ -13,7 +13,10 @@ def next_run(
 
     Holes and overlaps between intervals are an author's choice; going backwards is not.
     """
-    info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
+    try:
+        info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
+    except NoTickError:
+        return None  # a cron expression may name its years, and they end
     if info is None:
         return None
     name = type(timetable).__name__

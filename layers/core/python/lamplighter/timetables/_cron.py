@@ -7,7 +7,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.errors import InvalidTimetableError
+from lamplighter.errors import InvalidTimetableError, NoTickError
 from lamplighter.timetables.base import Timetable
 from lamplighter.timetables.cron import PRESETS, CronSchedule, as_naive_utc, describe
 from lamplighter.zones import as_utc, encode_zone, parse_zone
@@ -34,7 +34,11 @@ class CronTimetable(Timetable):
         return {"expression": self._expression, "timezone": encode_zone(self._timezone)}
 
     def validate(self) -> None:
-        self._schedule.after(as_naive_utc(clock.now()))
+        now = as_naive_utc(clock.now())
+        try:
+            self._schedule.after(now)
+        except NoTickError:
+            self._schedule.before(now)  # its years may be over, but a date must exist at all
 
     @cached_property
     def _schedule(self) -> CronSchedule:

@@ -3,20 +3,20 @@
 Owns: everything that touches croniter. Instants go in and come out as naive UTC datetimes, wall
 times are naive local ones; the timetables wrap them. Three rules decide what daylight saving does:
 
-* A wall time that happens twice ticks at its second occurrence; one that does not exist ticks later
-  by the length of the gap. Both are "the later of the two readings".
-* A schedule of every hour ticks once per real hour: both of a repeated hour, and no hole.
-* The tick before `t` is always earlier than `t`, and the tick after it leads back to `t`.
+* The ticks of a schedule are a set of instants. The one before `t` and the one after it do not
+  depend on where one asks from, so that intervals between them tile the time line.
+* A wall time that the clocks skip ticks later by the length of the gap.
+* A wall time that they show twice ticks the second time; a schedule of every hour ticks both times.
 """
 
 from bisect import bisect_left, bisect_right
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
-from zoneinfo import ZoneInfo
 
-from lamplighter.errors import InvalidTimetableError
-from lamplighter.zones import UTC, Zone, encode_zone
+from lamplighter.errors import InvalidTimetableError, NoTickError
+from lamplighter.timetables.offsets import Stretch, Window, ZoneOffsets
+from lamplighter.zones import UTC, Zone
 
 PRESETS = {
     "@hourly": "0 * * * *",
@@ -32,7 +32,9 @@ PRESETS = {
 _Field: TypeAlias = list[int | Literal["*", "l"]]
 _EVERY: _Field = ["*"]
 
-_HOUR = timedelta(hours=1)
+_INSTANT = timedelta.resolution
+# More than any clock differs from UTC and has ever moved.
+_FAR = timedelta(days=2)
 _DAY = timedelta(days=1)
 _UNIX_FIELDS = 5
 # Feb 29 on a given weekday recurs within 40 years; croniter's own search stops at the same 50.
@@ -44,74 +46,49 @@ class CronSchedule:
 
     def __init__(self, expression: str, zone: Zone) -> None:
         self._walls = wall_ticks(expression)
-        self._zone = _standard_zone(zone)
-        self._is_hourly = self._walls.is_hourly
+        self._offsets = ZoneOffsets(zone)
 
     def after(self, t: datetime) -> datetime:
         """Return the first tick after `t`."""
-        if self._zone is None:
-            return self._walls.after(t)
-        wall = self._wall(t)
-        tick = self._walls.after(wall)
-        if not self._is_hourly:
-            return self._instant(tick)
-        instant = t + (tick - wall)
-        if tick - wall > _HOUR and self._wall(instant) != tick:
-            return self._instant(tick)  # the schedule paused for days and the clocks changed
-        return instant
+        stretch = self._offsets.at(t)
+        while True:
+            ticks = []
+            for window in self._windows(stretch):
+                wall = self._walls.after(max(t + window.offset, window.start - _INSTANT))
+                if wall < window.end:
+                    ticks.append(wall - window.offset)
+            if ticks:
+                return min(ticks)
+            # No clock shows a tick before this one: a yearly schedule need not look at each change.
+            wall = self._walls.after(stretch.last_wall - _INSTANT)
+            end = max(stretch.end, wall - _FAR)
+            t, stretch = end - _INSTANT, self._offsets.at(end)
 
     def before(self, t: datetime) -> datetime:
         """Return the last tick before `t`."""
-        if self._zone is None:
-            return self._walls.before(t)
-        wall = self._wall(t)
-        tick = self._walls.before(wall)
-        if self._is_hourly:
-            return self._hourly_before(t, wall, tick)
-        instant = self._instant(tick)
-        while instant >= t:  # `t` is inside a gap or a fold, where several wall times meet
-            tick = self._walls.before(tick)
-            instant = self._instant(tick)
-        return instant
+        stretch = self._offsets.at(t - _INSTANT)
+        while True:
+            ticks = []
+            for window in self._windows(stretch):
+                wall = self._walls.before(min(t + window.offset, window.end))
+                if wall >= window.start:
+                    ticks.append(wall - window.offset)
+            if ticks:
+                return max(ticks)
+            wall = self._walls.before(stretch.first_wall)
+            t = min(stretch.start, wall + _FAR)
+            stretch = self._offsets.at(t - _INSTANT)
 
     def at_or_after(self, t: datetime) -> datetime:
         """Return `t` if it is a tick, else the first one after it."""
-        later = self.after(t)
-        return t if self.before(later) == t else later
+        return self.after(t - _INSTANT)
 
     def at_or_before(self, t: datetime) -> datetime:
         """Return `t` if it is a tick, else the last one before it."""
-        earlier = self.before(t)
-        return t if self.after(earlier) == t else earlier
+        return self.before(t + _INSTANT)
 
-    def _hourly_before(self, t: datetime, wall: datetime, tick: datetime) -> datetime:
-        instant = t - (wall - tick)
-        drift = self._wall(instant) - tick
-        if not drift:
-            return instant
-        if wall - tick > _HOUR:
-            return self._instant(tick)
-        if not drift % _HOUR:
-            return instant
-        # The clocks moved by a fraction of an hour (Lord Howe Island): counting backwards would
-        # land between the ticks that counting forwards has made.
-        earlier = later = self.before(t - 2 * _HOUR)
-        while later < t:
-            earlier, later = later, self.after(later)
-        return earlier
-
-    def _wall(self, t: datetime) -> datetime:
-        assert self._zone is not None
-        return self._zone.fromutc(t.replace(tzinfo=self._zone)).replace(tzinfo=None)
-
-    def _instant(self, wall: datetime) -> datetime:
-        zone = self._zone
-        assert zone is not None
-        first = zone.utcoffset(wall)
-        second = zone.utcoffset(wall.replace(fold=1))
-        assert first is not None
-        assert second is not None
-        return wall - min(first, second)
+    def _windows(self, stretch: Stretch) -> tuple[Window, ...]:
+        return stretch.every_reading if self._walls.is_hourly else stretch.last_reading
 
 
 class WallTicks(Protocol):
@@ -255,16 +232,8 @@ def _at(day: date, minute_of_day: int) -> datetime:
     return datetime(day.year, day.month, day.day, hour, minute)  # noqa: DTZ001 - wall clock
 
 
-def _never_ticks(near: date) -> InvalidTimetableError:
-    return InvalidTimetableError(f"the schedule has no tick within {_SEARCH_YEARS} years of {near}")
-
-
-def _standard_zone(zone: Zone) -> tzinfo | None:
-    """Return the standard library's zone, which answers in C; None for UTC, which needs none."""
-    name = encode_zone(zone)
-    if name == "UTC":
-        return None
-    return ZoneInfo(name) if isinstance(name, str) else zone
+def _never_ticks(near: date) -> NoTickError:
+    return NoTickError(f"the schedule has no tick within {_SEARCH_YEARS} years of {near}")
 
 
 def describe(expression: str) -> str:

@@ -26,17 +26,19 @@ class EventsTimetable(Timetable):
         self.event_dates = dates if presorted else sorted(dates)
         self.restrict_to_events = restrict_to_events
         self._given_description = description
-        self.description = description or self._count_and_span()
+        self.description = self._count_and_span() if description is None else description
 
     def _count_and_span(self) -> str:
         if not self.event_dates:
             return "No events"
         first, last = self.event_dates[0], self.event_dates[-1]
-        return f"{len(self.event_dates)} events between {first} and {last}"
+        return f"{len(self.event_dates)} events between {iso(first)} and {iso(last)}"
 
     @property
     def summary(self) -> str:
-        return self._given_description or f"{len(self.event_dates)} events"
+        if self._given_description is not None:
+            return self._given_description
+        return f"{len(self.event_dates)} events"
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "EventsTimetable":

@@ -8,7 +8,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.errors import InvalidTimetableError
+from lamplighter.errors import InvalidTimetableError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
 from lamplighter.timetables._delta import (
     DeltaTimetable,
@@ -87,7 +87,11 @@ class CronDataIntervalTimetable(CronTimetable, _DataIntervalTimetable):
         return DataInterval(self._get_prev(end), end)
 
     def _skip_to_latest(self, earliest: DateTime | None) -> DateTime:
-        start = self._get_prev(self._align_to_prev(clock.now()))
+        now = clock.now()
+        try:
+            start = self._get_prev(self._align_to_prev(now))
+        except NoTickError:  # the schedule's first year is still to come
+            return self._align_to_next(earliest or now)
         return start if earliest is None else max(start, self._align_to_next(earliest))
 
 

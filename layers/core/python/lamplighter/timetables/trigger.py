@@ -19,7 +19,7 @@ from lamplighter.timetables._delta import (
     normalize_delta,
 )
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter.zones import as_utc, encode_zone, parse_zone
+from lamplighter.zones import as_utc, encode_zone, later_reading, parse_zone
 
 _NO_INTERVAL = datetime.timedelta()
 _SHORTEST_BUFFER = datetime.timedelta(minutes=5)
@@ -297,7 +297,7 @@ class CronPartitionTimetable(_CronTrigger):
             raise DefinitionError(
                 f"partition key {key!r} does not fit the format {self._key_format!r}"
             ) from error
-        return as_utc(wall.replace(tzinfo=self._timezone))
+        return later_reading(wall, self._timezone) if wall.tzinfo is None else as_utc(wall)
 
     def _partition_date(self, tick: DateTime) -> DateTime:
         step = self._get_next if self._run_offset > 0 else self._get_prev
