@@ -52,13 +52,9 @@ class CronSchedule:
         """Return the first tick after `t`."""
         stretch = self._offsets.at(t)
         while True:
-            ticks = []
-            for window in self._windows(stretch):
-                wall = self._walls.after(max(t + window.offset, window.start - _INSTANT))
-                if wall < window.end:
-                    ticks.append(wall - window.offset)
-            if ticks:
-                return min(ticks)
+            ticks = [self._first_in(window, t) for window in self._windows(stretch)]
+            if found := [tick for tick in ticks if tick is not None]:
+                return min(found)
             # No clock shows a tick before this one: a yearly schedule need not look at each change.
             wall = self._walls.after(stretch.last_wall - _INSTANT)
             end = max(stretch.end, wall - _FAR)
@@ -68,13 +64,9 @@ class CronSchedule:
         """Return the last tick before `t`."""
         stretch = self._offsets.at(t - _INSTANT)
         while True:
-            ticks = []
-            for window in self._windows(stretch):
-                wall = self._walls.before(min(t + window.offset, window.end))
-                if wall >= window.start:
-                    ticks.append(wall - window.offset)
-            if ticks:
-                return max(ticks)
+            ticks = [self._last_in(window, t) for window in self._windows(stretch)]
+            if found := [tick for tick in ticks if tick is not None]:
+                return max(found)
             wall = self._walls.before(stretch.first_wall)
             t = min(stretch.start, wall + _FAR)
             stretch = self._offsets.at(t - _INSTANT)
@@ -86,6 +78,22 @@ class CronSchedule:
     def at_or_before(self, t: datetime) -> datetime:
         """Return `t` if it is a tick, else the last one before it."""
         return self.before(t + _INSTANT)
+
+    def _first_in(self, window: Window, t: datetime) -> datetime | None:
+        """Return the first tick after `t` that is read in this window."""
+        try:
+            wall = self._walls.after(max(t + window.offset, window.start - _INSTANT))
+        except NoTickError:
+            return None
+        return wall - window.offset if wall < window.end else None
+
+    def _last_in(self, window: Window, t: datetime) -> datetime | None:
+        """Return the last tick before `t` that is read in this window."""
+        try:
+            wall = self._walls.before(min(t + window.offset, window.end))
+        except NoTickError:
+            return None
+        return wall - window.offset if wall >= window.start else None
 
     def _windows(self, stretch: Stretch) -> tuple[Window, ...]:
         return stretch.every_reading if self._walls.is_hourly else stretch.last_reading

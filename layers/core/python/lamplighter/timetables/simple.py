@@ -86,7 +86,7 @@ class ContinuousTimetable(_SimpleTimetable):
         if last is None:
             end = max(start, now)
         elif last.end > now:  # the last run was made for the future: keep its length
-            end = start + (last.end - last.start)
+            end = start + (last.end - last.start).as_timedelta()
         else:
             start, end = last.end, now
         if restriction.latest is not None and end > restriction.latest:
