@@ -12,6 +12,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError
+from lamplighter.zones import iso
 
 MAX_ID_LENGTH = 200
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
@@ -48,9 +49,9 @@ def run_id(
     undated one by its instant and eight hexadecimal digits that stand for `content`.
     """
     if logical_date is not None:
-        return f"{run_type}__{logical_date.isoformat()}"
+        return f"{run_type}__{iso(logical_date)}"
+    instant = iso(run_after)
     if partition_key is not None:
-        return f"{run_type}__{run_after.isoformat()}~{partition_key}"
-    text = json.dumps([run_type, run_after.isoformat(), content or {}], sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return f"{run_type}__{run_after.isoformat()}_{digest}"
+        return f"{run_type}__{instant}~{partition_key}"
+    text = json.dumps([run_type, instant, content or {}], sort_keys=True, default=str)
+    return f"{run_type}__{instant}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

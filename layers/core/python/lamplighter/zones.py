@@ -34,7 +34,8 @@ def parse_zone(value: str | int | datetime.tzinfo) -> Zone:
         value = _zone_of_tzinfo(value)
     try:
         return pendulum.timezone(value)
-    except (ValueError, OSError) as error:  # tzdata raises OSError for names that are folders
+    except (AttributeError, ValueError, OSError) as error:
+        # Other types have no `lower`, and tzdata raises OSError for names that are folders.
         raise DefinitionError(
             f"unknown time zone {value!r}: use an IANA name such as 'Europe/Zurich'"
         ) from error

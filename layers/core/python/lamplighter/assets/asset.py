@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lamplighter.assets.condition import AssetLeaf
-from lamplighter.assets.uri import normalize_uri
+from lamplighter.assets.uri import normalize_uri, without_credentials
 from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import DefinitionError
 from lamplighter.json_values import json_mapping
@@ -33,8 +33,9 @@ class Asset(AssetLeaf):
     ) -> None:
         if name is None and uri is None:
             raise _MissingNameError(f"{type(self).__name__}: give a name, a uri, or both")
-        self.name = _identifier(uri if name is None else name, "name")
-        self.uri = normalize_uri(_identifier(name if uri is None else uri, "uri"))
+        place = without_credentials(_identifier(name if uri is None else uri, "uri"))
+        self.name = place if name is None or uri is None else _identifier(name, "name")
+        self.uri = normalize_uri(place)
         self.group = _group(self.default_group if group is None else group)
         self.watchers = tuple(watchers)
         if self.name in _RESERVED_NAMES:

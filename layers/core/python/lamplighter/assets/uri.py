@@ -1,33 +1,51 @@
 """The normal form of an asset's URI, so that two spellings of one place are one asset."""
 
 import warnings
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from lamplighter.errors import DefinitionError
 
 
-def normalize_uri(uri: str) -> str:
-    """Return `uri` with scheme, path, query and credentials in their normal form."""
-    try:
-        parts = urlsplit(uri)
-        has_password = parts.password is not None
-    except ValueError as error:
-        raise DefinitionError(f"asset URI {uri!r} cannot be read: {error}") from error
-    scheme = parts.scheme.lower()
-    if not scheme or scheme.startswith("x-"):
+def without_credentials(uri: str) -> str:
+    """Return `uri` without user and password, with a warning if there was a password.
+
+    Definitions are stored, logged and shown: a password in one of them has already leaked.
+    """
+    parts = _split(uri)
+    if not _is_normalized(parts) or parts.password is None:
         return uri
+    host = parts.netloc.rpartition("@")[2]
+    warnings.warn(
+        f"asset URI {parts.scheme}://{host}…: user and password were dropped; keep credentials out"
+        " of DAG files",
+        UserWarning,
+        stacklevel=3,
+    )
+    return urlunsplit(parts._replace(netloc=host))
+
+
+def normalize_uri(uri: str) -> str:
+    """Return `uri` with scheme, path and query in their normal form, fragment and password gone."""
+    parts = _split(without_credentials(uri))
+    if not _is_normalized(parts):
+        return uri
+    scheme = parts.scheme.lower()
     if scheme == "airflow":
         raise DefinitionError(f"asset URI {uri!r}: the scheme 'airflow' is reserved")
-    netloc = parts.netloc
-    if has_password:
-        # Definitions are stored, logged and shown: a password in one of them has already leaked.
-        netloc = netloc.rpartition("@")[2]
-        warnings.warn(
-            f"asset URI {scheme}://{netloc}…: user and password were dropped; keep credentials out"
-            " of DAG files",
-            UserWarning,
-            stacklevel=3,
-        )
     path = parts.path.rstrip("/") or "/"
     query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
-    return urlunsplit((scheme, netloc, path, query, ""))
+    return urlunsplit((scheme, parts.netloc, path, query, ""))
+
+
+def _is_normalized(parts: SplitResult) -> bool:
+    """Return False for plain names and for schemes that say they are someone's own."""
+    return bool(parts.scheme) and not parts.scheme.lower().startswith("x-")
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        parts = urlsplit(uri)
+        parts.password  # noqa: B018 - a broken host shows only when it is looked at
+    except ValueError as error:
+        raise DefinitionError(f"asset URI {uri!r} cannot be read: {error}") from error
+    return parts

@@ -5,6 +5,7 @@ behind "DAG 'x': argument:".
 """
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -68,6 +69,13 @@ def whole_number(*, least: int | None = None, most: int | None = None) -> Reader
     return read
 
 
+def mapping(value: object) -> dict[str, Any]:
+    """Read a mapping; what is in it is read where it is used."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must hold a mapping, not {value!r}")
+    return dict(value)
+
+
 def texts(value: object) -> tuple[str, ...]:
     """Read a list of texts."""
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -88,6 +96,8 @@ def text_map(value: object) -> dict[str, str]:
 def duration(value: object) -> datetime.timedelta:
     """Read a timedelta, or a number of seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ValueError(f"must be a finite number of seconds, not {value}")
         value = datetime.timedelta(seconds=value)
     if not isinstance(value, datetime.timedelta):
         raise TypeError(f"must be a timedelta, not {value!r}")
@@ -118,7 +128,7 @@ def backoff(value: object) -> float:
     # Airflow reads True as a factor of 1, which is no back-off at all; whoever writes it means 2.
     if isinstance(value, bool):
         return 2.0 if value else 0.0
-    if not isinstance(value, int | float) or value < 0:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise ValueError(f"must be True, False or a factor such as 2, not {value!r}")
     return float(value)
 
@@ -134,7 +144,7 @@ def trigger_rule(value: object) -> str:
 def script(value: object) -> str:
     """Read the path of a Python file inside the bundle."""
     path = PurePosixPath(text(value))
-    if path.is_absolute() or ".." in path.parts or "://" in text(value) or "\\" in text(value):
+    if path.is_absolute() or ".." in path.parts or re.search(r"^~|[:\\]", text(value)):
         raise ValueError(f"{value!r} is outside the bundle: write a path such as 'jobs/load.py'")
     if path.suffix != ".py":
         raise ValueError(f"{value!r} is not a Python file")

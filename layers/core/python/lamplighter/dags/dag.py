@@ -19,6 +19,7 @@ from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.json_values import json_mapping
+from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
@@ -98,19 +99,22 @@ class DAG:
         self.dag_id = require_id(dag_id, what="DAG")
         for name in older:
             raise self._error(name, _advice_on(name))
-        defaults = dict(default_args or {})
+        defaults = self._read("default_args", default_args or {}, arguments.mapping)
+        default_params = self._read("default_args", defaults.get("params", {}), arguments.mapping)
+        own_params = self._read("params", params or {}, arguments.mapping)
         self._warn_about_unused(defaults)
         self.task_defaults = {name: defaults[name] for name in OPTIONS if name in defaults}
-        start_date = start_date or defaults.get("start_date")
+        start_date = defaults.get("start_date") if start_date is None else start_date
+        end_date = defaults.get("end_date") if end_date is None else end_date
         given = {
             "start_date": start_date,
-            "end_date": end_date or defaults.get("end_date"),
+            "end_date": end_date,
             "catchup": catchup,
             "max_active_runs": max_active_runs,
             "max_active_tasks": max_active_tasks,
             "dagrun_timeout": dagrun_timeout,
             "max_consecutive_failed_dag_runs": max_consecutive_failed_dag_runs,
-            "params": {**defaults.get("params", {}), **(params or {})},
+            "params": {**default_params, **own_params},
             "tags": tags,
             "owner": owner or defaults.get("owner") or "lamplighter",
             "description": description,
@@ -121,7 +125,7 @@ class DAG:
             setattr(self, name, self._read(name, given[name], reader))
         self.timezone: Zone = UTC
         if start_date is not None and start_date.tzinfo is not None:
-            self.timezone = parse_zone(start_date.tzinfo)
+            self.timezone = self._read("start_date", start_date.tzinfo, parse_zone)
         self.timetable: Timetable = self._read(
             "schedule", schedule, lambda value: timetable_for(value, timezone=self.timezone)
         )
@@ -216,9 +220,13 @@ class DAG:
     ) -> DagRunInfo | None:
         """Return the run that follows `last_dagrun_info`, or None when there is none."""
         restriction = self.restriction(catchup=catchup)
-        return self._read(  # type: ignore[no-any-return]
-            "schedule", last_dagrun_info, lambda last: next_run(self.timetable, last, restriction)
-        )
+        return self._next_run(last_dagrun_info, restriction)
+
+    def _next_run(self, last: DagRunInfo | None, restriction: TimeRestriction) -> DagRunInfo | None:
+        try:
+            return next_run(self.timetable, last, restriction)
+        except (TypeError, ValueError) as error:
+            raise self._error("schedule", error) from error
 
     def iter_dagrun_infos_between(
         self, earliest: DateTime | None, latest: DateTime
@@ -228,10 +236,10 @@ class DAG:
         if earliest is None:
             raise self._error("start_date", "is needed: there is no instant to begin at")
         restriction = TimeRestriction(earliest, latest, catchup=True)
-        info = next_run(self.timetable, None, restriction)
+        info = self._next_run(None, restriction)
         while info is not None:
             yield info
-            info = next_run(self.timetable, info, restriction)
+            info = self._next_run(info, restriction)
 
     # Identity.
 
@@ -258,7 +266,7 @@ class DAG:
 
 def _has_periods(timetable: Timetable) -> bool:
     """Return True if runs could be owed: @once and @continuous never owe one, nor do assets."""
-    timed: Timetable = getattr(timetable, "timetable", timetable)
+    timed = timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
     return timed.can_be_scheduled and timed.periodic and timed.asset_condition is NO_ASSETS
 
 

@@ -14,13 +14,18 @@ Tasks: TypeAlias = "SparkTask | Sequence[SparkTask]"
 
 def as_tasks(tasks: Tasks) -> list["SparkTask"]:
     """Return one task, or several, as a list."""
-    return list(tasks) if isinstance(tasks, Sequence) else [tasks]
+    return list(tasks) if isinstance(tasks, Sequence) and not isinstance(tasks, str) else [tasks]
 
 
 def link(upstream: Tasks, downstream: Tasks) -> None:
     """Make every task of `downstream` wait for every task of `upstream`."""
     for before in as_tasks(upstream):
         for after in as_tasks(downstream):
+            for thing in (before, after):
+                if not hasattr(thing, "downstream_task_ids"):
+                    raise DefinitionError(
+                        f"{before!r} >> {after!r}: {thing!r} is not a task, and cannot be linked"
+                    )
             if before.dag is not after.dag:
                 raise DefinitionError(
                     f"task {before.task_id!r} of DAG {before.dag.dag_id!r} cannot be linked to task"

@@ -3,7 +3,7 @@
 import datetime
 
 from lamplighter.errors import InvalidTimetableError, NoTickError
-from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 
 
 def next_run(
@@ -24,6 +24,10 @@ def next_run(
         raise InvalidTimetableError(f"{name} returned {info!r}, not a DagRunInfo")
     _require_aware(name, "run_after", info.run_after)
     if info.data_interval is not None:
+        if not isinstance(info.data_interval, DataInterval):
+            raise InvalidTimetableError(
+                f"{name} returned data_interval={info.data_interval!r}, not a DataInterval"
+            )
         start, end = info.data_interval
         _require_aware(name, "data_interval.start", start)
         _require_aware(name, "data_interval.end", end)
@@ -45,6 +49,8 @@ def _require_aware(timetable: str, field: str, value: object) -> None:
 
 def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
     before, after = (last.logical_date or last.run_after), (info.logical_date or info.run_after)
+    if after == before:
+        raise InvalidTimetableError(f"{timetable} stood still: after {before} it came again")
     if after < before or info.run_after < last.run_after:
         raise InvalidTimetableError(
             f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"

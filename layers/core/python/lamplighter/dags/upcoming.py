@@ -6,6 +6,7 @@ from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables._cron import CronTimetable
+from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter.zones import iso
@@ -45,7 +46,9 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
 
     The ticks of a cron expression do not depend on where one starts to count.
     """
-    timetable = getattr(dag.timetable, "timetable", dag.timetable)
+    timetable = dag.timetable
+    if isinstance(timetable, AssetOrTimeSchedule):
+        timetable = timetable.timetable
     earliest = dag.restriction().earliest
     if not isinstance(timetable, CronTimetable) or earliest is None:
         return None

@@ -20,6 +20,11 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
         self, *, timetable: Timetable, assets: AssetCondition | Collection[AssetCondition]
     ) -> None:
         super().__init__(assets)
+        if not isinstance(timetable, Timetable):
+            raise InvalidTimetableError(
+                f"AssetOrTimeSchedule: timetable={timetable!r} must be a timetable, such as"
+                " CronTriggerTimetable('0 6 * * *', timezone='UTC')"
+            )
         self.timetable = timetable
         self.description = f"Triggered by assets or {timetable.description}"
         self.periodic = timetable.periodic

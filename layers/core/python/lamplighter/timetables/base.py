@@ -4,6 +4,7 @@ Names, fields and keyword arguments are Airflow's, so that a custom timetable mo
 the import root.
 """
 
+from types import CodeType
 from typing import Any, NamedTuple, Self
 
 from pendulum import DateTime
@@ -62,6 +63,10 @@ _OLDER_METHODS = {"infer_data_interval": "infer_manual_data_interval"}
 _OLDER_ARGUMENTS = {"last_automated_dagrun": "last_automated_data_interval"}
 
 
+def _argument_names(code: CodeType | None) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+
+
 class Timetable:
     """A rule that says when runs happen. Subclass it to write your own."""
 
@@ -93,7 +98,7 @@ class Timetable:
             if older in vars(cls):
                 raise DefinitionError(f"timetable {cls.__name__}: rename {older!r} to {newer!r}")
         method = vars(cls).get("next_dagrun_info")
-        names = getattr(getattr(method, "__code__", None), "co_varnames", ())
+        names = _argument_names(getattr(method, "__code__", None))
         for older, newer in _OLDER_ARGUMENTS.items():
             if older in names:
                 raise DefinitionError(

@@ -26,12 +26,6 @@ _BUILT_IN = {
 }
 
 
-def is_built_in(timetable: Timetable) -> bool:
-    """Return True if evaluating `timetable` runs none of an author's code."""
-    inner = getattr(timetable, "timetable", None)
-    return timetable.type_name in _BUILT_IN and (inner is None or is_built_in(inner))
-
-
 def encode_timetable(timetable: Timetable) -> dict[str, Any]:
     """Return the JSON value that `decode_timetable` reads back."""
     if "<locals>" in timetable.type_name:

@@ -8,8 +8,21 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
+from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import as_utc, iso, parse_instant
+
+
+def _listed(event_dates: Iterable[datetime]) -> Iterable[datetime]:
+    if not isinstance(event_dates, Iterable) or isinstance(event_dates, str):
+        raise InvalidTimetableError(f"event_dates must be a list of datetimes, not {event_dates!r}")
+    return event_dates
+
+
+def _instant(moment: datetime) -> DateTime:
+    if not isinstance(moment, datetime):
+        raise InvalidTimetableError(f"event {moment!r} must be a datetime")
+    return as_utc(moment)
 
 
 class EventsTimetable(Timetable):
@@ -22,7 +35,7 @@ class EventsTimetable(Timetable):
         presorted: bool = False,
         description: str | None = None,
     ) -> None:
-        dates = [as_utc(moment) for moment in event_dates]
+        dates = [_instant(moment) for moment in _listed(event_dates)]
         self.event_dates = dates if presorted else sorted(dates)
         self.restrict_to_events = restrict_to_events
         self._given_description = description

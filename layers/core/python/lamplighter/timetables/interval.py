@@ -117,6 +117,10 @@ class DeltaDataIntervalTimetable(DeltaTimetable, _DataIntervalTimetable):
             # with an earlier start date must not shift every later run.
             return now - (now - _EPOCH).as_timedelta() % length
         boundary = now if anchor is None else min(anchor, now)
-        while boundary < (later := self._get_next(boundary)) <= now:
+        while (later := self._get_next(boundary)) <= now:
+            if later <= boundary:
+                raise InvalidTimetableError(
+                    f"schedule delta {self._delta} does not lead forward from {boundary}"
+                )
             boundary = later
         return boundary

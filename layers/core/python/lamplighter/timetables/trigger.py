@@ -109,6 +109,12 @@ class _CronTrigger(CronTimetable, _TriggerTimetable):
         self, cron: str, timezone: _ZoneLike, run_immediately: bool | datetime.timedelta | None
     ) -> None:
         super().__init__(cron, timezone)
+        if run_immediately is not None and not isinstance(
+            run_immediately, bool | datetime.timedelta
+        ):
+            raise InvalidTimetableError(
+                f"run_immediately must be True, False or a timedelta, not {run_immediately!r}"
+            )
         self._run_immediately = run_immediately
 
     def serialize(self) -> dict[str, Any]:
