@@ -81,25 +81,19 @@ class Library:
 
     def answer(self, question: Question) -> Any:
         """Return the answer as JSON; a refusal is the name of the exception."""
-        self.clock.at = datetime.datetime.fromisoformat(question["now"])
         try:
-            return self.ask(self._timetable(question["timetable"]), question)
+            timetable = self._timetable(question["timetable"])
         except Exception as error:  # noqa: BLE001 - whatever is raised is the answer
-            return {"error": type(error).__name__}
+            return _refusal(error)
+        return self.ask(timetable, question)
 
     def ask(self, timetable: Any, question: Question) -> Any:
-        """Return what `timetable` says to `question`, as JSON."""
-        method = question["method"]
-        if method in ("summary", "description"):
-            return getattr(timetable, method)
-        if method == "traits":
-            return [_plain(getattr(timetable, name)) for name in _TRAITS]
-        if method == "resolve_partition_date":
-            return _iso(timetable.resolve_partition_date(question["key"]))
-        if method == "infer_manual_data_interval":
-            run_after = _instant(question["run_after"], question["zone"])
-            return _interval(timetable.infer_manual_data_interval(run_after=run_after))
-        return _run(self._next_run(timetable, question))
+        """Return what this very timetable answers, whatever the question says about it."""
+        self.clock.at = datetime.datetime.fromisoformat(question["now"])
+        try:
+            return self._ask(timetable, question)
+        except Exception as error:  # noqa: BLE001 - as above
+            return _refusal(error)
 
     def build(self, document: Document) -> Any:
         """Return the timetable that a document describes."""
@@ -127,6 +121,19 @@ class Library:
         if key == "assets":
             return [self._assets.Asset(name) for name in value]
         return value
+
+    def _ask(self, timetable: Any, question: Question) -> Any:
+        method = question["method"]
+        if method in ("summary", "description"):
+            return getattr(timetable, method)
+        if method == "traits":
+            return [_plain(getattr(timetable, name)) for name in _TRAITS]
+        if method == "resolve_partition_date":
+            return _iso(timetable.resolve_partition_date(question["key"]))
+        if method == "infer_manual_data_interval":
+            run_after = _instant(question["run_after"], question["zone"])
+            return _interval(timetable.infer_manual_data_interval(run_after=run_after))
+        return _run(self._next_run(timetable, question))
 
     def _next_run(self, timetable: Any, question: Question) -> Any:
         zone, last = question["zone"], question["last"]
@@ -168,14 +175,16 @@ def _stopped_airflow(clock: StoppedClock) -> Iterator[None]:
     def utcnow() -> datetime.datetime:
         return clock.at.replace(tzinfo=pendulum.UTC)
 
-    stopped_time = types.SimpleNamespace(time=lambda: clock.at.timestamp())
+    def timestamp() -> float:
+        return clock.at.timestamp()
+
     names = [f"airflow.timetables.{home}" for home in set(HOMES.values())]
     for name in ("airflow._shared.timezones.timezone", *names):
         module: Any = importlib.import_module(name)
         if hasattr(module, "utcnow"):
             module.utcnow = utcnow
         if getattr(module, "time", None) is time:
-            module.time = stopped_time
+            module.time = types.SimpleNamespace(time=timestamp)
     yield
 
 
@@ -262,6 +271,10 @@ def _run(run: Any) -> Document | None:
     }
 
 
+def _refusal(error: Exception) -> Document:
+    return {"error": type(error).__name__}
+
+
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -269,7 +282,7 @@ def _plain(value: Any) -> Any:
 def main() -> None:
     """Answer every question of standard input with one line of JSON."""
     # Whatever a library prints must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "w", buffering=1 << 16)
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     with library(sys.argv[1]) as answering, answers:
         for line in sys.stdin:

@@ -5,28 +5,14 @@ one that the timetable itself would have announced, and else one that a former s
 """
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.parity import expressions, instants
-from tests.parity.answer import Document, Library, Question, library
+from tests.parity.answer import Document, Library, Question
 
 _QUESTIONS_PER_TIMETABLE = 5
-_WEIGHTS = {
-    "CronDataIntervalTimetable": 30,
-    "DeltaDataIntervalTimetable": 12,
-    "CronTriggerTimetable": 18,
-    "DeltaTriggerTimetable": 6,
-    "MultipleCronTriggerTimetable": 8,
-    "CronPartitionTimetable": 8,
-    "NullTimetable": 1,
-    "OnceTimetable": 2,
-    "ContinuousTimetable": 3,
-    "EventsTimetable": 6,
-    "AssetTriggeredTimetable": 1,
-    "AssetOrTimeSchedule": 5,
-}
 _METHODS = {
     "next_dagrun_info": 60,
     "next_dagrun_info_v2": 12,
@@ -38,53 +24,66 @@ _METHODS = {
 _KEY_FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d", "%Y%m%dT%H%M%z", "%d/%m/%y %H:%M")
 
 
-def questions(count: int, seed: int) -> Iterator[Question]:
+def questions(count: int, seed: str, lamplighter: Library) -> Iterator[Question]:
     """Yield `count` questions."""
     random = Random(seed)
-    with library("lamplighter") as lamplighter:
-        for number in range(count):
-            if number % _QUESTIONS_PER_TIMETABLE == 0:
-                zone = instants.zone(random)
-                timetable = _timetable(random, zone)
-            yield _question(random, timetable, zone, lamplighter)
+    for number in range(count):
+        if number % _QUESTIONS_PER_TIMETABLE == 0:
+            zone = instants.zone(random)
+            timetable = _timetable(random, zone, _KINDS)
+        yield _question(random, timetable, zone, lamplighter)
 
 
-def _timetable(random: Random, zone: str | int, *, names: tuple[str, ...] = ()) -> Document:
-    choices = {name: _WEIGHTS[name] for name in names or _WEIGHTS}
-    name = random.choices(list(choices), weights=list(choices.values()))[0]
-    return {"type": name, "arguments": _arguments(random, name, zone)}
+def _timetable(random: Random, zone: str | int, kinds: Sequence["_Kind"]) -> Document:
+    kind = random.choices(kinds, weights=[kind.weight for kind in kinds])[0]
+    return {"type": kind.name, "arguments": kind.arguments(random, zone)}
 
 
-def _arguments(random: Random, name: str, zone: str | int) -> Document:
-    if name == "AssetOrTimeSchedule":
-        return {"assets": ["orders", "rates"], "timetable": _inner(random, zone)}
-    if name == "AssetTriggeredTimetable":
-        return {"assets": ["orders"]}
-    if name == "EventsTimetable":
-        return _events(random, zone)
-    if name.startswith("Delta"):
-        arguments: Document = {"delta": expressions.delta(random)}
-    elif name == "MultipleCronTriggerTimetable":
-        arguments = {"crons": [expressions.cron(random) for _ in range(random.randint(1, 4))]}
-    elif "Cron" in name:
-        arguments = {"cron": expressions.cron(random)}
-    else:
-        return {}
-    if "Cron" in name:
-        arguments["timezone"] = zone
-    if "Trigger" in name:
-        arguments["interval"] = expressions.interval(random)
-    if name.startswith(("CronTrigger", "MultipleCron", "CronPartition")):
-        arguments["run_immediately"] = _run_immediately(random)
-    if name == "CronPartitionTimetable":
-        arguments["run_offset"] = random.choice((None, 0, 0, 1, -1, 2, -3))
-        arguments["key_format"] = random.choice(_KEY_FORMATS)
-    return arguments
+def _cron(random: Random, zone: str | int) -> Document:
+    return {"cron": expressions.cron(random), "timezone": zone}
 
 
-def _inner(random: Random, zone: str | int) -> Document:
-    names = tuple(name for name in _WEIGHTS if "Asset" not in name)
-    return _timetable(random, zone, names=names)
+def _delta(random: Random, _zone: str | int) -> Document:
+    return {"delta": expressions.delta(random)}
+
+
+def _cron_trigger(random: Random, zone: str | int) -> Document:
+    return {
+        **_cron(random, zone),
+        "interval": expressions.interval(random),
+        "run_immediately": _run_immediately(random),
+    }
+
+
+def _several_crons(random: Random, zone: str | int) -> Document:
+    arguments = _cron_trigger(random, zone)
+    crons = [expressions.cron(random) for _ in range(random.randint(0, 3))]
+    return {"crons": [arguments.pop("cron"), *crons], **arguments}
+
+
+def _delta_trigger(random: Random, zone: str | int) -> Document:
+    return {**_delta(random, zone), "interval": expressions.interval(random)}
+
+
+def _cron_partition(random: Random, zone: str | int) -> Document:
+    return {
+        **_cron(random, zone),
+        "run_immediately": _run_immediately(random),
+        "run_offset": random.choice((None, 0, 0, 1, -1, 2, -3)),
+        "key_format": random.choice(_KEY_FORMATS),
+    }
+
+
+def _assets(_random: Random, _zone: str | int) -> Document:
+    return {"assets": ["orders", "rates"]}
+
+
+def _assets_or_time(random: Random, zone: str | int) -> Document:
+    return {**_assets(random, zone), "timetable": _timetable(random, zone, _KINDS_OF_TIME)}
+
+
+def _nothing(_random: Random, _zone: str | int) -> Document:
+    return {}
 
 
 def _run_immediately(random: Random) -> Any:
@@ -125,8 +124,17 @@ def _question(
     if timetable["type"] == "CronPartitionTimetable":
         _turn_to_partitions(random, question, at)
     if random.random() < 0.75:
-        question["last"] = _last(random, question, at, lamplighter)
+        last = _last(random, question, at, lamplighter)
+        question["last"] = last
+        _move_onto(random, question, last[1])
     return question
+
+
+def _move_onto(random: Random, question: Question, boundary: str) -> None:
+    """Let an instant fall exactly on the end of the last interval, which is a case of its own."""
+    for field in ("now", "run_after", "earliest", "latest"):
+        if random.random() < 0.12:
+            question[field] = boundary
 
 
 def _turn_to_partitions(random: Random, question: Question, at: datetime.datetime) -> None:
@@ -135,7 +143,8 @@ def _turn_to_partitions(random: Random, question: Question, at: datetime.datetim
     elif random.random() < 0.3:
         question["method"] = "resolve_partition_date"
         arguments = question["timetable"]["arguments"]
-        question["key"] = at.strftime(arguments["key_format"])
+        is_fitting = random.random() < 0.9
+        question["key"] = at.strftime(arguments["key_format"]) if is_fitting else "no key"
 
 
 def _last(
@@ -185,3 +194,30 @@ def _zone_of_instants(random: Random, zone: str | int) -> str:
 
 def _iso(moment: datetime.datetime) -> str:
     return moment.isoformat()
+
+
+class _Kind(NamedTuple):
+    """A class of timetable, how often it is asked about, and how its arguments are made."""
+
+    name: str
+    weight: int
+    arguments: Callable[[Random, str | int], Document]
+
+
+_KINDS_OF_TIME = (
+    _Kind("CronDataIntervalTimetable", 30, _cron),
+    _Kind("DeltaDataIntervalTimetable", 12, _delta),
+    _Kind("CronTriggerTimetable", 18, _cron_trigger),
+    _Kind("DeltaTriggerTimetable", 6, _delta_trigger),
+    _Kind("MultipleCronTriggerTimetable", 8, _several_crons),
+    _Kind("CronPartitionTimetable", 8, _cron_partition),
+    _Kind("NullTimetable", 1, _nothing),
+    _Kind("OnceTimetable", 2, _nothing),
+    _Kind("ContinuousTimetable", 3, _nothing),
+    _Kind("EventsTimetable", 6, _events),
+)
+_KINDS = (
+    *_KINDS_OF_TIME,
+    _Kind("AssetTriggeredTimetable", 1, _assets),
+    _Kind("AssetOrTimeSchedule", 5, _assets_or_time),
+)

@@ -33,6 +33,8 @@ def normalize_uri(uri: str) -> str:
     if scheme == "airflow":
         raise DefinitionError(f"asset URI {uri!r}: the scheme 'airflow' is reserved")
     path = parts.path.rstrip("/") or "/"
+    if not parts.netloc and path.startswith("//"):
+        path = "/" + path.lstrip("/")  # else it would be taken for a host when it is read again
     query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
     return urlunsplit((scheme, parts.netloc, path, query, ""))
 

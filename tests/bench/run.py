@@ -1,0 +1,173 @@
+"""Measures Lamplighter beside Apache Airflow: CPU per question, and the time to import.
+
+Both take turns on the same machine. A target that is missed is shown as such; the exit code is 0
+all the same, because a busy machine is no mistake in the code.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+_ROUNDS = 5
+_IMPORTS = 9
+_CPU_SHARE = 0.1
+_IMPORT_LIMIT = 0.150
+_WIDTH = 100
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement of both, in seconds; a limit of None is for information only."""
+
+    name: str
+    ours: float
+    airflows: float | None
+    limit: float | None
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether ours is within the limit."""
+        return None if self.limit is None else self.ours <= self.limit
+
+
+class Side:
+    """One library in a process of its own, which measures one round at a time."""
+
+    def __init__(self, python: str, root: str, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [python, str(HERE / "measure.py"), root],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def round(self, number: int) -> dict[str, float]:
+        """Return the CPU seconds of each measurement."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the measuring process has ended; see its message above")
+        measured: dict[str, float] = json.loads(line)
+        return measured
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def measure_timetables(python: str, environment: dict[str, str], say: Say) -> list[Row]:
+    """Return the medians of several rounds, in which both take turns."""
+    sides = [
+        Side(sys.executable, "lamplighter", environment),
+        Side(python, "airflow", environment),
+    ]
+    rounds: list[list[dict[str, float]]] = [[], []]
+    for number in range(_ROUNDS):
+        say(f"timetables: round {number + 1} of {_ROUNDS}")
+        for side, measured in zip(sides, rounds, strict=True):
+            measured.append(side.round(number))
+    for side in sides:
+        side.close()
+    rows = []
+    for name in rounds[0][0]:
+        ours, airflows = (median(one[name] for one in measured) for measured in rounds)
+        rows.append(Row(name, ours, airflows, limit=_CPU_SHARE * airflows))
+    return rows
+
+
+def measure_imports(python: str, environment: dict[str, str], say: Say) -> list[Row]:
+    """Return the medians of fresh processes, from their start to their end."""
+    commands = {
+        "lamplighter": (sys.executable, "import lamplighter"),
+        "pendulum": (sys.executable, "import pendulum"),
+        "nothing": (sys.executable, "pass"),
+        "airflow": (python, "import airflow.timetables.interval"),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(_IMPORTS + 1):
+        say(f"imports: process {number} of {_IMPORTS}")
+        for name, (interpreter, code) in commands.items():
+            seconds = _wall_seconds([interpreter, "-c", code], environment)
+            if number:  # the first one may have to compile
+                taken[name].append(seconds)
+    middle = {name: median(seconds) for name, seconds in taken.items()}
+    return [
+        Row("import, in a fresh process", middle["lamplighter"], middle["airflow"], _IMPORT_LIMIT),
+        Row("  of which pendulum and Python", middle["pendulum"], None, None),
+        Row("  of which Python", middle["nothing"], None, None),
+    ]
+
+
+def _wall_seconds(command: list[str], environment: dict[str, str]) -> float:
+    started_at = time.perf_counter()
+    subprocess.run(command, check=True, env=environment)
+    return time.perf_counter() - started_at
+
+
+def _show(rows: list[Row]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH
+    table = Table(
+        "measured", "ours", "Airflow's", "ratio", "target", "", title="CPU per next run, and in all"
+    )
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for row in rows:
+        ratio = "" if row.airflows is None else f"1/{row.airflows / row.ours:.0f}"
+        target = "" if row.limit is None else f"≤ {_readable(row.limit)}"
+        verdict = {True: "[green]met", False: "[bold red]MISSED", None: ""}[row.is_met]
+        table.add_row(
+            row.name, _readable(row.ours), _readable(row.airflows), ratio, target, verdict
+        )
+    console.print(table)
+    missed = [row.name.strip() for row in rows if row.is_met is False]
+    console.print(f"missed: {', '.join(missed)}" if missed else "every target is met")
+
+
+def _readable(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.1f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def main() -> None:
+    """Measure everything and print one table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--airflow-python", required=True, help="interpreter that has Airflow")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home, Console(stderr=True).status("starting") as status:
+        # Airflow writes its configuration there; compiled files must be written and used.
+        environment = {**os.environ, "AIRFLOW_HOME": home}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        rows = measure_timetables(options.airflow_python, environment, status.update)
+        rows += measure_imports(options.airflow_python, environment, status.update)
+    if options.json:
+        print(json.dumps([{**asdict(row), "is_met": row.is_met} for row in rows], indent=2))
+    else:
+        _show(rows)
+
+
+if __name__ == "__main__":
+    main()
