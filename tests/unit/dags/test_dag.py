@@ -114,7 +114,7 @@ def test_end_equal_to_start_is_allowed() -> None:
         ("on_success_callback", "callbacks"),
         ("sla_miss_callback", "callbacks"),
         ("default_view", "no such argument"),
-        ("scedule", "no such argument"),
+        ("schedule_", "no such argument"),
     ],
 )
 def test_unknown_argument_of_dag_gives_advice(argument: str, advice: str) -> None:
