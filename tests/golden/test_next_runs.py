@@ -98,12 +98,14 @@ NEXT_RUNS = """
 | Events     | 01-03        |          | 01-07    | None                  | None                  |
 """
 
-# The schedule was daily before: a week that began before the last daily run is left out.
+# The schedule was another before: an interval whose start is not after the last one's is left out.
 AFTER_A_CHANGE = """
 | schedule   | last         | earliest | latest | catchup=True | catchup=False |
 | CDI weekly | 01-09..01-10 |          |        | 01-14..01-21 | 01-14..01-21  |
 | CDI weekly | 01-09..01-10 | 01-01    |        | 01-14..01-21 | 01-14..01-21  |
 | CDI weekly | 01-06..01-07 |          |        | 01-07..01-14 | 01-07..01-14  |
+| CDI weekly | 01-07..01-08 |          |        | 01-14..01-21 | 01-14..01-21  |
+| CDI        | 01-07        |          |        | 01-08..01-09 | 01-09..01-10  |
 """
 
 # The same question with another clock: a daily interval that ends this very moment is complete.

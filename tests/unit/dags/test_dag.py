@@ -1,13 +1,14 @@
 """DAGs as authors write them: arguments, limits, defaults for tasks, and bounds in time."""
 
 import warnings
+import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pendulum
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, clock
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction
@@ -15,6 +16,7 @@ from lamplighter.timetables.trigger import CronTriggerTimetable
 
 START = datetime(2024, 1, 1)
 JOB = "jobs.orders:load"
+DAWN, DUSK = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 
 def day(number: int) -> datetime:
@@ -91,6 +93,39 @@ def test_default_date_of_dag_is_named() -> None:
     """A wrong start date in `default_args` is named like one of the DAG's own."""
     with pytest.raises(DefinitionError, match="DAG 'orders': start_date: "):
         DAG("orders", default_args={"start_date": "2024-01-01"})
+
+
+@pytest.mark.parametrize("argument", ["start_date", "end_date"])
+@pytest.mark.parametrize(
+    ("moment", "zone"), [(DUSK, "America/New_York"), (DAWN, "Asia/Tokyo")], ids=["dusk", "dawn"]
+)
+def test_date_beyond_the_calendar_is_named(argument: str, moment: datetime, zone: str) -> None:
+    """A date that has no counterpart in UTC is an error in the name of the DAG."""
+    value: Any = moment.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    with pytest.raises(DefinitionError, match=f"DAG 'orders': {argument}: "):
+        DAG("orders", **{argument: value})
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "@hourly", "0 6 * * 1", timedelta(hours=1)])
+def test_start_at_dawn_of_time_is_answered(schedule: Any) -> None:
+    """Without catchup, the oldest start date there is means the same as none."""
+    ancient, none = (
+        DAG("orders", schedule=schedule, start_date=start, catchup=False) for start in (DAWN, None)
+    )
+    with clock.using(clock.FixedClock(utc(20))):
+        assert ancient.next_dagrun_info() == none.next_dagrun_info()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Zurich", "America/New_York"])
+def test_end_at_end_of_time_is_for_ever(zone: str) -> None:
+    """The last date of the calendar bounds nothing that anyone will see."""
+    made = DAG(
+        "orders",
+        schedule="@daily",
+        start_date=pendulum.datetime(2024, 1, 1, tz=zone),
+        end_date=DUSK - timedelta(days=1),
+    )
+    assert made.next_dagrun_info() is not None
 
 
 def test_end_before_start_is_refused() -> None:

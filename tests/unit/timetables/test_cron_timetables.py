@@ -95,6 +95,54 @@ def test_cron_of_past_years_stays_definable() -> None:
         )
 
 
+YEAR_2024 = "0 0 1 * * 0 2024"
+
+
+def first_days(schedule: Timetable, *, now: str, start: str, count: int = 3) -> list[str]:
+    """Return the days of the first runs of a DAG that does not catch up, as the clock stands."""
+    dag = DAG("d", schedule=schedule, start_date=parse_instant(start), catchup=False)
+    days: list[str] = []
+    info: DagRunInfo | None = None
+    with clock.using(clock.FixedClock(parse_instant(now))):
+        while len(days) < count and (info := dag.next_dagrun_info(info)) is not None:
+            days.append(f"{info.run_after:%Y-%m-%d}")
+    return days
+
+
+@builders
+def test_cron_of_coming_years_waits_for_them(build: Callable[..., Timetable]) -> None:
+    """A schedule whose years are still to come starts with the first of them."""
+    timetable = build(YEAR_2024, "UTC")
+    if isinstance(timetable, MultipleCronTriggerTimetable):
+        timetable = MultipleCronTriggerTimetable(YEAR_2024, timezone="UTC")
+    days = first_days(timetable, now="2023-06-15", start="2020-01-01", count=2)
+    shift = 1 if isinstance(timetable, CronDataIntervalTimetable) else 0
+    assert days == ["2024-01-01", "2024-02-01", "2024-03-01"][shift : shift + 2]
+
+
+def test_cron_of_past_years_ends_quietly() -> None:
+    """Behind its last tick a schedule has no run, and no error either."""
+    dag = DAG("d", schedule=YEAR_2024, start_date=datetime(2024, 10, 1))
+    runs = dag.iter_dagrun_infos_between(None, pendulum.datetime(2030, 1, 1))
+    assert [f"{run.run_after:%Y-%m-%d}" for run in runs] == ["2024-11-01", "2024-12-01"]
+
+
+def test_cron_of_past_years_leaves_others() -> None:
+    """Among several expressions, one that has ended does not end the others."""
+    several = MultipleCronTriggerTimetable(YEAR_2024, "0 0 1 6 *", timezone="UTC")
+    dag = DAG("d", schedule=several, start_date=datetime(2024, 11, 1))
+    runs = dag.iter_dagrun_infos_between(None, pendulum.datetime(2026, 7, 1))
+    days = [f"{run.run_after:%Y-%m-%d}" for run in runs]
+    assert days == ["2024-11-01", "2024-12-01", "2025-06-01", "2026-06-01"]
+
+
+def test_cron_of_coming_years_leaves_others() -> None:
+    """Among several expressions, one that has not begun does not hold the others back."""
+    several = MultipleCronTriggerTimetable(YEAR_2024, "0 0 1 6 *", timezone="UTC")
+    days = first_days(several, now="2023-06-15", start="2020-01-01")
+    assert days == ["2023-06-01", "2024-01-01", "2024-02-01"]
+
+
 def test_cron_with_seconds_ticks_on_them() -> None:
     """A sixth field is the second, and seconds survive change of zone."""
     info = CronDataIntervalTimetable("30 2 * * * 15", "Europe/Zurich").next_dagrun_info(
@@ -255,3 +303,9 @@ def test_instant_of_repeated_hour_keeps_fold(fold: int) -> None:
     zone = zoneinfo.ZoneInfo("Europe/Zurich")
     moment = datetime(2023, 10, 29, 2, 30, tzinfo=zone, fold=fold)
     assert as_utc(moment) == pendulum.datetime(2023, 10, 29, fold, 30)
+
+
+def test_mixed_schedule_is_partitioned_like_its_times() -> None:
+    """A schedule on assets or time over partitions is partitioned, too."""
+    inner = CronPartitionTimetable("@daily", timezone="UTC")
+    assert AssetOrTimeSchedule(timetable=inner, assets=[Asset("a")]).partitioned

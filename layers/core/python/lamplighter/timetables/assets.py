@@ -28,6 +28,7 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
         self.timetable = timetable
         self.description = f"Triggered by assets or {timetable.description}"
         self.periodic = timetable.periodic
+        self.partitioned = timetable.partitioned
         self.can_be_scheduled = timetable.can_be_scheduled
         self.active_runs_limit = timetable.active_runs_limit
 

@@ -185,25 +185,25 @@ class _PlainTicks:
         on_weekday = day.isoweekday() % 7 in self._weekdays
         return (on_day or on_weekday) if self._either_day else (on_day and on_weekday)
 
-    def _next_day(self, day: date) -> date:
-        last_year = min(day.year + _SEARCH_YEARS, date.max.year)
-        day += _DAY
+    def _next_day(self, today: date) -> date:
+        last_year = min(today.year + _SEARCH_YEARS, date.max.year)
+        day = today + _DAY
         while not self._matches(day):
             if day.month in self._months:
                 day += _DAY
             else:
                 day = (day.replace(day=1) + 31 * _DAY).replace(day=1)
             if day.year > last_year:
-                raise _never_ticks(day)
+                raise _never_ticks()
         return day
 
-    def _previous_day(self, day: date) -> date:
-        first_year = max(day.year - _SEARCH_YEARS, date.min.year + 1)
-        day -= _DAY
+    def _previous_day(self, today: date) -> date:
+        first_year = max(today.year - _SEARCH_YEARS, date.min.year + 1)
+        day = today - _DAY
         while not self._matches(day):
             day -= _DAY if day.month in self._months else day.day * _DAY
             if day.year < first_year:
-                raise _never_ticks(day)
+                raise _never_ticks()
         return day
 
 
@@ -226,7 +226,7 @@ class _CroniterTicks:
         try:
             tick = getattr(croniter(self._expression, wall), method)(datetime)
         except CroniterBadDateError as error:
-            raise _never_ticks(wall) from error
+            raise _never_ticks() from error
         assert isinstance(tick, datetime)
         return tick
 
@@ -240,8 +240,8 @@ def _at(day: date, minute_of_day: int) -> datetime:
     return datetime(day.year, day.month, day.day, hour, minute)  # noqa: DTZ001 - wall clock
 
 
-def _never_ticks(near: date) -> NoTickError:
-    return NoTickError(f"the schedule has no tick within {_SEARCH_YEARS} years of {near}")
+def _never_ticks() -> NoTickError:
+    return NoTickError(f"the schedule has no tick within {_SEARCH_YEARS} years")
 
 
 def describe(expression: str) -> str:

@@ -4,12 +4,13 @@ The interval has length zero unless `interval=` says how far back it reaches.
 """
 
 import datetime
+from contextlib import suppress
 from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.errors import DefinitionError, InvalidTimetableError
+from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
 from lamplighter.timetables._delta import (
     Delta,
@@ -59,7 +60,7 @@ class _TriggerTimetable(Timetable):
             else:
                 tick = self._align_to_next(earliest)
         else:
-            tick = self._align_to_prev(clock.now())
+            tick = self._newest_tick()
             if last is not None:
                 tick = max(tick, self._get_next(last))
             elif earliest is None:
@@ -69,6 +70,13 @@ class _TriggerTimetable(Timetable):
         if restriction.latest is not None and tick > restriction.latest:
             return None
         return tick
+
+    def _newest_tick(self) -> DateTime:
+        now = clock.now()
+        try:
+            return self._align_to_prev(now)
+        except NoTickError:  # the schedule's first year is still to come
+            return self._align_to_next(now)
 
     def _first_tick(self) -> DateTime:
         """Return the first tick of a DAG that has neither a start date nor a run."""
@@ -125,7 +133,7 @@ class _CronTrigger(CronTimetable, _TriggerTimetable):
 
     def _first_tick(self) -> DateTime:
         now = clock.now()
-        past, coming = self._align_to_prev(now), self._align_to_next(now)
+        past, coming = self._newest_tick(), self._align_to_next(now)
         if self._run_immediately is True:
             return past
         if isinstance(self._run_immediately, datetime.timedelta):
@@ -224,13 +232,18 @@ class MultipleCronTriggerTimetable(Timetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        answers = [
-            member.next_dagrun_info(
-                last_automated_data_interval=last_automated_data_interval, restriction=restriction
-            )
-            for member in self._members
-        ]
-        runs = [run for run in answers if run is not None]
+        runs = []
+        for member in self._members:
+            with suppress(NoTickError):  # the years of one expression may end before the others'
+                runs.append(
+                    member.next_dagrun_info(
+                        last_automated_data_interval=last_automated_data_interval,
+                        restriction=restriction,
+                    )
+                )
+        return self._choose([run for run in runs if run is not None], restriction)
+
+    def _choose(self, runs: list[DagRunInfo], restriction: TimeRestriction) -> DagRunInfo | None:
         if not runs:
             return None
         if restriction.catchup:
@@ -295,13 +308,17 @@ class CronPartitionTimetable(_CronTrigger):
         key = partition_date.in_timezone(self._timezone).strftime(self._key_format)
         return DagRunInfo(tick, None, partition_date, key)
 
-    def resolve_partition_date(self, key: str) -> DateTime:
+    def resolve_partition_date(self, partition_key: str | None) -> DateTime | None:
         """Return the partition date that a key names."""
+        if partition_key is None:
+            return None
         try:
-            wall = datetime.datetime.strptime(key, self._key_format)  # noqa: DTZ007 - zone below
+            wall = datetime.datetime.strptime(  # noqa: DTZ007 - the zone comes below
+                partition_key, self._key_format
+            )
         except ValueError as error:
             raise DefinitionError(
-                f"partition key {key!r} does not fit the format {self._key_format!r}"
+                f"partition key {partition_key!r} does not fit the format {self._key_format!r}"
             ) from error
         return later_reading(wall, self._timezone) if wall.tzinfo is None else as_utc(wall)
 
