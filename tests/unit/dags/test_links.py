@@ -106,3 +106,12 @@ def test_chain_of_unequal_lists_is_refused(left: str, right: str) -> None:
     made = {name: SparkTask(name, dag=dag, job="jobs.a:run") for name in "abcd"}
     with pytest.raises(DefinitionError, match="same length"):
         chain([made[name] for name in left], [made[name] for name in right])
+
+
+def test_link_to_a_set_links_each_member() -> None:
+    """Tasks may stand in a set, on either side."""
+    dag = DAG("orders")
+    a, b, c = (SparkTask(name, dag=dag, job="jobs.a:run") for name in "abc")
+    a >> {b, c}
+    assert a.downstream_task_ids == {"b", "c"}
+    assert b.upstream_task_ids == c.upstream_task_ids == {"a"}

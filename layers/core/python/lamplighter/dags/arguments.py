@@ -110,7 +110,10 @@ def instant(value: object) -> DateTime:
     """Read a datetime; a naive one is taken as UTC."""
     if not isinstance(value, datetime.datetime):
         raise TypeError(f"must be a datetime, not {value!r}")
-    return as_utc(value)
+    try:
+        return as_utc(value)
+    except OverflowError as error:
+        raise ValueError(f"{value} lies outside the calendar in UTC") from error
 
 
 def tags(value: object) -> tuple[str, ...]:

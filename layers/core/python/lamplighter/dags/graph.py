@@ -1,6 +1,7 @@
 """The order between tasks: `>>`, `<<`, `chain`, and the search for cycles."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,12 +10,14 @@ from lamplighter.errors import DefinitionError
 if TYPE_CHECKING:
     from lamplighter.dags.task import SparkTask
 
-Tasks: TypeAlias = "SparkTask | Sequence[SparkTask]"
+Tasks: TypeAlias = "SparkTask | Sequence[SparkTask] | AbstractSet[SparkTask]"
 
 
 def as_tasks(tasks: Tasks) -> list["SparkTask"]:
     """Return one task, or several, as a list."""
-    return list(tasks) if isinstance(tasks, Sequence) and not isinstance(tasks, str) else [tasks]
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence | AbstractSet):
+        return [tasks]
+    return list(tasks)
 
 
 def link(upstream: Tasks, downstream: Tasks) -> None:

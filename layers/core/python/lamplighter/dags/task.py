@@ -134,11 +134,11 @@ class SparkTask:
         link(other, self)
         return other
 
-    def __rrshift__(self, other: Sequence["SparkTask"]) -> Self:
+    def __rrshift__(self, other: Tasks) -> Self:
         link(other, self)
         return self
 
-    def __rlshift__(self, other: Sequence["SparkTask"]) -> Self:
+    def __rlshift__(self, other: Tasks) -> Self:
         link(self, other)
         return self
 

@@ -4,7 +4,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import DefinitionError
+from lamplighter.errors import DefinitionError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
@@ -20,9 +20,9 @@ def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
     with clock.using(clock.FixedClock(at)):
         info = _first_at_or_after(dag, at)
         while info is not None and len(runs) < count:
-            if runs and info.run_after <= runs[-1].run_after:
-                break  # @continuous: when the one after it comes depends on when this one ends
             runs.append(info)
+            if not dag.timetable.periodic:
+                break  # @continuous: when the one after it comes depends on when this one ends
             info = dag.next_dagrun_info(info, catchup=True)
     return runs
 
@@ -52,8 +52,11 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
     earliest = dag.restriction().earliest
     if not isinstance(timetable, CronTimetable) or earliest is None:
         return None
-    tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001 - rooms of one library
-    before = timetable._get_prev(tick)  # noqa: SLF001
+    try:
+        tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001 - rooms of one library
+        before = timetable._get_prev(tick)  # noqa: SLF001
+    except NoTickError:  # its first year has just begun
+        return None
     if before <= earliest:
         return None
     if isinstance(timetable, CronPartitionTimetable):

@@ -36,6 +36,7 @@ _INSTANT = timedelta.resolution
 # More than any clock differs from UTC and has ever moved.
 _FAR = timedelta(days=2)
 _DAY = timedelta(days=1)
+_DAWN, _DUSK = datetime(2, 7, 1), datetime(9998, 7, 1)  # noqa: DTZ001 - naive UTC
 _UNIX_FIELDS = 5
 # Feb 29 on a given weekday recurs within 40 years; croniter's own search stops at the same 50.
 _SEARCH_YEARS = 50
@@ -278,6 +279,8 @@ def as_naive_utc(t: datetime) -> datetime:
     """Return the instant as the plain, naive datetime that this module works on."""
     if t.tzinfo is not UTC and t.tzinfo is not None:
         t = t.astimezone(UTC)
+    if not _DAWN.year < t.year < _DUSK.year:  # a step from there may leave the calendar
+        return _DAWN if t.year <= _DAWN.year else _DUSK
     return datetime(  # noqa: DTZ001 - naive UTC by design
         t.year, t.month, t.day, t.hour, t.minute, t.second, t.microsecond
     )

@@ -51,14 +51,16 @@ class ZoneOffsets:
     def at(self, t: datetime) -> Stretch:
         """Return the stretch that holds `t`."""
         starts, stretches = _stretches_of_year(self._zone, t.year)
+        if t >= stretches[-1].end:
+            starts, stretches = _stretches_of_year(self._zone, t.year + 1)
         return stretches[bisect_right(starts, t) - 1]
 
 
 @lru_cache(maxsize=4096)
 def _stretches_of_year(zone: tzinfo, year: int) -> tuple[list[datetime], list[Stretch]]:
     """Return the stretches of a year; its turn ends one too, which changes nothing."""
-    starts = [datetime(year, 1, 1)]  # noqa: DTZ001 - naive UTC
-    end_of_year = datetime(year + 1, 1, 1)  # noqa: DTZ001
+    starts = [_quiet_turn(zone, year)]
+    end_of_year = _quiet_turn(zone, year + 1)
     day = starts[0]
     while day < end_of_year:
         if _offset(zone, day) != _offset(zone, day + _DAY):
@@ -66,6 +68,14 @@ def _stretches_of_year(zone: tzinfo, year: int) -> tuple[list[datetime], list[St
         day += _DAY
     ends = [*starts[1:], end_of_year]
     return starts, [_stretch(zone, *bounds) for bounds in zip(starts, ends, strict=True)]
+
+
+def _quiet_turn(zone: tzinfo, year: int) -> datetime:
+    """Return the turn of the year, or a moment before it that is days away from any change."""
+    turn = datetime(year, 1, 1)  # noqa: DTZ001 - naive UTC
+    while len({_offset(zone, turn + n * _DAY) for n in range(-3, 4)}) > 1:
+        turn -= 7 * _DAY
+    return turn
 
 
 def _stretch(zone: tzinfo, start: datetime, end: datetime) -> Stretch:
