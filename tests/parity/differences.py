@@ -242,12 +242,15 @@ def _is_ambiguous(given: Sequence[str | None], zone: str) -> bool:
 
 def _is_partition_kept(case: Case) -> bool:
     """Return True if we announce the inner timetable's partition, and Airflow a plain run."""
-    if case.timetable["type"] != "CronPartitionTimetable" or case.method != "next_dagrun_info_v2":
+    is_inside = case.timetable is not case.question["timetable"]
+    if not is_inside or case.timetable["type"] != "CronPartitionTimetable":
         return False
+    if case.method == "traits":
+        return isinstance(case.theirs, list) and bool(case.ours == [*case.theirs[:-1], True])
     inner = replace(case, question={**case.question, "timetable": case.timetable})
     plain = replace(inner, question={**inner.question, "method": "next_dagrun_info"})
     return bool(
-        case.timetable is not case.question["timetable"]
+        case.method == "next_dagrun_info_v2"
         and _has_ticks(case)
         and _same(inner.asked_under(FixedTicks), case.ours)
         and agree(plain.asked_under(AirflowTicks), case.theirs)
