@@ -8,6 +8,8 @@ import pytest
 
 from lamplighter.bundles.check import BundleReport, Limits, check_bundle, find_coming_runs
 from lamplighter.errors import DefinitionError
+from lamplighter.loading import author_code_allowed
+from lamplighter.serialization import decode_dag
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -133,6 +135,25 @@ def test_dag_made_by_a_factory_belongs_to_the_caller(write_bundle: WriteBundle) 
         {"lib/factory.py": factory, "dags/a.py": "from factory import make\n\nmake('made')\n"}
     )
     assert [(d.dag_id, d.file, d.line) for d in check(root).dags] == [("made", "dags/a.py", 3)]
+
+
+def test_timetable_in_a_dag_file_is_found_again(
+    write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A timetable defined beside its DAG is written down by a path that the bundle can import."""
+    source = """
+from lamplighter import DAG
+from lamplighter.timetables.simple import OnceTimetable
+class MyTimetable(OnceTimetable):
+    pass
+DAG("a", schedule=MyTimetable())
+"""
+    root = write_bundle({"dags/own_timetable.py": source})
+    (dag,) = check(root).dags
+    assert dag.document["timetable"]["type"] == "dags.own_timetable.MyTimetable"
+    monkeypatch.syspath_prepend(str(root))
+    with author_code_allowed():
+        assert decode_dag(dag.document).timetable.summary == "@once"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ This runs author code: only ever in a process of its own (see `worker`).
 """
 
 import importlib.util
+import sys
 import traceback
 import warnings
 from dataclasses import asdict, dataclass, field
@@ -67,20 +68,21 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             parsed.errors = [problem_of(root, file, error)]
             return parsed, []
-    parsed.warnings = [
-        *_warnings_of(root, file, caught),
-        *(_never_called(file, factory.dag_id) for factory in definitions.factories
-          if not factory.was_called),
-    ]  # fmt: skip
+    parsed.warnings = _warnings_of(root, file, caught)
+    uncalled = (factory for factory in definitions.factories if not factory.was_called)
+    parsed.warnings += [_never_called(file, factory.dag_id) for factory in uncalled]
     return parsed, dags
 
 
 def _run(root: Path, file: str) -> None:
-    name = "_lamplighter_dag_file_" + file.removesuffix(".py").replace("/", "_")
+    # The name under which the file is importable from the root, so that a timetable defined in it
+    # is written down as `dags.orders.MyTimetable` and found again.
+    name = file.removesuffix(".py").replace("/", ".")
     spec = importlib.util.spec_from_file_location(name, root / file)
     assert spec is not None
     assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 
 
 def _dags_of(root: Path, file: str, definitions: Definitions) -> list[DAG]:
