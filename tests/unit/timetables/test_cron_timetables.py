@@ -309,3 +309,15 @@ def test_mixed_schedule_is_partitioned_like_its_times() -> None:
     """A schedule on assets or time over partitions is partitioned, too."""
     inner = CronPartitionTimetable("@daily", timezone="UTC")
     assert AssetOrTimeSchedule(timetable=inner, assets=[Asset("a")]).partitioned
+
+
+def test_partitions_before_the_first_year_are_skipped() -> None:
+    """A run whose partition would lie before the schedule's first tick is left out."""
+    timetable = CronPartitionTimetable("0 0 1 * * 0 2024", timezone="UTC", run_offset=-1)
+    info = timetable.next_dagrun_info_v2(
+        last_dagrun_info=None,
+        restriction=TimeRestriction(pendulum.datetime(2020, 1, 1), None, catchup=True),
+    )
+    assert info is not None
+    assert info.run_after == pendulum.datetime(2024, 2, 1)
+    assert info.partition_date == pendulum.datetime(2024, 1, 1)

@@ -304,7 +304,14 @@ class CronPartitionTimetable(_CronTrigger):
         tick = self._next_tick(last, restriction)
         if tick is None:
             return None
-        partition_date = self._partition_date(tick)
+        try:
+            partition_date = self._partition_date(tick)
+        except NoTickError:
+            if self._run_offset > 0:
+                raise
+            # The schedule's years have just begun: the partition before this tick is not one.
+            skipped = DagRunInfo(tick, None)
+            return self.next_dagrun_info_v2(last_dagrun_info=skipped, restriction=restriction)
         key = partition_date.in_timezone(self._timezone).strftime(self._key_format)
         return DagRunInfo(tick, None, partition_date, key)
 
