@@ -59,7 +59,6 @@ MEANINGS = [
     same((A, B), AssetTriggeredTimetable(AssetAll(A, B))),
     same([A | B, A], AssetTriggeredTimetable(AssetAll(AssetAny(A, B), A))),
     pytest.param({B, A}, AssetTriggeredTimetable(AssetAll(A, B)), id="set"),
-    same([], AssetTriggeredTimetable(AssetAll())),
     changed_by_design(
         "0 0 * * *",
         CronDataIntervalTimetable("0 0 * * *", "UTC"),
@@ -299,7 +298,7 @@ def test_continuous_with_default_limit_is_refused() -> None:
 
 def test_impossible_date_in_cron_is_refused() -> None:
     """An expression that never comes true is an error; Airflow accepts it and never runs."""
-    with pytest.raises(DefinitionError, match=r"DAG 'd': schedule: .*no tick"):
+    with pytest.raises(DefinitionError, match=r"DAG 'd': schedule: .*never ticks"):
         dag("0 0 31 2 *")
 
 
@@ -317,3 +316,10 @@ def test_restriction_of_dag_is_timetables() -> None:
     assert made.restriction() == TimeRestriction(
         pendulum.datetime(2024, 1, 1), pendulum.datetime(2024, 2, 1), False
     )
+
+
+@pytest.mark.parametrize("schedule", [[], AssetAll(), AssetAny()], ids=repr)
+def test_schedule_without_assets_is_refused_changed_by_design(schedule: object) -> None:
+    """A condition on no asset could hold always or never; Airflow takes it and never fires."""
+    with pytest.raises(DefinitionError, match="DAG 'd': schedule: needs at least one asset"):
+        dag(schedule)

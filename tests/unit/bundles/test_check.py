@@ -104,7 +104,7 @@ def test_file_that_hangs_is_stopped_at_the_limit(write_bundle: WriteBundle) -> N
 
 def test_output_of_a_file_is_never_taken_for_data(write_bundle: WriteBundle) -> None:
     """A file that prints what an answer looks like defines only what it really defines."""
-    fake = '{"file": "dags/a.py", "dags": [], "warnings": [], "errors": [], "output": ""}'
+    fake = '{"file": "dags/a.py", "dags": [], "warnings": [], "errors": []}'
     source = f"import os\nprint('''{fake}''' * 5000)\nos.write(1, b'{{}}\\n')\n{GOOD}"
     report = check(write_bundle({"dags/a.py": source}))
     assert [dag.dag_id for dag in report.dags] == ["good"]
@@ -260,3 +260,95 @@ DAG("liar", schedule=Lying(), start_date=pendulum.datetime(2026, 1, 1))
     question = {"dag_id": "liar", "count": 3, "at": "2025-12-01T00:00:00+00:00"}
     with pytest.raises(DefinitionError, match="went backwards"):
         find_coming_runs(root, question)  # type: ignore[arg-type]
+
+
+CUSTOM = """
+import pendulum
+from lamplighter import DAG
+from lamplighter.timetables.base import DagRunInfo, Timetable
+class Own(Timetable):
+    def __init__(self, hour=3):
+        self.hour = hour
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        {answer}
+DAG("own", schedule=Own(7), start_date=pendulum.datetime(2026, 1, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("import datetime; return DagRunInfo.exact(datetime.datetime(2026, 1, 1))", "time zone"),
+        ("return DagRunInfo.exact(restriction.earliest.set(hour=self.hour))", "read back"),
+        ("raise RuntimeError('the moon is new')", "the moon is new"),
+    ],
+    ids=["naive", "forgets", "raises"],
+)
+def test_schedule_that_cannot_be_used_is_an_error(
+    write_bundle: WriteBundle, answer: str, words: str
+) -> None:
+    """A custom timetable that lies, forgets its arguments or raises is found by the check."""
+    (error,) = check(write_bundle({"dags/my-dag.py": CUSTOM.format(answer=answer)})).errors
+    assert words in error.message
+
+
+def test_timetable_in_an_oddly_named_file_is_fine(write_bundle: WriteBundle) -> None:
+    """A file whose name is no Python name may define a timetable all the same."""
+    source = CUSTOM.format(answer="return None")
+    report = check(write_bundle({"dags/my-dag.py": source}))
+    assert [dag.dag_id for dag in report.dags] == ["own"]
+
+
+def test_hash_of_tasks_from_a_set_is_stable(write_bundle: WriteBundle) -> None:
+    """Tasks made in no particular order give one definition, in every process."""
+    source = """
+from lamplighter import DAG, SparkTask
+with DAG("a"):
+    for name in {"one", "two", "three", "four", "five"}:
+        SparkTask(name, entry_point="jobs/a.py")
+"""
+    root = write_bundle({"dags/a.py": source, "jobs/a.py": ""})
+    assert len({check(root).dags[0].hash for _ in range(3)}) == 1
+
+
+def test_import_of_airflow_tells_the_new_root(write_bundle: WriteBundle) -> None:
+    """A file that was only copied over is told what to change."""
+    (error,) = check(write_bundle({"dags/a.py": "from airflow.sdk import DAG\n"})).errors
+    assert "change the import root from 'airflow' to 'lamplighter'" in error.message
+
+
+WITH_JOB = """
+from lamplighter import DAG, SparkTask
+with DAG("a"):
+    SparkTask("t", job="jobs.a:run")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def f():\n    run = 1\n", "does not define 'run'"),
+        ("x = (\n", "jobs/a.py, line 1: '(' was never closed"),
+    ],
+)
+def test_function_of_a_job_must_be_at_the_top(
+    write_bundle: WriteBundle, source: str, words: str
+) -> None:
+    """A name inside a function is no job, and a job that Python cannot read is said to be so."""
+    (error,) = check(write_bundle({"dags/a.py": WITH_JOB, "jobs/a.py": source})).errors
+    assert words in error.message
+
+
+def test_function_of_a_job_may_be_conditional(write_bundle: WriteBundle) -> None:
+    """A function defined in a branch of the module counts."""
+    job = "try:\n    import x\nexcept ImportError:\n    def run(spark, context): ...\n"
+    assert not check(write_bundle({"dags/a.py": WITH_JOB, "jobs/a.py": job})).errors
+
+
+def test_error_of_the_asked_dag_is_shown(write_bundle: WriteBundle) -> None:
+    """Whoever asks for a DAG whose file fails reads why."""
+    root = write_bundle(
+        {"dags/a.py": "from lamplighter import DAG\nDAG('a', schedule='61 * * * *')\n"}
+    )
+    with pytest.raises(DefinitionError, match=r"no DAG 'a'.*dags/a.py: DAG 'a': schedule: cron"):
+        find_coming_runs(root, {"dag_id": "a", "count": 1, "at": "2026-01-01T00:00:00+00:00"})

@@ -360,12 +360,12 @@ BOUNDS = """
 | -       | none           | -        | -      |                               |
 | 5 .. 20 | none           | 5        | 20     |                               |
 | 5 .. 20 | -              | 5        | 20     |                               |
-| 5 .. -  | 3 .. -         | 3        | -      | a task starts earlier         |
+| 5 .. -  | 3 .. -         | 5        | -      | a task wants to start earlier |
 | 5 .. -  | 9 .. -         | 5        | -      | a task starts later           |
 | - .. -  | 9 .. -, 7 .. - | 7        | -      | only tasks have dates         |
 | - .. -  | 9 .. -, -      | 9        | -      | one task has a date           |
 | 5 .. 20 | - .. 9         | 5        | 20     | the DAG ends later than all   |
-| 5 .. 20 | - .. 25        | 5        | 25     | every task has an end         |
+| 5 .. 20 | - .. 25        | 5        | 20     | a task wants to end later     |
 | 5 .. 20 | - .. 25, -     | 5        | 20     | one task has none             |
 | 5 .. -  | - .. 8, - .. 9 | 5        | 9      | the last of all tasks' ends   |
 | 5 .. -  | - .. 8, -      | 5        | -      | one task goes on for ever     |
@@ -384,7 +384,7 @@ def dates(text: str) -> list[datetime | None]:
     ids=lambda row: f"{row[0]} with {row[1]}",
 )
 def test_bounds_of_dag_include_tasks(row: list[str]) -> None:
-    """The bounds of a DAG are those of the table: its tasks may widen them."""
+    """The bounds of a DAG are its own; where it has none, its tasks give them."""
     start, end = dates(row[0])
     with DAG("orders", schedule="@daily", start_date=start, end_date=end, catchup=False) as dag:
         for number, cell in enumerate(row[1].split(",") if row[1] != "none" else []):

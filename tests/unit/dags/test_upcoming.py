@@ -89,3 +89,8 @@ def test_clock_is_given_back_afterwards() -> None:
     before = clock.now()
     starts("@daily")
     assert clock.now() >= before
+
+
+def test_coming_runs_of_a_minute_delta_are_found_at_once() -> None:
+    """Years of minutes are not walked one by one."""
+    assert starts(timedelta(minutes=1)) == ["03-10T12:00", "03-10T12:01"]

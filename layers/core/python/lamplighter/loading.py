@@ -4,7 +4,7 @@ Owns: the only import by name in the library. Names outside `lamplighter` are re
 caller says that this process may run author code; the functions that hold rights never say so.
 """
 
-import pkgutil
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -34,9 +34,20 @@ def load_class(path: str, base: type[T]) -> type[T]:
             f"{path} is an author's class: it is loaded only where its bundle may run"
         )
     try:
-        found = pkgutil.resolve_name(path)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = _resolve(path)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise SerializationError(f"{path} cannot be imported: {error}") from error
     if not isinstance(found, type) or not issubclass(found, base):
         raise SerializationError(f"{path} is not a subclass of {base.__name__}")
     return found
+
+
+def _resolve(path: str) -> object:
+    """Return what a dotted path names: a class in a module, or a class within a class."""
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module or "." not in module:
+            raise
+        return getattr(_resolve(module), name)

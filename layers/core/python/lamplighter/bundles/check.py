@@ -82,8 +82,10 @@ def find_coming_runs(
 
 def _no_such_dag(dag_id: str, report: BundleReport) -> str:
     names = ", ".join(dag.dag_id for dag in report.dags[:10]) or "none"
-    broken = f"; {len(report.errors)} files cannot be imported" if report.errors else ""
-    return f"there is no DAG {dag_id!r} in this bundle (there are: {names}{broken})"
+    # The file that should define it may be the one that fails: errors that name it come first.
+    errors = sorted(report.errors, key=lambda problem: repr(dag_id) not in problem.message)
+    broken = "".join(f"; {problem.file}: {problem.message}" for problem in errors[:3])
+    return f"there is no DAG {dag_id!r} in this bundle (there are: {names}){broken}"
 
 
 def _report(parsed: list[ParsedFile]) -> BundleReport:

@@ -1,6 +1,7 @@
 """Looks whether the programs that tasks name are in the bundle, without importing any of them."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from lamplighter.bundles.layout import IMPORT_FOLDERS
@@ -20,8 +21,13 @@ def missing_program(root: Path, task: SparkTask) -> str | None:
         if task.py_files or task.archives:
             return None  # the module comes with the job, where nobody can look before it runs
         return f"job: there is no module {module!r} in the bundle"
-    if not _defines(source, function):
-        return f"job: {source.relative_to(root).as_posix()} does not define {function!r}"
+    place = source.relative_to(root).as_posix()
+    try:
+        names = set(_names_in(ast.parse(source.read_bytes()).body))
+    except SyntaxError as error:
+        return f"job: {place}, line {error.lineno}: {error.msg}"
+    if function not in names and "*" not in names:
+        return f"job: {place} does not define {function!r}"
     return None
 
 
@@ -34,18 +40,19 @@ def _source_of(root: Path, module: str) -> Path | None:
     return None
 
 
-def _defines(source: Path, name: str) -> bool:
-    try:
-        tree = ast.parse(source.read_bytes())
-    except SyntaxError:
-        return False
-    names: set[str] = set()
-    for node in ast.walk(tree):
+def _names_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements of a module define, without looking into functions."""
+    for node in body:
         match node:
-            case ast.FunctionDef() | ast.ClassDef():
-                names.add(node.name)
-            case ast.Name(ctx=ast.Store()):
-                names.add(node.id)
-            case ast.ImportFrom():
-                names.update(alias.asname or alias.name for alias in node.names)
-    return name in names or "*" in names
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.ImportFrom() | ast.Import():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.If() | ast.Try() | ast.With():
+                for part in ("body", "orelse", "finalbody"):
+                    yield from _names_in(getattr(node, part, []))
+                for handler in getattr(node, "handlers", []):
+                    yield from _names_in(handler.body)

@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lamplighter import clock
 from lamplighter.bundles.entry_points import missing_program
 from lamplighter.bundles.layout import DAGS, add_to_import_path
 from lamplighter.dags.context import Definitions, collecting
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
-from lamplighter.serialization import content_hash, encode_dag
+from lamplighter.loading import author_code_allowed
+from lamplighter.serialization import content_hash, decode_dag, encode_dag
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,6 @@ class ParsedFile:
     dags: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
-    output: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the value that `from_json` reads back."""
@@ -52,7 +53,7 @@ class ParsedFile:
             ]
             for name in ("warnings", "errors")
         }
-        return cls(data["file"], data["dags"], **problems, output=data["output"])
+        return cls(data["file"], data["dags"], **problems)
 
 
 def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
@@ -67,7 +68,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
             parsed.dags = [_document(root, dag) for dag in dags]
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             parsed.errors = [problem_of(root, file, error)]
-            return parsed, []
+            dags, parsed.dags = [], []
     parsed.warnings = _warnings_of(root, file, caught)
     uncalled = (factory for factory in definitions.factories if not factory.was_called)
     parsed.warnings += [_never_called(file, factory.dag_id) for factory in uncalled]
@@ -100,6 +101,7 @@ def _dags_of(root: Path, file: str, definitions: Definitions) -> list[DAG]:
 
 def _document(root: Path, dag: DAG) -> dict[str, Any]:
     document = encode_dag(dag)
+    _try_schedule(dag, document)
     for task in dag.tasks.values():
         problem = missing_program(root, task)
         if problem:
@@ -112,6 +114,17 @@ def _document(root: Path, dag: DAG) -> dict[str, Any]:
         "description": dag.timetable.description,
         "document": document,
     }
+
+
+def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
+    """Raise if the schedule cannot say when it runs, or says otherwise once it is read back."""
+    with author_code_allowed(), clock.using(clock.FixedClock(clock.now())):
+        copy = decode_dag(document)
+        if copy.next_dagrun_info() != dag.next_dagrun_info():
+            raise DefinitionError(
+                f"DAG {dag.dag_id!r}: schedule: {dag.timetable.type_name} gives other runs after it"
+                " is written down and read back: let serialize and deserialize keep its arguments"
+            )
 
 
 def problem_of(root: Path, file: str, error: BaseException) -> Problem:
@@ -140,6 +153,8 @@ def _sentence(error: BaseException) -> str:
             return f"the file called sys.exit({error.code!r}); a DAG file only defines"
         case MemoryError():
             return "the file needs more memory than a DAG file may use"
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] == "airflow":
+            return f"{error}: change the import root from 'airflow' to 'lamplighter'"
         case SyntaxError():
             return f"{type(error).__name__}: {error.msg}"
     return f"{type(error).__name__}: {error}"

@@ -21,8 +21,6 @@ from lamplighter.bundles.shifted_clock import shift_clock
 from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
 
-_MAX_OUTPUT = 10_000
-
 
 class Upcoming(TypedDict):
     """A question for the coming runs of one DAG."""
@@ -80,16 +78,13 @@ def _unstable(file: str, dag: dict[str, Any]) -> dict[str, Any]:
 
 def _in_a_fork(request: Request, *, is_later: bool) -> dict[str, Any]:
     result_read, result_write = os.pipe()
-    output_read, output_write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(result_read)
-        os.close(output_read)
-        _be_the_fork(request, result_write, output_write, is_later=is_later)
+        _be_the_fork(request, result_write, is_later=is_later)
     os.close(result_write)
-    os.close(output_write)
-    with os.fdopen(result_read, "rb") as result, os.fdopen(output_read, "rb") as output:
-        data, printed, is_late = _read_both(result, output, request["seconds"])
+    with os.fdopen(result_read, "rb") as result:
+        data, is_late = _read_in_time(result, request["seconds"])
     with suppress(ProcessLookupError):  # the fork's own children too
         os.killpg(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -98,28 +93,22 @@ def _in_a_fork(request: Request, *, is_later: bool) -> dict[str, Any]:
     except ValueError:
         problem = Problem(request["file"], None, _cause_of_death(request, status, is_late=is_late))
         answer = ParsedFile(request["file"], errors=[problem]).to_json()
-    answer["output"] = printed.decode(errors="replace")
     return answer
 
 
-def _read_both(result: IO[bytes], output: IO[bytes], seconds: float) -> tuple[bytes, bytes, bool]:
-    """Read until the result is closed or time is up; keep only the beginning of the output."""
-    data, printed = bytearray(), bytearray()
+def _read_in_time(result: IO[bytes], seconds: float) -> tuple[bytes, bool]:
+    """Read until the result is closed or time is up, and tell whether it was."""
+    data = bytearray()
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
-        selector.register(result, selectors.EVENT_READ, data)
-        selector.register(output, selectors.EVENT_READ, printed)
-        while result.fileno() in selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return b"", bytes(printed), True
-            for key, _ in selector.select(left):
-                chunk = os.read(key.fd, 65_536)
+        selector.register(result, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0:
+            if selector.select(left):
+                chunk = os.read(result.fileno(), 65_536)
                 if not chunk:
-                    selector.unregister(key.fileobj)
-                elif key.data is data or len(printed) < _MAX_OUTPUT:
-                    key.data.extend(chunk)
-    return bytes(data), bytes(printed[:_MAX_OUTPUT]), False
+                    return bytes(data), False
+                data += chunk
+    return b"", True
 
 
 def _cause_of_death(request: Request, status: int, *, is_late: bool) -> str:
@@ -131,13 +120,11 @@ def _cause_of_death(request: Request, status: int, *, is_late: bool) -> str:
     return f"the process that imported the file ended before it was done (exit code {code})"
 
 
-def _be_the_fork(request: Request, result: int, output: int, *, is_later: bool) -> Never:
+def _be_the_fork(request: Request, result: int, *, is_later: bool) -> Never:
     try:
         os.setsid()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(output)
-        _point_at_nothing(0)
+        for stream in (0, 1, 2):
+            _point_at_nothing(stream)
         limit = request["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         if is_later:

@@ -21,6 +21,7 @@ from lamplighter.identifiers import require_id
 from lamplighter.json_values import json_mapping
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+from lamplighter.timetables.simple import AssetTriggeredTimetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ class DAG:
                 "start_date", "is needed to catch up from: give one, or pass catchup=False"
             )
         assets = len(set(timetable.asset_condition.leaves()))
+        if not assets and isinstance(timetable, AssetTriggeredTimetable):
+            raise self._error("schedule", "needs at least one asset")
         if assets > MAX_ASSETS:
             raise self._error("schedule", f"{assets} assets, at most {MAX_ASSETS} are allowed")
         if self.end_date is not None and self.start_date and self.end_date < self.start_date:
@@ -191,6 +194,11 @@ class DAG:
             raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
         if len(self.tasks) >= MAX_TASKS:
             raise self._error("tasks", f"more than {MAX_TASKS} tasks")
+        # A task may begin later and end earlier than its DAG, never the other way round.
+        if task.start_date is not None and self.start_date is not None:
+            task.start_date = max(task.start_date, self.start_date)
+        if task.end_date is not None and self.end_date is not None:
+            task.end_date = min(task.end_date, self.end_date)
         self.tasks[task.task_id] = task
 
     def validate(self) -> None:

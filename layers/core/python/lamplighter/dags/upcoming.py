@@ -6,6 +6,7 @@ from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
+from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.trigger import CronPartitionTimetable
@@ -32,28 +33,35 @@ def _first_at_or_after(dag: DAG, at: DateTime) -> DagRunInfo | None:
     for _ in range(_MAX_STEPS):
         if info is None or info.run_after >= at:
             return info
-        later = dag.next_dagrun_info(info, catchup=True)
-        if later is not None and later.run_after <= info.run_after:
-            return None
-        info = later
+        info = dag.next_dagrun_info(info, catchup=True)
     raise DefinitionError(
-        f"DAG {dag.dag_id!r}: more than {_MAX_STEPS:,} runs before {at}: give a later start_date"
+        f"DAG {dag.dag_id!r}: gave up after {_MAX_STEPS:,} runs, still before {at}"
     )
 
 
 def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
     """Return a run not long before `at`, where one can be found without walking there.
 
-    The ticks of a cron expression do not depend on where one starts to count.
+    The ticks of a cron expression do not depend on where one starts to count, and those of a fixed
+    delta that catches up are counted from the start date.
     """
     timetable = dag.timetable
     if isinstance(timetable, AssetOrTimeSchedule):
         timetable = timetable.timetable
     earliest = dag.restriction().earliest
-    if not isinstance(timetable, CronTimetable) or earliest is None:
+    if earliest is None:
+        return None
+    if isinstance(timetable, DeltaTimetable) and dag.catchup:
+        length = fixed_length(timetable._delta)  # noqa: SLF001 - rooms of one library
+        steps = (at - earliest).as_timedelta() // length - 2 if length else 0
+        if length is None or steps < 1:
+            return None
+        tick = earliest + steps * length
+        return DagRunInfo(tick, DataInterval(tick - length, tick))
+    if not isinstance(timetable, CronTimetable):
         return None
     try:
-        tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001 - rooms of one library
+        tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001
         before = timetable._get_prev(tick)  # noqa: SLF001
     except NoTickError:  # its first year has just begun
         return None

@@ -31,7 +31,8 @@ def encode_dag(dag: DAG) -> dict[str, Any]:
         "timezone": encode_zone(dag.timezone),
         "timetable": encode_timetable(dag.timetable),
         **{name: _encode(getattr(dag, name)) for name in PLAIN_ARGUMENTS},
-        "tasks": [_encode_task(task) for task in dag.tasks.values()],
+        # By id: tasks made from a set come in another order in every process.
+        "tasks": [_encode_task(task) for _, task in sorted(dag.tasks.items())],
     }
     try:
         size = len(to_json(document).encode())

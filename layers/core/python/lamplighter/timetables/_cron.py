@@ -1,6 +1,7 @@
 """The part that every cron timetable shares: one expression, one zone, and its ticks."""
 
 import datetime
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -35,10 +36,15 @@ class CronTimetable(Timetable):
 
     def validate(self) -> None:
         now = as_naive_utc(clock.now())
-        try:
+        with suppress(NoTickError):
             self._schedule.after(now)
-        except NoTickError:
+            return
+        try:
             self._schedule.before(now)  # its years may be over, but a date must exist at all
+        except NoTickError as error:
+            raise InvalidTimetableError(
+                f"cron {self._expression!r} never ticks: there is no such date"
+            ) from error
 
     @cached_property
     def _schedule(self) -> CronSchedule:

@@ -7,12 +7,13 @@ import pendulum
 from dateutil.relativedelta import relativedelta, weekday
 from pendulum import DateTime
 
-from lamplighter import clock
 from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import Timetable
-from lamplighter.zones import as_utc
+from lamplighter.zones import UTC, as_utc
 
 Delta: TypeAlias = datetime.timedelta | relativedelta
+
+_EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
 
 # A relativedelta's plural fields are distances, zero when unset; its singular ones are places on
 # the clock or calendar, None when unset.
@@ -34,8 +35,9 @@ class DeltaTimetable(Timetable):
         return {"delta": encode_delta(self._delta)}
 
     def validate(self) -> None:
-        now = clock.now()
-        if now + self._delta <= now:
+        # From a fixed instant, so that a delta is as valid in the evening as in the morning.
+        first = _EPOCH + self._delta
+        if not _EPOCH < first < first + self._delta:
             raise InvalidTimetableError(f"schedule delta must be positive, not {self._delta}")
 
     def _get_next(self, current: DateTime) -> DateTime:

@@ -96,7 +96,10 @@ class CronDataIntervalTimetable(CronTimetable, _DataIntervalTimetable):
 
 
 class DeltaDataIntervalTimetable(DeltaTimetable, _DataIntervalTimetable):
-    """Intervals of one length, laid end to end from the start date."""
+    """Intervals of one length, laid end to end from the start date.
+
+    Without catchup the newest one is found by counting from the epoch, as Airflow does.
+    """
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "DeltaDataIntervalTimetable":
