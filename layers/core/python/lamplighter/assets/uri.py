@@ -12,7 +12,7 @@ def without_credentials(uri: str) -> str:
     Definitions are stored, logged and shown: a password in one of them has already leaked.
     """
     parts = _split(uri)
-    if not _is_normalized(parts) or parts.password is None:
+    if not _has_normal_form(parts) or parts.password is None:
         return uri
     host = parts.netloc.rpartition("@")[2]
     warnings.warn(
@@ -27,7 +27,7 @@ def without_credentials(uri: str) -> str:
 def normalize_uri(uri: str) -> str:
     """Return `uri` with scheme, path and query in their normal form, fragment and password gone."""
     parts = _split(without_credentials(uri))
-    if not _is_normalized(parts):
+    if not _has_normal_form(parts):
         return uri
     scheme = parts.scheme.lower()
     if scheme == "airflow":
@@ -39,7 +39,7 @@ def normalize_uri(uri: str) -> str:
     return urlunsplit((scheme, parts.netloc, path, query, ""))
 
 
-def _is_normalized(parts: SplitResult) -> bool:
+def _has_normal_form(parts: SplitResult) -> bool:
     """Return False for plain names and for schemes that say they are someone's own."""
     return bool(parts.scheme) and not parts.scheme.lower().startswith("x-")
 

@@ -69,14 +69,13 @@ def find_coming_runs(
     root = require_bundle(root)
     answers = list(_ask_all(root, limits, upcoming=question))
     report = _report([ParsedFile.from_json(answer) for answer in answers])
-    runs = {answer["file"]: answer.get("runs") for answer in answers}
+    by_file = {answer["file"]: answer for answer in answers}
     for dag in report.dags:
         if dag.dag_id == question["dag_id"]:
-            return dag, runs[dag.file] or []
-    for answer in answers:
-        if question["dag_id"] in {dag["dag_id"] for dag in answer["dags"]}:
-            problem = answer["errors"][0]  # the file is fine, but the timetable is not
-            raise DefinitionError(f"{problem['file']}: {problem['message']}")
+            answer = by_file[dag.file]
+            if "runs_error" in answer:
+                raise DefinitionError(f"{dag.file}: {answer['runs_error']}")
+            return dag, answer["runs"]
     raise DefinitionError(_no_such_dag(question["dag_id"], report))
 
 

@@ -28,6 +28,7 @@ def shift_clock() -> None:
     real_time = time.time
     real_now = pendulum.now
 
+    # Both hand out real values, which is why their signatures differ from what they override.
     class shifted_datetime(_Real, metaclass=_LooksReal):  # noqa: N801 - stands in for `datetime`
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> _Real:  # type: ignore[override]
@@ -50,6 +51,7 @@ def shift_clock() -> None:
         return real_now(tz) + SHIFT
 
     shifted_datetime.__name__, shifted_date.__name__ = "datetime", "date"
+    # mypy refuses to see a class replaced, which is the point here.
     datetime.datetime = shifted_datetime  # type: ignore[misc]
     datetime.date = shifted_date  # type: ignore[misc]
     time.time = lambda: real_time() + SHIFT.total_seconds()

@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Never, TypedDict
 
@@ -20,6 +19,8 @@ from lamplighter.bundles.importer import ParsedFile, Problem, import_file, probl
 from lamplighter.bundles.shifted_clock import shift_clock
 from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
+
+_PATIENCE_SECONDS = 1.0
 
 
 class Upcoming(TypedDict):
@@ -63,6 +64,7 @@ def _parse(request: Request) -> dict[str, Any]:
         again = _in_a_fork(request, is_later=True)
         later = {dag["dag_id"]: dag["hash"] for dag in again["dags"]}
         for dag in answer["dags"]:
+            # A file that the moved clock itself breaks tells nothing about the moment.
             if not again["errors"] and later.get(dag["dag_id"]) != dag["hash"]:
                 answer["warnings"].append(_unstable(request["file"], dag))
     return answer
@@ -85,9 +87,7 @@ def _in_a_fork(request: Request, *, is_later: bool) -> dict[str, Any]:
     os.close(result_write)
     with os.fdopen(result_read, "rb") as result:
         data, is_late = _read_in_time(result, request["seconds"])
-    with suppress(ProcessLookupError):  # the fork's own children too
-        os.killpg(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
+    status = _end(pid)
     try:
         answer: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -109,6 +109,18 @@ def _read_in_time(result: IO[bytes], seconds: float) -> tuple[bytes, bool]:
                     return bytes(data), False
                 data += chunk
     return b"", True
+
+
+def _end(pid: int) -> int:
+    """Let a fork that has answered end by itself, end it otherwise, and its children with it."""
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    while not ended and time.monotonic() < patience:
+        time.sleep(0.001)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    return status if ended else os.waitpid(pid, 0)[1]
 
 
 def _cause_of_death(request: Request, status: int, *, is_late: bool) -> str:
@@ -146,7 +158,7 @@ def _answer(request: Request) -> dict[str, Any]:
         try:
             runs = coming_runs(dag, question["count"], at=parse_instant(question["at"]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
-            answer["errors"] = [asdict(problem_of(Path(request["root"]), request["file"], error))]
+            answer["runs_error"] = problem_of(Path(request["root"]), request["file"], error).message
         else:
             answer["runs"] = [run_as_json(dag, info) for info in runs]
     return answer

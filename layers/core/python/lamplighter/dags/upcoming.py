@@ -61,8 +61,8 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
     if not isinstance(timetable, CronTimetable):
         return None
     try:
-        tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001
-        before = timetable._get_prev(tick)  # noqa: SLF001
+        tick = timetable._get_prev(timetable._get_prev(at))  # noqa: SLF001 - as above
+        before = timetable._get_prev(tick)  # noqa: SLF001 - as above
     except NoTickError:  # its first year has just begun
         return None
     if before <= earliest:

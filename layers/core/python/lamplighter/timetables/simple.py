@@ -36,7 +36,7 @@ class NullTimetable(_SimpleTimetable):
         self,
         *,
         last_automated_data_interval: DataInterval | None,  # noqa: ARG002 - never, whatever was
-        restriction: TimeRestriction,  # noqa: ARG002
+        restriction: TimeRestriction,  # noqa: ARG002 - nor what is allowed
     ) -> DagRunInfo | None:
         return None
 

@@ -51,6 +51,8 @@ def _walk(timetable: Timetable, restriction: TimeRestriction, steps: int) -> lis
         info = _ask(timetable, runs[-1] if runs else None, restriction)
         if info is None:
             break
+        is_run = isinstance(info, DagRunInfo)
+        _require(timetable, is_run, f"returns {info!r}, not a DagRunInfo")
         _check_aware(timetable, info)
         runs.append(info)
         if not timetable.periodic:
