@@ -61,11 +61,13 @@ def _stretches_of_year(zone: tzinfo, year: int) -> tuple[list[datetime], list[St
     """Return the stretches of a year; its turn ends one too, which changes nothing."""
     starts = [_quiet_turn(zone, year)]
     end_of_year = _quiet_turn(zone, year + 1)
-    day = starts[0]
+    day, offset = starts[0], _offset(zone, starts[0])
     while day < end_of_year:
-        if _offset(zone, day) != _offset(zone, day + _DAY):
-            starts.append(_change_between(zone, day, day + _DAY))
-        day += _DAY
+        tomorrow = day + _DAY
+        next_offset = _offset(zone, tomorrow)
+        if next_offset != offset:
+            starts.append(_change_between(zone, day, tomorrow))
+        day, offset = tomorrow, next_offset
     ends = [*starts[1:], end_of_year]
     return starts, [_stretch(zone, *bounds) for bounds in zip(starts, ends, strict=True)]
 
