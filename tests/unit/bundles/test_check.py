@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter.bundles.check import BundleReport, Limits, check_bundle, find_coming_runs
+from lamplighter.bundles.check import BundleReport, check_bundle, find_coming_runs
+from lamplighter.bundles.fork import Limits
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import decode_dag

@@ -56,6 +56,14 @@ def test_check_for_people_shows_place_and_frames(write_bundle: WriteBundle) -> N
     assert "    dags/a.py:3 in <module>" in lines
 
 
+def test_check_for_people_shows_output_of_bad_files(write_bundle: WriteBundle) -> None:
+    """Below an error stands what the file printed last; files without errors stay silent."""
+    bad = "for n in range(9): print(n)\n1 / 0\n"
+    root = write_bundle({"dags/a.py": bad, "dags/b.py": "print('quiet')"})
+    lines = CliRunner().invoke(app, ["check", str(root)]).stdout.splitlines()
+    assert [line for line in lines if "|" in line] == [f"    | {n}" for n in range(4, 9)]
+
+
 def test_check_of_no_bundle_is_one_line(tmp_path: Path) -> None:
     """A wrong path is one line on stderr and exit code 1, without a traceback."""
     result = lamplighter("check", str(tmp_path))

@@ -4,21 +4,25 @@ import sys
 from typing import Annotated
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
 from lamplighter_cli import console
 from lamplighter_cli.check import check
 from lamplighter_cli.next import next_runs
+from lamplighter_cli.push import push
 
 app = typer.Typer(
-    help="Run scheduling with no servers: check DAG files and see when they run.",
+    help="Run scheduling with no servers: check DAG files, see when they run, push them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("check")(check)
 app.command("next")(next_runs)
+app.command("push")(push)
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -44,3 +48,12 @@ def main() -> None:
     except LamplighterError as error:
         console.error(str(error))
         sys.exit(1)
+    except (BotoCoreError, ClientError, PynamoDBException) as error:
+        console.error(f"AWS: {_one_line(error)}")
+        sys.exit(1)
+
+
+def _one_line(error: Exception) -> str:
+    # PynamoDB puts its own words round the service's; the cause is what a user can act on.
+    cause = error.cause if isinstance(error, PynamoDBException) and error.cause else error
+    return " ".join(str(cause).split())

@@ -4,13 +4,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.bundles.check import DEFAULT_LIMITS, BundleReport, Limits, check_bundle
+from lamplighter.bundles.check import BundleReport, check_bundle
+from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import Problem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter_cli import console
+
+_LINES_OF_OUTPUT = 5
 
 
 def check(
@@ -80,15 +84,22 @@ def _show(report: BundleReport, files: int) -> None:
             )
         out.print(table)
         out.print()
+    show_problems(report, out)
+    counts = [(files, "file"), (len(report.dags), "DAG"), (len(report.warnings), "warning")]
+    counts.append((len(report.errors), "error"))
+    out.print(Text(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts)))
+
+
+def show_problems(report: BundleReport, out: Console) -> None:
+    """Write the warnings and errors of a check, each on a line of its own."""
     for problem in report.warnings:
         out.print(_line(problem, "warning", "yellow"), soft_wrap=True)
     for problem in report.errors:
         out.print(_line(problem, "error", "red"), soft_wrap=True)
         for frame in problem.frames if len(problem.frames) > 1 else ():
             out.print(Text(f"    {frame}", style="dim"), soft_wrap=True)
-    counts = [(files, "file"), (len(report.dags), "DAG"), (len(report.warnings), "warning")]
-    counts.append((len(report.errors), "error"))
-    out.print(Text(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts)))
+        for line in report.outputs.get(problem.file, "").splitlines()[-_LINES_OF_OUTPUT:]:
+            out.print(Text(f"    | {line}", style="dim"), soft_wrap=True)
 
 
 def _line(problem: Problem, kind: str, style: str) -> Text:

@@ -4,6 +4,7 @@ Rich leaves colours out when NO_COLOR is set or the stream is not a terminal.
 """
 
 import json
+import sys
 from typing import Any
 
 import typer
@@ -21,9 +22,19 @@ def out() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
+def err() -> Console:
+    """Return the console for everything that is not a result."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked."""
+    return sys.stdin.isatty() and err().is_terminal
+
+
 def error(message: str) -> None:
     """Write one line about what went wrong."""
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message))
+    err().print(Text.assemble(("error: ", "bold red"), message))
 
 
 def print_json(value: Any) -> None:

@@ -25,9 +25,17 @@ class Clock(Protocol):
         """Return the present instant."""
         ...
 
+    def sleep(self, seconds: float) -> None:
+        """Return when so much time has passed on this clock."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
 
     def now(self) -> datetime.datetime:
         """Return the machine's time, or the frozen one while a test has frozen it."""
@@ -48,6 +56,9 @@ class FixedClock:
         """Return the one instant it knows."""
         return self._at
 
+    def sleep(self, seconds: float) -> None:
+        """Return at once: here, time does not pass."""
+
 
 _clock: Clock = SystemClock()
 
@@ -55,6 +66,11 @@ _clock: Clock = SystemClock()
 def now() -> DateTime:
     """Return the present instant in UTC."""
     return as_utc(_clock.now())
+
+
+def sleep(seconds: float) -> None:
+    """Wait, by the clock that tells the time."""
+    _clock.sleep(seconds)
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 """The errors of the library, named by who acts next.
 
     LamplighterError
-    └── DefinitionError          an author mends a DAG file
-        ├── InvalidTimetableError    the schedule itself is wrong
-        │   └── NoTickError              it has no instant where one was asked for
-        └── SerializationError       a definition that cannot be written down or read back
+    ├── DefinitionError          an author mends a DAG file
+    │   ├── InvalidTimetableError    the schedule itself is wrong
+    │   │   └── NoTickError              it has no instant where one was asked for
+    │   └── SerializationError       a definition that cannot be written down or read back
+    ├── SettingsError            an operator mends the environment of a process
+    ├── RefusedError             someone asked for what the state does not allow
+    └── TransientError           nobody acts: the same call may succeed later
 
 A definition error is also a `ValueError`, so that code written against Airflow, which raises that,
 catches it unchanged.
@@ -29,3 +32,15 @@ class NoTickError(InvalidTimetableError):
 
 class SerializationError(DefinitionError):
     """A definition does not fit the document format, or a document is not one we can read."""
+
+
+class SettingsError(LamplighterError):
+    """The environment lacks a value, or has one that cannot be used."""
+
+
+class RefusedError(LamplighterError):
+    """What was asked for is not possible as things stand: no such DAG, a run that exists."""
+
+
+class TransientError(LamplighterError):
+    """A service was busy or out of reach; whoever delivered the work delivers it again."""

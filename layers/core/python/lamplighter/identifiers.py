@@ -15,6 +15,8 @@ from lamplighter.errors import DefinitionError
 from lamplighter.zones import iso
 
 MAX_ID_LENGTH = 200
+MAX_ASSET_ID_LENGTH = 100
+RUN_TYPES = frozenset({"scheduled", "manual", "asset_triggered", "backfill"})
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
 
 
@@ -55,3 +57,21 @@ def run_id(
         return f"{run_type}__{instant}~{partition_key}"
     text = json.dumps([run_type, instant, content or {}], sort_keys=True, default=str)
     return f"{run_type}__{instant}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def asset_id(name: str) -> str:
+    """Return the id of an asset: its name where that can be a key, else a readable stand-in."""
+    if len(name) <= MAX_ASSET_ID_LENGTH and _ID.fullmatch(name):
+        return name
+    slug = re.sub(r"[^A-Za-z0-9._~-]+", "-", name).strip("-")[:MAX_ASSET_ID_LENGTH]
+    return f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def run_key(run_id: str) -> str:
+    """Return the key under which a run is stored: what follows the type in its id.
+
+    Runs of one logical date share it whatever their type, so that the key forbids a second one. An
+    id that a person chose freely is marked, and never meets a date.
+    """
+    kind, mark, rest = run_id.partition("__")
+    return rest if mark and kind in RUN_TYPES and rest else f"~{run_id}"

@@ -1,35 +1,66 @@
 """Finding a class by its written name, and the gate before an author's code.
 
 Owns: the only import by name in the library. Names outside `lamplighter` are refused unless the
-caller says that this process may run author code; the functions that hold rights never say so.
+caller says that this process may run author code; the functions that hold rights never say so. They
+may say that author classes are data to them, and then get stand-ins that only remember.
 """
 
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 from typing import TypeVar
 
 from lamplighter.errors import SerializationError
 
 T = TypeVar("T")
 
-_gate_open = ContextVar("_gate_open", default=False)
+
+class _AuthorCode(Enum):
+    """What becomes of an author's class in a document that is read."""
+
+    REFUSED = "refused"
+    IMPORTED = "imported"
+    DATA = "data"
+
+
+_author_code = ContextVar("_author_code", default=_AuthorCode.REFUSED)
 
 
 @contextmanager
 def author_code_allowed() -> Iterator[None]:
     """Let `load_class` import from the author's bundle until the block ends."""
-    token = _gate_open.set(True)
+    with _treating_author_code_as(_AuthorCode.IMPORTED):
+        yield
+
+
+@contextmanager
+def author_code_as_data() -> Iterator[None]:
+    """Let documents be read without author code until the block ends: stand-ins take its place."""
+    with _treating_author_code_as(_AuthorCode.DATA):
+        yield
+
+
+@contextmanager
+def _treating_author_code_as(treatment: _AuthorCode) -> Iterator[None]:
+    token = _author_code.set(treatment)
     try:
         yield
     finally:
-        _gate_open.reset(token)
+        _author_code.reset(token)
+
+
+def is_kept_as_data(path: str) -> bool:
+    """Return True if `path` names an author's class and a stand-in should take its place."""
+    # A name without a module is no author's: it is a class of the library that this one lacks.
+    is_authors = "." in path and not _is_ours(path)
+    return is_authors and _author_code.get() is _AuthorCode.DATA
 
 
 def load_class(path: str, base: type[T]) -> type[T]:
     """Return the subclass of `base` that `path` names, as in `package.module.Class`."""
-    if not path.startswith("lamplighter.") and not _gate_open.get():
+    if not _is_ours(path) and _author_code.get() is not _AuthorCode.IMPORTED:
         raise SerializationError(
             f"{path} is an author's class: it is loaded only where its bundle may run"
         )
@@ -40,6 +71,10 @@ def load_class(path: str, base: type[T]) -> type[T]:
     if not isinstance(found, type) or not issubclass(found, base):
         raise SerializationError(f"{path} is not a subclass of {base.__name__}")
     return found
+
+
+def _is_ours(path: str) -> bool:
+    return path.startswith("lamplighter.")
 
 
 def _resolve(path: str) -> object:

@@ -6,8 +6,9 @@ from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import SerializationError
-from lamplighter.loading import load_class
+from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter.triggers.foreign import ForeignTrigger
 
 
 def encode_condition(condition: AssetCondition) -> dict[str, Any]:
@@ -75,7 +76,10 @@ def _encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
 
 
 def _decode_watcher(data: dict[str, Any]) -> AssetWatcher:
-    trigger = data["trigger"]
-    return AssetWatcher(
-        data["name"], load_class(trigger["type"], BaseEventTrigger)(**trigger["data"])
-    )
+    return AssetWatcher(data["name"], _decode_trigger(**data["trigger"]))
+
+
+def _decode_trigger(type: str, data: dict[str, Any]) -> BaseEventTrigger:  # noqa: A002 - its key
+    if is_kept_as_data(type):
+        return ForeignTrigger(type, data)
+    return load_class(type, BaseEventTrigger)(**data)

@@ -1,31 +1,16 @@
 """Checks a bundle: parses every DAG file in isolation and puts the answers together."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
+from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ParsedFile, Problem
 from lamplighter.bundles.layout import dag_files, require_bundle
-from lamplighter.bundles.worker import Request, Upcoming
+from lamplighter.bundles.worker import ParseRequest, Upcoming
+from lamplighter.bundles.workers import ask_workers
 from lamplighter.errors import DefinitionError
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one DAG file may use while it is imported."""
-
-    seconds: float = 30.0
-    memory_bytes: int = 2 * 1024**3
-
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -48,6 +33,8 @@ class BundleReport:
     dags: tuple[CheckedDag, ...]
     warnings: tuple[Problem, ...]
     errors: tuple[Problem, ...]
+    outputs: dict[str, str]
+    """What each file with an error printed before it."""
 
 
 def check_bundle(
@@ -59,7 +46,7 @@ def check_bundle(
     for answer in _ask_all(root, limits, parse_later_again=True):
         parsed.append(ParsedFile.from_json(answer))
         on_file(answer["file"])
-    return _report(parsed)
+    return combine(parsed)
 
 
 def find_coming_runs(
@@ -68,7 +55,7 @@ def find_coming_runs(
     """Return the DAG that the question is about, and its coming runs."""
     root = require_bundle(root)
     answers = list(_ask_all(root, limits, upcoming=question))
-    report = _report([ParsedFile.from_json(answer) for answer in answers])
+    report = combine([ParsedFile.from_json(answer) for answer in answers])
     by_file = {answer["file"]: answer for answer in answers}
     for dag in report.dags:
         if dag.dag_id == question["dag_id"]:
@@ -87,7 +74,8 @@ def _no_such_dag(dag_id: str, report: BundleReport) -> str:
     return f"there is no DAG {dag_id!r} in this bundle (there are: {names}){broken}"
 
 
-def _report(parsed: list[ParsedFile]) -> BundleReport:
+def combine(parsed: list[ParsedFile]) -> BundleReport:
+    """Return what all files define together; of two DAGs with one id the first by path is used."""
     dags: dict[str, CheckedDag] = {}
     warnings: list[Problem] = []
     errors: list[Problem] = []
@@ -103,7 +91,8 @@ def _report(parsed: list[ParsedFile]) -> BundleReport:
                     " one is ignored; give it another id"
                 )
                 warnings.append(Problem(dag.file, dag.line, message))
-    return BundleReport(tuple(dags.values()), tuple(warnings), tuple(errors))
+    outputs = {file.file: file.output for file in parsed if file.errors and file.output}
+    return BundleReport(tuple(dags.values()), tuple(warnings), tuple(errors), outputs)
 
 
 def _ask_all(
@@ -114,55 +103,17 @@ def _ask_all(
     upcoming: Upcoming | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the answer for each DAG file, as they come."""
-    files = dag_files(root)
-    requests = [
-        Request(
-            root=str(root),
-            file=file,
-            seconds=limits.seconds,
-            memory_bytes=limits.memory_bytes,
-            parse_later_again=parse_later_again,
-            upcoming=upcoming,
-        )
-        for file in files
-    ]
-    width = max(1, min(os.cpu_count() or 1, len(files)))
-    idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
-    workers = [_start_worker() for _ in range(width)]
-    for worker in workers:
-        idle.put(worker)
-
-    def ask(request: Request) -> dict[str, Any]:
-        worker = idle.get()
-        try:
-            return _ask(worker, request)
-        finally:
-            idle.put(worker)
-
-    try:
-        with ThreadPoolExecutor(width) as threads:
-            yield from threads.map(ask, requests)
-    finally:
-        for worker in workers:
-            worker.communicate()
-
-
-def _start_worker() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    return ask_workers(
+        [
+            ParseRequest(
+                root=str(root),
+                file=file,
+                seconds=limits.seconds,
+                memory_bytes=limits.memory_bytes,
+                parse_later_again=parse_later_again,
+                upcoming=upcoming,
+            )
+            for file in dag_files(root)
+        ],
+        at_once=limits.at_once,
     )
-
-
-def _ask(worker: "subprocess.Popen[str]", request: Request) -> dict[str, Any]:
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    worker.stdin.write(json.dumps(request) + "\n")
-    worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise RuntimeError(f"the worker that parses {request['file']} ended unexpectedly")
-    answer: dict[str, Any] = json.loads(line)
-    return answer

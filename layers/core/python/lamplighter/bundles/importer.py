@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class ParsedFile:
     dags: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
+    output: str = ""
+    """The beginning of what the file printed while it was imported."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the value that `from_json` reads back."""
@@ -53,7 +56,7 @@ class ParsedFile:
             ]
             for name in ("warnings", "errors")
         }
-        return cls(data["file"], data["dags"], **problems)
+        return cls(data["file"], data["dags"], output=data["output"], **problems)
 
 
 def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
@@ -73,6 +76,14 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
     uncalled = (factory for factory in definitions.factories if not factory.was_called)
     parsed.warnings += [_never_called(file, factory.dag_id) for factory in uncalled]
     return parsed, dags
+
+
+def load_dags(root: Path, file: str) -> list[DAG]:
+    """Return the DAGs that `file` defines, their schedules untried; an author's error is raised."""
+    add_to_import_path(root)
+    with collecting() as definitions:
+        _run(root, file)
+        return _dags_of(root, file, definitions)
 
 
 def _run(root: Path, file: str) -> None:
@@ -174,6 +185,7 @@ def _never_called(file: str, dag_id: str) -> Problem:
     return Problem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
 
 
+@cache  # asked once for each DAG, about the same few files
 def _below(root: Path, filename: str) -> str | None:
     if filename.startswith("<"):  # code that is in no file
         return None

@@ -1,26 +1,30 @@
-"""A process that parses DAG files on request, each in a fork of its own.
+"""A process that parses DAG files and asks their timetables on request, in forks of its own.
 
-Reads one JSON request per line and answers one JSON line. The library is imported once; a fork
-costs milliseconds, starts clean, and may hang, allocate, print or die without harm to the others.
+Reads one JSON request per line and answers one JSON line. The library is imported once, here; what
+an author wrote is imported only in forks.
 """
 
 import json
 import os
-import resource
-import selectors
-import signal
 import sys
-import time
-from contextlib import suppress
+from collections.abc import Iterator
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any, Never, TypedDict
+from typing import Any, TypedDict
 
-from lamplighter.bundles.importer import ParsedFile, Problem, import_file, problem_of
+from lamplighter.bundles.following import Answer, Question, answer_to, failure
+from lamplighter.bundles.fork import Limits, Outcome, in_a_fork
+from lamplighter.bundles.importer import (
+    ParsedFile,
+    Problem,
+    import_file,
+    load_dags,
+    problem_of,
+)
 from lamplighter.bundles.shifted_clock import shift_clock
 from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
-
-_PATIENCE_SECONDS = 1.0
 
 
 class Upcoming(TypedDict):
@@ -32,36 +36,53 @@ class Upcoming(TypedDict):
 
 
 class Request(TypedDict):
-    """One file to parse, within limits."""
+    """One file to work on, within limits."""
 
     root: str
     file: str
     seconds: float
     memory_bytes: int
+
+
+class ParseRequest(Request):
+    """A file to parse."""
+
     parse_later_again: bool
     upcoming: Upcoming | None
+
+
+class RunsRequest(Request):
+    """A file whose DAGs are asked for the runs that follow."""
+
+    questions: list[Question]
 
 
 def main() -> None:
     """Serve requests until the caller closes the pipe."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    _point_at_nothing(1)
+    # What anything prints here must not mix with the answers.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 1)
+    os.close(nothing)
     for line in sys.stdin:
-        json.dump(_parse(json.loads(line)), answers)
+        request = json.loads(line)
+        answer = _ask_timetables(request) if "questions" in request else _parse(request)
+        json.dump(answer, answers)
         answers.write("\n")
         answers.flush()
 
 
-def _point_at_nothing(descriptor: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, descriptor)
-    os.close(nothing)
+def _limits(request: Request) -> Limits:
+    return Limits(request["seconds"], request["memory_bytes"])
 
 
-def _parse(request: Request) -> dict[str, Any]:
-    answer = _in_a_fork(request, is_later=False)
+# Parsing.
+
+
+def _parse(request: ParseRequest) -> dict[str, Any]:
+    answer = _parse_once(request, is_later=False)
     if request["parse_later_again"] and not answer["errors"]:
-        again = _in_a_fork(request, is_later=True)
+        again = _parse_once(request, is_later=True)
         later = {dag["dag_id"]: dag["hash"] for dag in again["dags"]}
         for dag in answer["dags"]:
             # A file that the moved clock itself breaks tells nothing about the moment.
@@ -78,77 +99,38 @@ def _unstable(file: str, dag: dict[str, Any]) -> dict[str, Any]:
     return {"file": file, "line": dag["line"], "message": message, "frames": []}
 
 
-def _in_a_fork(request: Request, *, is_later: bool) -> dict[str, Any]:
-    result_read, result_write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(result_read)
-        _be_the_fork(request, result_write, is_later=is_later)
-    os.close(result_write)
-    with os.fdopen(result_read, "rb") as result:
-        data, is_late = _read_in_time(result, request["seconds"])
-    status = _end(pid)
-    try:
-        answer: dict[str, Any] = json.loads(data)
-    except ValueError:
-        problem = Problem(request["file"], None, _cause_of_death(request, status, is_late=is_late))
-        answer = ParsedFile(request["file"], errors=[problem]).to_json()
-    return answer
-
-
-def _read_in_time(result: IO[bytes], seconds: float) -> tuple[bytes, bool]:
-    """Read until the result is closed or time is up, and tell whether it was."""
-    data = bytearray()
-    deadline = time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(result, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0:
-            if selector.select(left):
-                chunk = os.read(result.fileno(), 65_536)
-                if not chunk:
-                    return bytes(data), False
-                data += chunk
-    return b"", True
-
-
-def _end(pid: int) -> int:
-    """Let a fork that has answered end by itself, end it otherwise, and its children with it."""
-    patience = time.monotonic() + _PATIENCE_SECONDS
-    ended, status = os.waitpid(pid, os.WNOHANG)
-    while not ended and time.monotonic() < patience:
-        time.sleep(0.001)
-        ended, status = os.waitpid(pid, os.WNOHANG)
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    return status if ended else os.waitpid(pid, 0)[1]
-
-
-def _cause_of_death(request: Request, status: int, *, is_late: bool) -> str:
-    if is_late:
-        return f"the file took longer than {request['seconds']:g} s to import; it was stopped"
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        return f"the process that imported the file died of {signal.strsignal(os.WTERMSIG(status))}"
-    code = os.waitstatus_to_exitcode(status)
-    return f"the process that imported the file ended before it was done (exit code {code})"
-
-
-def _be_the_fork(request: Request, result: int, *, is_later: bool) -> Never:
-    try:
-        os.setsid()
-        for stream in (0, 1, 2):
-            _point_at_nothing(stream)
-        limit = request["memory_bytes"]
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
+    def work() -> Iterator[dict[str, Any]]:
         if is_later:
             shift_clock()
-        answer = json.dumps(_answer(request)).encode()
-        with os.fdopen(result, "wb") as pipe:
-            pipe.write(answer)
-    finally:
-        os._exit(0)
+        yield _parsed(request)
+
+    outcome = in_a_fork(work, count=1, limits=_limits(request))
+    if outcome.answers and _is_parsed_file(outcome.answers[0]):
+        answer: dict[str, Any] = outcome.answers[0]
+    else:
+        problem = Problem(request["file"], None, _why_not_imported(request, outcome))
+        answer = ParsedFile(request["file"], errors=[problem]).to_json()
+    return answer | {"output": outcome.output}
 
 
-def _answer(request: Request) -> dict[str, Any]:
+def _is_parsed_file(answer: Any) -> bool:
+    """Return False if author code has written something of its own in place of the answer."""
+    try:
+        ParsedFile.from_json(answer)
+    except (AttributeError, LookupError, TypeError):
+        return False
+    return True
+
+
+def _why_not_imported(request: Request, outcome: Outcome) -> str:
+    return outcome.cause_of_death(
+        slow=f"the file took longer than {request['seconds']:g} s to import",
+        process="the process that imported the file",
+    )
+
+
+def _parsed(request: ParseRequest) -> dict[str, Any]:
     parsed, dags = import_file(Path(request["root"]), request["file"])
     answer = parsed.to_json()
     question = request["upcoming"]
@@ -162,6 +144,56 @@ def _answer(request: Request) -> dict[str, Any]:
         else:
             answer["runs"] = [run_as_json(dag, info) for info in runs]
     return answer
+
+
+# Asking timetables.
+
+
+def _ask_timetables(request: RunsRequest) -> list[Answer]:
+    """Return an answer to each question; a fork that dies of one is replaced for the rest."""
+    answers: list[Answer] = []
+    while rest := request["questions"][len(answers) :]:
+        outcome = in_a_fork(
+            partial(_answers, request, rest), count=1 + len(rest), limits=_limits(request)
+        )
+        if not outcome.answers:
+            why = _why_not_imported(request, outcome)
+            return answers + [failure(question, why) for question in rest]
+        good = list(takewhile(_is_answer, outcome.answers[1:]))
+        answers += good
+        if len(good) < len(rest):
+            answers.append(failure(rest[len(good)], _why_not_answered(request, outcome)))
+    return answers
+
+
+def _is_answer(answer: Any) -> bool:
+    return isinstance(answer, dict) and set(answer) == Answer.__required_keys__
+
+
+def _why_not_answered(request: Request, outcome: Outcome) -> str:
+    return outcome.cause_of_death(
+        slow=f"the timetable took longer than {request['seconds']:g} s to answer",
+        process="the process that asked the timetable",
+    )
+
+
+def _answers(request: RunsRequest, questions: list[Question]) -> Iterator[Answer | None]:
+    """Yield None once the file is imported, and then the answer to each question."""
+    root, file = Path(request["root"]), request["file"]
+    try:
+        dags = {dag.dag_id: dag for dag in load_dags(root, file)}
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
+        why = problem_of(root, file, error).message
+        yield None
+        yield from (failure(question, why) for question in questions)
+        return
+    yield None
+    for question in questions:
+        try:
+            answer = answer_to(question, dags)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
+            answer = failure(question, problem_of(root, file, error).message)
+        yield answer
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """The written form of any timetable: its type and its arguments.
 
 Owns: the closed list of built-in types. An author's own type is named by its import path, and read
-back only where author code may run.
+back only where author code may run; elsewhere as a stand-in, if the reader asks for that.
 """
 
 from typing import Any
 
 from lamplighter.errors import SerializationError
-from lamplighter.loading import load_class
+from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.timetables.base import Timetable
+from lamplighter.timetables.foreign import ForeignTimetable
 
 _BUILT_IN = {
     "CronDataIntervalTimetable": "interval",
@@ -37,8 +38,13 @@ def encode_timetable(timetable: Timetable) -> dict[str, Any]:
 
 
 def decode_timetable(document: dict[str, Any]) -> Timetable:
-    """Return the timetable that was written; an author's type needs `author_code_allowed`."""
+    """Return the timetable that was written.
+
+    An author's type needs `author_code_allowed`, or `author_code_as_data` for a `ForeignTimetable`.
+    """
     name = document["type"]
+    if is_kept_as_data(name):
+        return ForeignTimetable(name, document["data"])
     if name in _BUILT_IN:
         name = f"lamplighter.timetables.{_BUILT_IN[name]}.{name}"
     return load_class(name, Timetable).deserialize(document["data"])

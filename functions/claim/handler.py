@@ -1,0 +1,19 @@
+"""Wakes on `claims`: claims the DAGs that the messages name, together."""
+
+from typing import Any
+
+from lamplighter import queues
+from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
+from lamplighter.scheduler.claim import claim_all
+
+logger = logger_of("claim")
+metrics = metrics_of("claim")
+
+
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Claim what all messages of the batch name; an unreadable one is delivered again, alone."""
+    dag_ids: list[str] = []
+    answer = answer_each(event, context, lambda body: dag_ids.extend(queues.read_claims(body)))
+    publish(metrics, claim_all(dag_ids, has_time=has_time(context)))
+    return answer

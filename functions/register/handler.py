@@ -1,0 +1,36 @@
+"""Wakes on `registers`: a push has arrived, a timetable must be asked, a push must be tidied up."""
+
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+
+from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.errors import RefusedError
+from lamplighter.registry.messages import Push, Refill, Retire, read_message
+from lamplighter.registry.refill import refill
+from lamplighter.registry.register import register
+from lamplighter.registry.retire import retire
+
+logger = logger_of("register")
+metrics = metrics_of("register")
+
+
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Do what each message asks for; one that fails is delivered again."""
+    metrics.add_metric("Messages", MetricUnit.Count, len(event["Records"]))
+    return answer_each(event, context, _handle)
+
+
+def _handle(body: str) -> None:
+    for message in read_message(body):
+        match message:
+            case Push(source):
+                try:
+                    publish(metrics, register(source))
+                except RefusedError as refused:
+                    logger.warning("%s", refused)  # an old push: there is nothing to repeat
+            case Refill(dag_id):
+                refill(dag_id)
+            case Retire(bundle, push):
+                retire(bundle, push)

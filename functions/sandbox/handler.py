@@ -1,0 +1,50 @@
+"""The `sandbox` function: runs author code, and holds no right but to read its bundle.
+
+Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs` asks timetables.
+"""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from lamplighter import aws
+from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_archive
+from lamplighter.bundles.layout import dag_files
+from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
+from lamplighter.errors import DefinitionError
+
+# Lambda answers 6 MB at most; the rest is room for how it spells them.
+MAX_ANSWER_BYTES = 5_000_000
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer the event's verb; an answer too large for Lambda is put under `result_key`."""
+    s3 = aws.client("s3")
+    body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]
+    memory_bytes = int(context.memory_limit_in_mb) * 1024**2
+    with TemporaryDirectory() as folder:
+        try:
+            # One byte more than allowed is enough to be refused.
+            root = open_archive(body.read(MAX_ARCHIVE_BYTES + 1), Path(folder) / "bundle")
+        except DefinitionError as error:
+            return {"error": str(error)}
+        answer = _answer(root, event, memory_bytes)
+    text = json.dumps(answer).encode()
+    if len(text) <= MAX_ANSWER_BYTES:
+        return answer
+    s3.put_object(Bucket=event["bucket"], Key=event["result_key"], Body=text)
+    return {"result_key": event["result_key"]}
+
+
+def _answer(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, Any]:
+    limits = limits_within(memory_bytes)
+    match event["verb"]:
+        case "list":
+            return {"files": dag_files(root)}
+        case "parse":
+            parsed = parse_files(root, event["files"], limits=limits)
+            return {"files": [file.to_json() for file in parsed]}
+        case "runs":
+            return {"answers": coming_runs_of(root, event["questions"], limits=limits)}
+    raise ValueError(f"the sandbox has no verb {event['verb']!r}")

@@ -1,0 +1,19 @@
+"""Wakes every minute: claims what is due and sends ahead what comes due soon."""
+
+from typing import Any
+
+from lamplighter.entry import Context, has_time, logger_of, metrics_of, publish
+from lamplighter.scheduler.tick import tick
+from lamplighter.zones import parse_instant
+
+logger = logger_of("tick")
+metrics = metrics_of("tick")
+
+
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
+    """Do the work of the minute that the timer's event names, whenever it arrives."""
+    scheduled_at = parse_instant(event["time"]) if "time" in event else None
+    report = tick(scheduled_at=scheduled_at, has_time=has_time(context))
+    publish(metrics, report)
+    return {"claimed_runs": report.claimed_runs, "sent_ahead": report.sent_ahead}

@@ -1,0 +1,96 @@
+"""`lamplighter push`: checks a bundle, says what it would owe, and uploads it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from lamplighter.bundles.check import BundleReport, check_bundle
+from lamplighter.bundles.layout import dag_files, require_bundle
+from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.identifiers import require_id
+from lamplighter.registry.owing import owed_after_push
+from lamplighter.registry.push import push_bundle
+from lamplighter_cli import console
+from lamplighter_cli.check import show_problems
+
+# More than this many runs at once is more often a mistake than a wish.
+MAX_UNASKED = 100
+
+_UNCONFIRMED = 3
+
+
+def push(
+    path: Annotated[
+        Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
+    ] = Path(),
+    *,
+    bundle: Annotated[
+        str, typer.Option("--bundle", help="Its name. Default: the name of the folder.")
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Upload it although the check found errors.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask about runs that would be owed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
+    root = require_bundle(path)
+    name = require_id(bundle or root.name, what="bundle")
+    report = _check(root)
+    if report.errors and not force:
+        show_problems(report, console.err())
+        console.error(f"{root} has errors and was not pushed; --force pushes it all the same")
+        raise typer.Exit(1)
+    owed = owed_after_push(root, report.dags)
+    if not as_json:
+        _show_owed(owed)
+    if sum(owed.values()) > MAX_UNASKED and not yes:
+        _confirm(sum(owed.values()))
+    with console.progress() as progress:
+        progress.add_task("Uploading", total=None)
+        source = push_bundle(root, name)
+    if as_json:
+        console.print_json(
+            {
+                "bundle": source.bundle,
+                "push": source.push,
+                "version": source.version,
+                "dags": [dag.dag_id for dag in report.dags],
+                "owed": owed,
+                "errors": [problem.message for problem in report.errors],
+            }
+        )
+        return
+    console.out().print(
+        Text(
+            f"pushed {name!r}: push {source.push}, {len(report.dags)} DAGs,"
+            f" version {source.version[:12]}; it is registered within seconds"
+        )
+    )
+
+
+def _check(root: Path) -> BundleReport:
+    with console.progress() as progress:
+        bar = progress.add_task("Checking", total=len(dag_files(root)))
+        return check_bundle(root, on_file=lambda _: progress.advance(bar))
+
+
+def _show_owed(owed: dict[str, int]) -> None:
+    for dag_id, count in sorted(owed.items(), key=lambda item: (-item[1], item[0])):
+        least = "at least " if count >= STOP_COUNTING_AT else ""
+        runs = "run" if count == 1 else "runs"
+        console.out().print(Text(f"{dag_id} owes {least}{count:,} {runs} from its start until now"))
+
+
+def _confirm(total: int) -> None:
+    question = f"{total:,} runs would be created at once. Push?"
+    if console.is_interactive() and typer.confirm(question, err=True):
+        return
+    console.error(
+        f"{total:,} runs would be created; pass --yes, or catchup=False, or a later start_date"
+    )
+    raise typer.Exit(_UNCONFIRMED)

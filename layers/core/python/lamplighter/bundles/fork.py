@@ -1,0 +1,196 @@
+"""Runs author code in a fork with limits on time and memory, and brings home what it said.
+
+A fork costs milliseconds, starts clean, and may hang, allocate, print or die without harm to the
+process around it. Answers and prints travel through pipes of their own, so that neither is ever
+taken for the other; both are read while they come, so that no fork can fill memory or stand still.
+"""
+
+import json
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Never, TextIO
+
+OUTPUT_BYTES = 4096
+
+_PATIENCE_SECONDS = 1.0
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What author code may use: seconds for each answer, memory, and processes side by side."""
+
+    seconds: float = 30.0
+    memory_bytes: int = 2 * 1024**3
+    at_once: int = os.cpu_count() or 1
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fork answered and printed, and how it ended."""
+
+    answers: list[Any]
+    output: str
+    status: int
+    is_late: bool
+
+    def cause_of_death(self, *, slow: str, process: str) -> str:
+        """Return why no further answer came: `slow` if it was late, else how `process` ended."""
+        if self.is_late:
+            return f"{slow}; it was stopped"
+        if os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) != signal.SIGKILL:
+            return f"{process} died of {signal.strsignal(os.WTERMSIG(self.status))}"
+        code = os.waitstatus_to_exitcode(self.status)
+        return f"{process} ended before it was done (exit code {code})"
+
+
+def in_a_fork(work: Callable[[], Iterator[Any]], *, count: int, limits: Limits) -> Outcome:
+    """Return the first `count` JSON values that `work` yields, or as many as came in time."""
+    answers_read, answers_write = os.pipe()
+    output_read, output_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(answers_read)
+        os.close(output_read)
+        _be_the_fork(work, answers_write, output_write, limits.memory_bytes)
+    os.close(answers_write)
+    os.close(output_write)
+    try:
+        pipes = _Pipes(answers_read, output_read)
+        is_late = pipes.read_answers(count, limits.seconds)
+        status = _end(pid)
+        pipes.read_last_output()
+    finally:
+        os.close(answers_read)
+        os.close(output_read)
+    return Outcome(pipes.answers, pipes.output.decode(errors="replace"), status, is_late)
+
+
+class _Pipes:
+    """The parent's ends: whole lines of JSON from one, the beginning of the other."""
+
+    def __init__(self, answers: int, output: int) -> None:
+        self.answers: list[Any] = []
+        self.output = b""
+        self._answers_pipe = answers
+        self._output_pipe = output
+        self._line = bytearray()
+        os.set_blocking(output, False)
+
+    def read_answers(self, count: int, seconds: float) -> bool:
+        """Read until enough came, the pipe is closed or an answer is late; tell whether it was."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._answers_pipe, selectors.EVENT_READ)
+            selector.register(self._output_pipe, selectors.EVENT_READ)
+            known, deadline = 0, time.monotonic() + seconds
+            while len(self.answers) < count:
+                if len(self.answers) > known:  # the time is for each answer
+                    known, deadline = len(self.answers), time.monotonic() + seconds
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return True
+                for key, _ in selector.select(left):
+                    if key.fd == self._output_pipe:
+                        if not self._read_output():
+                            selector.unregister(self._output_pipe)
+                    elif not self._read_answers():
+                        return False
+        return False
+
+    def _read_answers(self) -> bool:
+        chunk = os.read(self._answers_pipe, _CHUNK)
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            try:
+                self.answers.append(json.loads(self._line + line))
+            except ValueError:  # author code wrote here on purpose: whatever follows is worthless
+                return False
+            self._line.clear()
+        self._line += rest
+        return bool(chunk)
+
+    def _read_output(self) -> bool:
+        """Read some output, keep it if it is the beginning, and tell whether more may come."""
+        chunk = os.read(self._output_pipe, _CHUNK)
+        self.output = (self.output + chunk)[:OUTPUT_BYTES]
+        return bool(chunk)
+
+    def read_last_output(self) -> None:
+        """Read what the fork printed just before its end; others may still hold the pipe open."""
+        with suppress(BlockingIOError):
+            while len(self.output) < OUTPUT_BYTES and self._read_output():
+                pass
+
+
+def _end(pid: int) -> int:
+    """Let a fork that has answered end by itself, end it otherwise, and its children with it."""
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    while not ended and time.monotonic() < patience:
+        time.sleep(0.001)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    return status if ended else os.waitpid(pid, 0)[1]
+
+
+def _be_the_fork(
+    work: Callable[[], Iterator[Any]], answers: int, output: int, memory_bytes: int
+) -> Never:
+    code = 1
+    try:
+        os.setsid()
+        _connect(output)
+        _close_all_but(answers)
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        for answer in work():
+            line = json.dumps(answer).encode() + b"\n"
+            for stream in (sys.stdout, sys.stderr):
+                # Author code may have put anything in their place.
+                with suppress(Exception):
+                    stream.flush()
+            with os.fdopen(answers, "wb", closefd=False) as pipe:
+                pipe.write(line)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        os._exit(code)
+
+
+def _connect(output: int) -> None:
+    """Point the standard streams at nothing and at the pipe for output."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    sys.stdout, sys.stderr = _printing_to(1), _printing_to(2)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close what belongs to the process around: author code might write into its answers."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    os.closerange(3, kept)
+    os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else 65_536)
+
+
+def _printing_to(stream: int) -> TextIO:
+    # By line, so that prints and errors keep their order and survive a sudden end; and whatever
+    # the locale, there is no character that an author cannot print.
+    return open(
+        stream, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )

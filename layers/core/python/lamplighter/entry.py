@@ -1,0 +1,102 @@
+"""What every handler needs: time left, batches answered message by message, reports as metrics."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+log = logging.getLogger(__name__)
+
+# What is in flight when time runs out is finished and answered within this.
+_RESERVE_MILLISECONDS = 5_000
+
+
+class Context(Protocol):
+    """What a handler uses of Lambda's context."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long this invocation may still take."""
+        ...
+
+
+def has_time(context: Context) -> Callable[[], bool]:
+    """Return a function that tells whether there is time to begin something more."""
+    return lambda: context.get_remaining_time_in_millis() > _RESERVE_MILLISECONDS
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to whatever stderr is at the moment; stdout belongs to metrics."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """Ignore the stream that the base class would keep."""
+
+
+def logger_of(service: str) -> Logger:
+    """Return the JSON logger of a function, which the library's own log lines go through too."""
+    logger = Logger(service=service, logger_handler=_Stderr())
+    library = logging.getLogger("lamplighter")
+    library.handlers, library.propagate = list(logger.handlers), False
+    library.setLevel(logger.log_level)
+    return logger
+
+
+def metrics_of(service: str) -> Metrics:
+    """Return the metrics of a function."""
+    return Metrics(namespace="Lamplighter", service=service)
+
+
+def publish(metrics: Metrics, report: "DataclassInstance") -> None:
+    """Turn the numbers of a report into metrics: `claimed_runs` becomes `ClaimedRuns`."""
+    for field in fields(report):
+        value = getattr(report, field.name)
+        name = field.name.title().replace("_", "")
+        if isinstance(value, Mapping):
+            for reason, count in value.items():
+                metrics.add_metric(f"{name}: {reason}", MetricUnit.Count, count)
+        elif isinstance(value, int | float):
+            unit = MetricUnit.Seconds if name.endswith("Seconds") else MetricUnit.Count
+            metrics.add_metric(name, unit, value)
+        elif isinstance(value, Iterable) and not isinstance(value, str):
+            metrics.add_metric(name, MetricUnit.Count, len(list(value)))
+
+
+def answer_each(
+    event: dict[str, Any], context: Any, handle: Callable[[str], None]
+) -> dict[str, Any]:
+    """Handle the body of each message; those that raise are delivered again, the others not."""
+    if not event.get("Records"):
+        return {"batchItemFailures": []}
+
+    def on_record(record: SQSRecord) -> None:
+        try:
+            handle(record.body)
+        except Exception:
+            log.exception("message %s failed and is delivered again", record.message_id)
+            raise
+
+    return dict(
+        process_partial_response(
+            event=event,
+            record_handler=on_record,
+            processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
+            context=context,
+        )
+    )

@@ -1,0 +1,1 @@
+"""Bundles become rows: pushing them, asking the sandbox, and writing what they define."""

@@ -1,0 +1,61 @@
+"""Bundles and the numbers of their pushes: an older push never follows a newer one."""
+
+import json
+
+from lamplighter import aws, clock, settings
+from lamplighter.errors import RefusedError
+from lamplighter.registry.definition import Source
+from lamplighter.store.models import Catalog
+from lamplighter.store.single import update_if
+
+KIND = "bundle"
+_PUSHES = "pushes"
+
+
+def number(bundle: str) -> int:
+    """Return the number of a new push."""
+    row = Catalog(KIND, bundle)
+    row.update([Catalog.pushed.add(1), Catalog.updated_at.set(clock.now())])
+    assert row.pushed is not None
+    return int(row.pushed)
+
+
+def begin(source: Source) -> None:
+    """Note that a push is being registered, or refuse it if a newer one is or was."""
+    row = Catalog(KIND, source.bundle)
+    is_newest = Catalog.registering.does_not_exist() | (Catalog.registering <= source.push)
+    if not update_if(row, [Catalog.registering.set(source.push)], is_newest):
+        raise RefusedError(
+            f"push {source.push} of bundle {source.bundle!r} is older than what is registered"
+        )
+
+
+def end(source: Source) -> None:
+    """Note that a push is registered."""
+    actions = [
+        Catalog.registered.set(source.push),
+        Catalog.bundle_version.set(source.version),
+        Catalog.updated_at.set(clock.now()),
+    ]
+    update_if(Catalog(KIND, source.bundle), actions, Catalog.registering == source.push)
+
+
+# A push is announced by a small object of its own: its arrival wakes `register`, and the archive,
+# which is named by its content, is never overwritten.
+
+
+def announce(source: Source) -> None:
+    """Put the object that announces a push."""
+    aws.client("s3").put_object(
+        Bucket=settings.current().require("bucket"),
+        Key=f"{_PUSHES}/{source.bundle}/{source.push:08}.json",
+        Body=json.dumps({"version": source.version}).encode(),
+        ContentType="application/json",
+    )
+
+
+def read_announcement(bucket: str, key: str) -> Source:
+    """Return the push that an object announces."""
+    _, bundle, name = key.split("/")
+    body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    return Source(bundle, json.loads(body)["version"], int(name.removesuffix(".json")))

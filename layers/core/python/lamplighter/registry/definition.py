@@ -1,0 +1,129 @@
+"""A DAG's row and version as its definition wants them. Assigns, writes nothing.
+
+Owns: what a push changes on a row and what it leaves alone. The position of the schedule, the
+paused state and the occupied slots belong to the row; a push never touches them.
+"""
+
+import gzip
+from dataclasses import dataclass
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.scheduler import cursor
+from lamplighter.serialization import to_json
+from lamplighter.store.models import Dags, DagVersions
+from lamplighter.timetables.base import DagRunInfo
+from lamplighter.timetables.codec import encode_timetable
+from lamplighter.timetables.foreign import is_foreign
+
+# A person can read the document in the table up to here; then it is compressed.
+_READABLE_BYTES = 16_000
+# A row may have 400 KB in all.
+_MAX_STORED_BYTES = 350_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The push that brings a definition."""
+
+    bundle: str
+    version: str
+    push: int
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One DAG that a push defines, read and checked."""
+
+    dag: DAG
+    document: dict[str, Any]
+    hash: str
+    file: str
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether only the sandbox can say when it runs."""
+        return is_foreign(self.dag.timetable)
+
+
+def new_row(definition: Definition) -> Dags:
+    """Return the row of a DAG that has never been seen."""
+    return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
+
+
+def define(
+    row: Dags, definition: Definition, condition: Any, source: Source, *, now: DateTime
+) -> bool:
+    """Assign a definition to its row; return whether the schedule has to be asked anew.
+
+    `condition` is what the DAG waits for, on the ids of assets.
+    """
+    dag = definition.dag
+    before = _schedule(row)
+    bounds = dag.restriction()
+    row.timetable = to_json(encode_timetable(dag.timetable))
+    row.earliest, row.latest, row.catchup = bounds.earliest, bounds.latest, dag.catchup
+    is_changed = _schedule(row) != before or row.schedule_error is not None
+    row.schedule = dag.timetable.summary
+    row.is_custom = definition.is_custom or None
+    row.max_active_runs = dag.max_active_runs
+    row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
+    if condition != row.asset_condition:
+        # Events that wait for the old condition may fulfil the new one: the claim looks.
+        row.asset_since = now if condition and row.is_stored else None
+        row.asset_condition = condition
+    if row.hash != definition.hash:
+        row.version = f"{int(row.version or 0) + 1:06}"
+        row.hash = definition.hash
+    row.bundle, row.bundle_version, row.push = source.bundle, source.version, source.push
+    row.place = f"{definition.file}#{dag.dag_id}"
+    row.is_stale = row.has_import_errors = False
+    return is_changed or definition.is_custom
+
+
+def _schedule(row: Dags) -> tuple[object, ...]:
+    return (row.timetable, row.earliest, row.latest, row.catchup)
+
+
+def ask_schedule(row: Dags, *, now: DateTime) -> None:
+    """Let the next run be what the built-in timetable says, from where the schedule stands."""
+    row.schedule_error = None
+    try:
+        info = next_run_of(row, now=now)
+    except DefinitionError as error:
+        info = None
+        row.schedule_error = str(error)
+    cursor.set_next(row, info)
+
+
+def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
+    """Return the run that follows the row's position."""
+    if cursor.is_continuous(row):
+        return cursor.next_continuous(row, row.last_interval_end, now=now)
+    return cursor.rule_of(row).after(cursor.position(row), catchup=row.catchup)
+
+
+def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:
+    """Return the definition as a version of its DAG."""
+    version = DagVersions(
+        row.dag_id,
+        row.version,
+        hash=row.hash,
+        bundle=row.bundle,
+        bundle_version=row.bundle_version,
+        created_at=now,
+    )
+    text = to_json(definition.document)
+    if len(text) <= _READABLE_BYTES:
+        version.document = text
+        return version
+    version.document_gzip = gzip.compress(text.encode(), mtime=0)
+    if len(version.document_gzip) > _MAX_STORED_BYTES:
+        raise SerializationError(
+            f"DAG {row.dag_id!r}: its document has {len(version.document_gzip):,} bytes when"
+            f" compressed, at most {_MAX_STORED_BYTES:,} can be stored: split the DAG"
+        )
+    return version

@@ -1,0 +1,38 @@
+"""Pushes a bundle: its archive into the bucket, and the news of it to whoever registers."""
+
+from pathlib import Path
+
+from botocore.exceptions import ClientError
+
+from lamplighter import aws, settings
+from lamplighter.bundles.archive import Archive, build_archive
+from lamplighter.identifiers import require_id
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
+from lamplighter.registry.sandbox import bundle_key
+
+
+def push_bundle(root: Path, bundle: str) -> Source:
+    """Upload the bundle at `root` and announce it; return what was pushed."""
+    require_id(bundle, what="bundle")
+    return push_archive(build_archive(root), bundle)
+
+
+def push_archive(archive: Archive, bundle: str) -> Source:
+    """Upload an archive, unless its content is there already, and announce it."""
+    bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
+    if not _exists(bucket, key):
+        aws.client("s3").put_object(Bucket=bucket, Key=key, Body=archive.data)
+    source = Source(bundle, archive.hash, bundles.number(bundle))
+    bundles.announce(source)
+    return source
+
+
+def _exists(bucket: str, key: str) -> bool:
+    try:
+        aws.client("s3").head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - HTTP's
+            return False
+        raise
+    return True

@@ -1,0 +1,243 @@
+"""Registers a push: DAG rows and their versions, references to assets, import errors.
+
+Owns: the order of the writes. A row and its version change together, so that nobody ever sees half
+a registration. Every step may be repeated, so a register that was interrupted is simply run again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lamplighter import clock, queues, settings
+from lamplighter.bundles.check import CheckedDag, combine
+from lamplighter.bundles.importer import Problem
+from lamplighter.dags.owed import STOP_COUNTING_AT, owed_runs
+from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.loading import author_code_as_data
+from lamplighter.registry import bundles, problems, references
+from lamplighter.registry.authors import ask_authors
+from lamplighter.registry.definition import (
+    Definition,
+    Source,
+    ask_schedule,
+    define,
+    new_row,
+    version_row,
+)
+from lamplighter.registry.retire import retire
+from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler import cursor
+from lamplighter.serialization import content_hash, decode_dag
+from lamplighter.store.models import Dags
+from lamplighter.store.transactions import (
+    Cancelled,
+    Put,
+    Write,
+    dag_write,
+    pauses,
+    read_dag,
+    read_dags,
+    transact,
+)
+
+_DAGS_AT_ONCE = 100
+# Documents of one transaction, which may have 4 MB in all.
+_MAX_BYTES = 2_000_000
+# Counting owed runs is for information: it must not take the time that registering needs.
+_STEPS_FOR_COUNTING = 200_000
+_INDEX_LAG_SECONDS = 60
+
+
+@dataclass
+class RegisterReport:
+    """What a push brought."""
+
+    bundle: str
+    push: int
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    stale: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    owed: dict[str, int] = field(default_factory=dict)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def register(source: Source) -> RegisterReport:
+    """Write everything a push defines; refuse it if a newer one has been seen."""
+    bundles.begin(source)
+    return _Registration(source).run()
+
+
+@dataclass
+class _Member:
+    """One DAG's part of a transaction."""
+
+    item: Definition
+    row: Dags
+    writes: list[Write]
+    document_bytes: int
+    is_changed: bool
+    is_asked: bool
+
+
+def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
+    """Pack members into transactions, by the number of actions and by size."""
+    actions, size = 0, 0
+    bulk: list[_Member] = []
+    for member in members:
+        actions += len(member.writes)
+        size += member.document_bytes
+        if bulk and (actions > settings.current().transaction_actions or size > _MAX_BYTES):
+            yield bulk
+            bulk, actions, size = [], len(member.writes), member.document_bytes
+        bulk.append(member)
+    if bulk:
+        yield bulk
+
+
+class _Registration:
+    """One run of `register`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.sandbox = Sandbox(source.bundle, source.version)
+        self.now = clock.now()
+        self.report = RegisterReport(source.bundle, source.push)
+        self.steps_left = _STEPS_FOR_COUNTING
+
+    def run(self) -> RegisterReport:
+        found = combine(list(self.sandbox.parse()))
+        self.report.errors += found.errors
+        self.report.warnings += found.warnings
+        definitions = list(self._read(found.dags))
+        self.targets = references.register_assets([item.dag for item in definitions])
+        for at in range(0, len(definitions), _DAGS_AT_ONCE):
+            self._write(definitions[at : at + _DAGS_AT_ONCE])
+        problems.store(self.source, self.report.errors, self.report.warnings)
+        self.report.stale, self.report.broken = retire(self.source.bundle, self.source.push)
+        bundles.end(self.source)
+        queues.send_retire(self.source.bundle, self.source.push, delay=_INDEX_LAG_SECONDS)
+        return self.report
+
+    def _read(self, dags: Iterable[CheckedDag]) -> Iterator[Definition]:
+        """Yield the definitions that are what they say; the sandbox is not believed."""
+        for found in dags:
+            document = {**found.document, "dag_id": found.dag_id}
+            try:
+                with author_code_as_data():
+                    dag = decode_dag(document)
+            except DefinitionError as error:
+                self.report.errors.append(Problem(found.file, found.line, str(error)))
+            else:
+                yield Definition(dag, document, content_hash(document), found.file)
+
+    def _write(self, group: Sequence[Definition]) -> None:
+        """Write the rows of some DAGs, with all that belongs to them."""
+        rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
+        mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
+        conditions = {item.dag.dag_id: self._condition(item) for item in mine}
+        references.add_consumers({dag_id: references.ids_of(c) for dag_id, c in conditions.items()})
+        self.answers = ask_authors(self.sandbox, mine, rows, now=self.now)
+        written: list[Dags] = []
+        for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
+            written += self._commit(bulk)
+        for dag_id, row in rows.items():
+            if dag_id in conditions and (row.asset_condition or conditions[dag_id]):
+                references.drop_consumers(dag_id, references.ids_of(conditions[dag_id]))
+        queues.announce_due(
+            (row.dag_id, row.next_run_create_after)
+            for row in written
+            if row.due_shard is not None and row.next_run_create_after is not None
+        )
+
+    def _condition(self, item: Definition) -> references.Compiled:
+        return references.compile_condition(item.dag.timetable.asset_condition, self.targets)
+
+    def _is_mine(self, item: Definition, row: Dags | None) -> bool:
+        """Return whether this push may write a DAG's row."""
+        if row is None:
+            return True
+        if row.bundle != self.source.bundle and not row.is_stale:
+            message = (
+                f"DAG {row.dag_id!r} belongs to bundle {row.bundle!r}; give this one another id"
+            )
+            self.report.errors.append(Problem(item.file, None, message))
+            return False
+        # A newer push was faster. (Numbers of another bundle, which gave the DAG up, do not count.)
+        return row.bundle != self.source.bundle or row.push <= self.source.push
+
+    def _member(self, item: Definition, row: Dags | None) -> _Member:
+        """Return what to write for one DAG, given its row as it is now."""
+        row = row or new_row(item)
+        before = row.hash
+        must_ask = define(row, item, self._condition(item), self.source, now=self.now)
+        writes: list[Write] = []
+        size = 0
+        if row.hash != before:
+            version = version_row(row, item, now=self.now)
+            size = len(version.document or version.document_gzip or "")
+            writes.append(Put(version))
+        if item.is_custom:
+            writes.append(self.answers[row.dag_id].apply(row))
+        elif must_ask:
+            ask_schedule(row, now=self.now)
+        return _Member(
+            item,
+            row,
+            [*writes, dag_write(row)],
+            size,
+            is_changed=row.hash != before,
+            is_asked=must_ask,
+        )
+
+    def _commit(self, bulk: list[_Member]) -> list[Dags]:
+        """Commit some DAGs together, or each alone if someone stands in the way."""
+        try:
+            transact([write for member in bulk for write in member.writes])
+        except Cancelled:
+            done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
+        else:
+            done = bulk
+        for member in done:
+            self._count(member)
+        return [member.row for member in done]
+
+    def _commit_alone(self, item: Definition) -> _Member | None:
+        for _ in pauses():
+            row = read_dag(item.dag.dag_id)
+            if not self._is_mine(item, row):
+                return None
+            member = self._member(item, row)
+            try:
+                transact(member.writes)
+            except Cancelled:
+                continue
+            return member
+        raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
+
+    # What to tell.
+
+    def _count(self, member: _Member) -> None:
+        row, report = member.row, self.report
+        if row.rev == 1:
+            report.new.append(row.dag_id)
+        elif member.is_changed:
+            report.changed.append(row.dag_id)
+        else:
+            report.unchanged += 1
+        if not member.is_asked:
+            return
+        if row.schedule_error is not None:
+            report.errors.append(Problem(member.item.file, None, row.schedule_error))
+        owed = self._owed(member)
+        if owed:
+            report.owed[row.dag_id] = owed
+
+    def _owed(self, member: _Member) -> int:
+        if member.item.is_custom:
+            return self.answers[member.row.dag_id].owed
+        stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
+        owed = owed_runs(member.item.dag, cursor.position(member.row), at=self.now, stop_at=stop_at)
+        self.steps_left -= owed
+        return owed

@@ -1,0 +1,41 @@
+"""What a push no longer defines: its DAGs leave the index and keep their history."""
+
+from collections.abc import Sequence
+
+from lamplighter.registry import problems
+from lamplighter.store.models import Dags
+from lamplighter.store.transactions import Write, change_dag, read_dags
+
+
+def retire(bundle: str, push: int) -> tuple[list[str], list[str]]:
+    """Mark the DAGs of a bundle that this push did not write; return the stale and the broken.
+
+    A DAG whose file could not be imported is not gone: it waits for its file to be mended.
+    """
+    broken_files = problems.broken_files(bundle)
+    stale: list[str] = []
+    broken: list[str] = []
+    rows = read_dags(row.dag_id for row in Dags.by_file.query(bundle))
+    for row in rows:
+        is_broken = row.place.rpartition("#")[0] in broken_files
+        if _mark(row, bundle, push, is_broken=is_broken):
+            (broken if is_broken else stale).append(row.dag_id)
+    return sorted(stale), sorted(broken)
+
+
+def _mark(row: Dags, bundle: str, push: int, *, is_broken: bool) -> bool:
+    is_marked = False
+
+    def change(row: Dags) -> Sequence[Write] | None:
+        nonlocal is_marked
+        is_marked = False
+        if row.bundle != bundle or row.push >= push:
+            return None  # written by this push, a newer one, or another bundle
+        if row.has_import_errors if is_broken else row.is_stale:
+            return None
+        is_marked = True
+        row.has_import_errors, row.is_stale = is_broken, not is_broken
+        return []
+
+    change_dag(row.dag_id, change, row=row)
+    return is_marked

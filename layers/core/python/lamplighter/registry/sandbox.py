@@ -1,0 +1,68 @@
+"""Asks the sandbox, the function that runs author code and may do nothing but read its bundle."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lamplighter import aws, settings
+from lamplighter.bundles.following import Question
+from lamplighter.bundles.importer import ParsedFile
+from lamplighter.bundles.sandbox import MAX_FILES_PER_CALL
+from lamplighter.errors import DefinitionError, TransientError
+
+# As long as a Lambda can take.
+_READ_SECONDS = 900.0
+
+
+class Sandbox:
+    """The sandbox, asked about one version of one bundle."""
+
+    def __init__(self, bundle: str, version: str) -> None:
+        self._bucket = settings.current().require("bucket")
+        self._key = bundle_key(bundle, version)
+        self._results = f"results/{bundle}/{version}"
+        self._calls = 0
+
+    def parse(self) -> Iterator[ParsedFile]:
+        """Yield what each DAG file defines."""
+        files = self._ask({"verb": "list"})["files"]
+        for at in range(0, len(files), MAX_FILES_PER_CALL):
+            answer = self._ask({"verb": "parse", "files": files[at : at + MAX_FILES_PER_CALL]})
+            yield from (ParsedFile.from_json(file) for file in answer["files"])
+
+    def coming_runs(self, questions: Sequence[Question]) -> dict[str, dict[str, Any]]:
+        """Return what authors' timetables say about the runs to come, by DAG id."""
+        answers: list[dict[str, Any]] = []
+        for at in range(0, len(questions), MAX_FILES_PER_CALL):
+            part = list(questions[at : at + MAX_FILES_PER_CALL])
+            answers += self._ask({"verb": "runs", "questions": part})["answers"]
+        return {answer["dag_id"]: answer for answer in answers}
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        self._calls += 1
+        event = {
+            **question,
+            "bucket": self._bucket,
+            "key": self._key,
+            "result_key": f"{self._results}/{self._calls}.json",
+        }
+        answer = aws.client("lambda", read_seconds=_READ_SECONDS).invoke(
+            FunctionName=settings.current().require("sandbox_function"),
+            Payload=json.dumps(event).encode(),
+        )
+        payload: dict[str, Any] = json.loads(answer["Payload"].read())
+        if answer.get("FunctionError"):
+            # The function itself failed: out of time or memory, or not allowed to read. No author
+            # can mend that; the message is delivered again and parked if it stays so.
+            raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
+        if "result_key" in payload:
+            body = aws.client("s3").get_object(Bucket=self._bucket, Key=payload["result_key"])
+            payload = json.loads(body["Body"].read())
+        if "error" in payload:
+            raise DefinitionError(payload["error"])
+        return payload
+
+
+def bundle_key(bundle: str, version: str) -> str:
+    """Return where the archive of a bundle's version is."""
+    return f"bundles/{bundle}/{version}.zip"

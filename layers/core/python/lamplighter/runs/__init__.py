@@ -1,0 +1,1 @@
+"""Runs: their states, how they begin and how they end."""

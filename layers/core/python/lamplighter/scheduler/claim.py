@@ -1,0 +1,241 @@
+"""Claims due DAGs: moves each schedule on and creates its runs in one transaction.
+
+Owns: which due times become runs, exactly once. Refuses: deciding what is due, starting anything.
+DAG ids are hints, from an index that lags or a message that may be old; the row decides. Whoever
+finds it changed has lost, which is normal and never an error.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues, settings
+from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.scheduler import cursor, foretold
+from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
+from lamplighter.scheduler.pending import pending_events
+from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim
+from lamplighter.scheduler.report import ClaimReport
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.transactions import (
+    Cancelled,
+    Reason,
+    Verdict,
+    pauses,
+    read_dags,
+    transact,
+)
+
+log = logging.getLogger(__name__)
+
+# Delays of messages are whole seconds: one may arrive this much too early, and waits.
+_PATIENCE_SECONDS = 1.0
+
+
+def claim_all(
+    dag_ids: Iterable[str], *, has_time: Callable[[], bool] = lambda: True
+) -> ClaimReport:
+    """Create every run that is due among the named DAGs, each exactly once.
+
+    Every DAG has its turn before one with a backlog has its second. What is left when time is up is
+    sent on as messages.
+    """
+    report, unfinished = claim(dag_ids, most=1)
+    while unfinished and has_time():
+        more, unfinished = claim(unfinished)
+        report.add(more)
+    now = clock.now()
+    queues.send_claims((dag_id, now) for dag_id in unfinished)
+    return report
+
+
+def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport, list[str]]:
+    """Claim each DAG once, at most so many runs of each; return also those that could have more."""
+    rows = read_dags(dict.fromkeys(dag_ids))
+    _wait_for_the_second(rows)
+    this = _Claim(most, foretold.outlooks_of(rows))
+    this.report.considered = len(rows)
+    plans = [plan for row in rows if (plan := this.plan(row)) is not None]
+    for bulk in _bulks(plans):
+        this.commit(bulk)
+    return this.report, this.tell()
+
+
+def _wait_for_the_second(rows: Sequence[Dags]) -> None:
+    now = clock.now()
+    instants = [row.next_run_create_after for row in rows if row.next_run_create_after is not None]
+    ahead = [(instant - now).total_seconds() for instant in instants if instant > now]
+    short = [seconds for seconds in ahead if seconds <= _PATIENCE_SECONDS]
+    if short:
+        clock.sleep(max(short))
+
+
+def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
+    """Pack plans into transactions."""
+    room = settings.current().transaction_actions
+    bulk: list[Plan] = []
+    size = 0
+    for plan in plans:
+        if bulk and size + plan.size > room:
+            yield bulk
+            bulk, size = [], 0
+        bulk.append(plan)
+        size += plan.size
+    if bulk:
+        yield bulk
+
+
+@dataclass
+class _Claim:
+    """One call of `claim`: what it knows, and what it has done so far."""
+
+    most: int
+    outlooks: dict[str, Outlook]
+    now: DateTime = field(default_factory=clock.now)
+    # How this call knows its own work again after an answer was lost.
+    claim_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    report: ClaimReport = field(default_factory=ClaimReport)
+    won: list[Plan] = field(default_factory=list)
+    refills: list[str] = field(default_factory=list)
+
+    def plan(self, row: Dags) -> Plan | None:
+        """Return what to do with a DAG, or count why there is nothing to do."""
+        plan = self._try_plan(row)
+        if isinstance(plan, Skipped):
+            self.report.skipped[plan.reason] += 1
+            return None
+        return plan
+
+    def _try_plan(self, row: Dags, taken: frozenset[str] = frozenset()) -> Plan | Skipped:
+        pending = {} if row.asset_since is None else pending_events(row.dag_id)
+        room = settings.current().transaction_actions - len(pending) - 1
+        try:
+            return plan_claim(
+                row,
+                self.outlooks.get(row.dag_id) or cursor.rule_of(row),
+                now=self.now,
+                claim_id=self.claim_id,
+                most=max(1, min(self.most, room)),
+                taken=taken,
+                pending=pending,
+            )
+        except NothingForetold:
+            self.refills.append(row.dag_id)
+            return Skipped("waits for its timetable")
+        except DefinitionError as error:
+            # A schedule that cannot answer holds up nobody else, and says so where people look.
+            log.exception("the schedule of DAG %s failed", row.dag_id)
+            broken = row.as_stored()
+            broken.schedule_error = str(error)
+            cursor.set_next(broken, None)
+            return Plan(broken, self.claim_id, self.now)
+
+    # Committing.
+
+    def commit(self, bulk: list[Plan], *, is_second: bool = False) -> None:
+        """Commit plans together. Whoever stands in the way is taken out, and the rest go again."""
+        try:
+            transact([write for plan in bulk for write in plan.writes()])
+        except Cancelled as cancelled:
+            again, alone = self._sort_out(bulk, cancelled)
+        except TransientError:
+            # It may have been committed all the same; each member will find out.
+            again, alone = [], bulk
+        else:
+            self.won += bulk
+            return
+        if is_second:
+            again, alone = [], [*alone, *again]
+        for part in _bulks(again):
+            self.commit(part, is_second=True)
+        for plan in alone:
+            self._commit_alone(plan)
+
+    def _sort_out(self, bulk: list[Plan], cancelled: Cancelled) -> tuple[list[Plan], list[Plan]]:
+        """Return the plans that may go again together, and those whose rows are busy."""
+        again: list[Plan] = []
+        alone: list[Plan] = []
+        reasons = iter(cancelled.reasons)
+        for plan in bulk:
+            own = [next(reasons) for _ in range(plan.size)]
+            verdicts = {reason.verdict for reason in own}
+            if Verdict.REFUSED in verdicts:
+                replanned = self._learn(plan, own)
+                again += [replanned] if replanned else []
+            else:
+                (alone if Verdict.BUSY in verdicts else again).append(plan)
+        return again, alone
+
+    def _commit_alone(self, plan: Plan) -> None:
+        for _ in pauses():
+            try:
+                transact(plan.writes())
+            except Cancelled as cancelled:
+                if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
+                    replanned = self._learn(plan, cancelled.reasons)
+                    if replanned is None:
+                        return
+                    plan = replanned
+            except TransientError:
+                log.warning("the claim of DAG %s has to be repeated", plan.row.dag_id)
+            else:
+                self.won.append(plan)
+                return
+        self.report.left_busy += 1
+
+    def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
+        """Return what is left to do for a DAG whose conditions did not hold, if anything."""
+        dag = reasons[-1]
+        refused = {
+            key: reason.row
+            for key, reason in zip(plan.keys, reasons, strict=False)
+            if reason.verdict is Verdict.REFUSED
+        }
+        # The runs first: if they are this claim's own, an earlier try was committed after all, and
+        # then the DAG's row has moved because of it.
+        if any(isinstance(run, Runs) and run.claim_id == self.claim_id for run in refused.values()):
+            self.won.append(plan)
+            return None
+        row = plan.row.as_stored() if dag.verdict is not Verdict.REFUSED else dag.row
+        if row is None:  # the DAG is gone
+            self.report.lost += 1
+            return None
+        replanned = self._try_plan(row, frozenset(refused))
+        if isinstance(replanned, Skipped):
+            self.report.lost += 1
+            return None
+        return replanned
+
+    # Telling others.
+
+    def tell(self) -> list[str]:
+        """Send what follows from the claims; return the DAGs that could have more at once."""
+        report = self.report
+        unfinished: list[str] = []
+        announced: list[tuple[str, DateTime]] = []
+        submits: list[tuple[str, str]] = []
+        for plan in self.won:
+            row = plan.row
+            report.claimed_dags += bool(plan.runs)
+            report.claimed_runs += len(plan.runs)
+            report.released_runs += len(plan.released)
+            for run in plan.runs:
+                lateness = (self.now - run.run_after).total_seconds()
+                report.max_lateness_seconds = max(report.max_lateness_seconds, lateness)
+                log.info("run %s of DAG %s: queued", run.run_id, row.dag_id)
+            submits += [(row.dag_id, key) for key in plan.keys]
+            if row.due_shard is not None and row.next_run_create_after is not None:
+                if row.next_run_create_after <= self.now:
+                    unfinished.append(row.dag_id)
+                else:
+                    announced.append((row.dag_id, row.next_run_create_after))
+            outlook = self.outlooks.get(row.dag_id)
+            if isinstance(outlook, Foretold) and outlook.is_short_after(cursor.position(row)):
+                self.refills.append(row.dag_id)
+        queues.send_submits(submits)
+        queues.announce_due(announced)
+        queues.send_refill(self.refills)
+        return unfinished

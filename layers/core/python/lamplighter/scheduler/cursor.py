@@ -1,0 +1,235 @@
+"""Where a schedule stands on a DAG's row, and how it moves on. Reads and assigns, writes nothing.
+
+Owns: the columns `last_…` (the position) and `next_…` (the run that comes next). The position is
+never derived from the history of runs, so that expiring old runs or backfilling cannot move it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.dags.next_run import next_run
+from lamplighter.loading import author_code_as_data
+from lamplighter.store.models import Dags
+from lamplighter.timetables.assets import AssetOrTimeSchedule
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.codec import decode_timetable
+from lamplighter.timetables.simple import ContinuousTimetable
+from lamplighter.zones import parse_instant
+
+_MAX_STEPS = 1_000
+
+
+class Outlook(Protocol):
+    """Anything that can say which run follows another."""
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        """Return the run after `last`, or None when there is no more."""
+        ...
+
+
+class NothingForetold(Exception):
+    """The runs that the sandbox foretold are used up; it must be asked for more."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The outlook of a built-in timetable: asked directly, within the bounds of the DAG."""
+
+    timetable: Timetable
+    earliest: DateTime | None
+    latest: DateTime | None
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        restriction = TimeRestriction(self.earliest, self.latest, catchup)
+        return next_run(self.timetable, last, restriction)
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """The outlook of an author's timetable: what it said in the sandbox, with catchup on."""
+
+    runs: Sequence[DagRunInfo]
+    is_last: bool
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:  # noqa: ARG002
+        for info in self.runs:
+            if last is None or _place(info) > _place(last):
+                return info
+        if self.is_last:
+            return None
+        raise NothingForetold
+
+    def is_short_after(self, last: DagRunInfo | None) -> bool:
+        """Return whether half of what was foretold is used, and more should be asked for."""
+        left = sum(last is None or _place(info) > _place(last) for info in self.runs)
+        return not self.is_last and 2 * left < len(self.runs)
+
+
+def _place(info: DagRunInfo) -> DateTime:
+    return info.logical_date or info.run_after
+
+
+@lru_cache(maxsize=4096)
+def _timetable(text: str) -> Timetable:
+    with author_code_as_data():
+        return decode_timetable(json.loads(text))
+
+
+def timetable_of(row: Dags) -> Timetable:
+    """Return the row's timetable; DAGs with the same schedule share one."""
+    return _timetable(row.timetable)
+
+
+def rule_of(row: Dags) -> Rule:
+    """Return the outlook of a row with a built-in timetable."""
+    return Rule(timetable_of(row), row.earliest, row.latest)
+
+
+def is_continuous(row: Dags) -> bool:
+    """Return whether each run begins where the one before ended."""
+    timetable = timetable_of(row)
+    if isinstance(timetable, AssetOrTimeSchedule):
+        timetable = timetable.timetable
+    return isinstance(timetable, ContinuousTimetable)
+
+
+# The columns.
+
+
+def position(row: Dags) -> DagRunInfo | None:
+    """Return the last run that the schedule gave."""
+    return _info(row.last_run_after, row.last_interval_start, row.last_interval_end)
+
+
+def stored_next(row: Dags) -> DagRunInfo | None:
+    """Return the run that comes next, as it was announced."""
+    return _info(
+        row.next_run_after,
+        row.next_interval_start,
+        row.next_interval_end,
+        row.next_partition_key,
+    )
+
+
+def _info(
+    run_after: DateTime | None,
+    start: DateTime | None,
+    end: DateTime | None,
+    partition_key: str | None = None,
+) -> DagRunInfo | None:
+    if run_after is None:
+        return None
+    interval = None if start is None else DataInterval(start, end or run_after)
+    return DagRunInfo(run_after, interval, partition_key=partition_key)
+
+
+def set_position(row: Dags, info: DagRunInfo) -> None:
+    """Let `info` be the last run that the schedule gave."""
+    start, end = info.data_interval or (None, None)
+    row.last_run_after = info.run_after
+    row.last_interval_start, row.last_interval_end = start, end
+
+
+def set_next(row: Dags, info: DagRunInfo | None) -> None:
+    """Let `info` be the run that comes next; None means that there is no more."""
+    start, end = (info and info.data_interval) or (None, None)
+    row.next_interval_start, row.next_interval_end = start, end
+    row.next_run_after = info.run_after if info else None
+    row.next_run = (info.logical_date or info.run_after) if info else None
+    row.next_partition_key = info.partition_key if info else None
+
+
+def run_from_json(data: dict[str, Any]) -> DagRunInfo:
+    """Return a run that the sandbox foretold."""
+    start, end = data["data_interval_start"], data["data_interval_end"]
+    interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
+    return DagRunInfo(
+        parse_instant(data["run_after"]), interval, partition_key=data["partition_key"]
+    )
+
+
+# Moving on.
+
+
+@dataclass(frozen=True)
+class Due:
+    """Runs to create now, oldest first, and the one that comes after them."""
+
+    runs: tuple[DagRunInfo, ...]
+    then: DagRunInfo | None
+
+
+def runs_due(
+    outlook: Outlook,
+    first: DagRunInfo,
+    *,
+    catchup: bool,
+    now: DateTime,
+    most: int,
+    exists: Callable[[DagRunInfo], bool] = lambda _: False,
+) -> Due:
+    """Return the runs that are due from `first` on; at most so many that do not exist already.
+
+    Without catchup it is one: the newest.
+    """
+    if first.run_after > now or most < 1:
+        return Due((), first)
+    if not catchup:
+        first = newest_due(outlook, first, now=now)
+        return Due((first,), outlook.after(first, catchup=True))
+    runs: list[DagRunInfo] = []
+    following: DagRunInfo | None = first
+    while following is not None and following.run_after <= now and most:
+        try:
+            then = outlook.after(following, catchup=True)
+        except NothingForetold:
+            if not runs:
+                raise
+            break  # this one is created when the sandbox has said what follows it
+        runs.append(following)
+        most -= not exists(following)
+        following = then
+    return Due(tuple(runs), following)
+
+
+def newest_due(outlook: Outlook, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
+    """Return the run that stands for all that were missed, given the stored one, which is due.
+
+    The stored run stands if the one after it is not due yet. Otherwise the timetable is asked
+    without catchup. Some timetables then answer with the future; for them the missed runs are
+    walked through, so that none can lose its run.
+    """
+    following = outlook.after(stored, catchup=True)
+    if following is None or following.run_after > now:
+        return stored
+    skipped = outlook.after(stored, catchup=False)
+    newest = skipped if skipped is not None and skipped.run_after <= now else following
+    for _ in range(_MAX_STEPS):
+        following = outlook.after(newest, catchup=True)
+        if following is None or following.run_after > now:
+            break
+        newest = following
+    return newest
+
+
+def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
+    """Return the next run of `@continuous` as it can be announced: where it begins, when it may."""
+    starts: tuple[DateTime | None, ...] = (last_end, row.earliest, now)
+    start = next(instant for instant in starts if instant is not None)
+    at = start.add(seconds=settings.current().continuous_gap_seconds)
+    if row.latest is not None and at > row.latest:
+        return None
+    return DagRunInfo(at, DataInterval(start, at))
+
+
+def continuous_now(row: Dags, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
+    """Return the run of `@continuous` that is claimed now: it reaches up to this moment."""
+    assert stored.data_interval is not None
+    end = now if row.latest is None else min(now, row.latest)
+    return DagRunInfo.interval(stored.data_interval.start, end)

@@ -1,0 +1,199 @@
+"""What a claim would do with one DAG, decided from its row alone. Pure; `claim` commits it.
+
+Owns: which of the things that wait for a slot get one, oldest first: a time that has come, a run
+that found no slot before, an asset condition that holds. Refuses: reading or writing anything.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pendulum import DateTime
+
+from lamplighter.identifiers import run_id, run_key
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.scheduler.pending import Pending, holds
+from lamplighter.store import runs as run_rows
+from lamplighter.store.attributes import instant_text
+from lamplighter.store.due import free_slots, is_open, run_of
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.transactions import Put, Write, dag_write
+from lamplighter.timetables.base import DagRunInfo
+
+# So much of one DAG's backlog goes into one transaction, for the others to have their turn.
+MOST_RUNS = 20
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why a DAG that was named gets nothing now."""
+
+    reason: str
+
+
+@dataclass
+class Plan:
+    """One DAG's part of a transaction."""
+
+    row: Dags
+    claim_id: str
+    now: DateTime
+    runs: list[Runs] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+    consumed: list[Pending] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The number of actions in a transaction."""
+        return len(self.runs) + len(self.released) + len(self.consumed) + 1
+
+    def writes(self) -> list[Write]:
+        """Return the writes, those of `keys` first and the DAG's own row last."""
+        released = [
+            run_rows.release(self.row.dag_id, key, now=self.now, claim_id=self.claim_id)
+            for key in self.released
+        ]
+        consumed = [pending.consume() for pending in self.consumed]
+        return [*map(Put, self.runs), *released, *consumed, dag_write(self.row)]
+
+    @property
+    def keys(self) -> list[str]:
+        """The run keys that get a slot."""
+        return [*(run.run_key for run in self.runs), *self.released]
+
+
+def plan_claim(
+    row: Dags,
+    outlook: Outlook,
+    *,
+    now: DateTime,
+    claim_id: str,
+    most: int = MOST_RUNS,
+    taken: AbstractSet[str] = frozenset(),
+    pending: Mapping[str, Pending] = MappingProxyType({}),
+) -> Plan | Skipped:
+    """Assign to `row` what a claim changes, and return it with the runs to create.
+
+    `taken` are run keys that exist already, such as that of a manual run for the same date: the
+    schedule steps over them. `pending` are the asset events that wait for the DAG.
+    """
+    if not is_open(row):
+        return Skipped("paused" if row.is_paused else "stale" if row.is_stale else "import errors")
+    slots = min(free_slots(row), most)
+    if not slots:
+        return Skipped("no free slot")
+    plan = Plan(row, claim_id, now)
+    is_moved = _drop_unfounded(row, pending)
+    timed = _due(row, outlook, now=now, most=slots, taken=taken)
+    created = [info for info in timed.runs if not (taken and key_of(row, info) in taken)]
+    chosen = _oldest(row, created, slots)
+    if len(chosen.timed) < len(created):
+        timed = _due(row, outlook, now=now, most=len(chosen.timed), taken=taken)
+    if timed.runs:
+        cursor.set_position(row, timed.runs[-1])
+        cursor.set_next(row, timed.then)
+    plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
+    if chosen.has_assets:
+        plan.runs.append(_asset_run(plan, pending))
+        plan.consumed = list(pending.values())
+        row.asset_since = None
+    plan.released = [key for entry in chosen.waiting if (key := run_of(entry)) not in taken]
+    row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
+    row.active = set(row.active or ()) | set(plan.keys) or None
+    if not (is_moved or timed.runs or chosen.waiting or plan.consumed):
+        return Skipped("not due")
+    return plan
+
+
+def _drop_unfounded(row: Dags, pending: Mapping[str, Pending]) -> bool:
+    """Forget that an asset condition waits if it does not hold; return whether it was so."""
+    if row.asset_since is None or holds(row.asset_condition, pending):
+        return False
+    row.asset_since = None
+    return True
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What gets the free slots."""
+
+    timed: list[DagRunInfo]
+    waiting: list[str]
+    has_assets: bool
+
+
+def _oldest(row: Dags, timed: list[DagRunInfo], slots: int) -> _Chosen:
+    """Share the slots by age among due times, runs that wait, and an asset condition that holds."""
+    ages: list[tuple[str, DagRunInfo | str | None]] = [
+        (entry, entry) for entry in row.waiting or ()
+    ]
+    ages += [(instant_text(info.run_after), info) for info in timed]
+    if row.asset_since is not None:
+        ages.append((instant_text(row.asset_since), None))
+    first = [item for _, item in sorted(ages, key=lambda pair: pair[0])[:slots]]
+    return _Chosen(
+        [item for item in first if isinstance(item, DagRunInfo)],
+        [item for item in first if isinstance(item, str)],
+        None in first,
+    )
+
+
+def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
+    return run_rows.new_run(
+        plan.row,
+        info,
+        run_id=_run_id(plan.row, info),
+        now=plan.now,
+        claim_id=plan.claim_id,
+        run_type="scheduled",
+        triggered_by="timetable",
+    )
+
+
+def _asset_run(plan: Plan, pending: Mapping[str, Pending]) -> Runs:
+    events = {asset: found.sequences for asset, found in sorted(pending.items())}
+    return run_rows.new_run(
+        plan.row,
+        DagRunInfo(plan.now, None),
+        run_id=run_id(
+            "asset_triggered", run_after=plan.now, logical_date=None, content={"events": events}
+        ),
+        now=plan.now,
+        claim_id=plan.claim_id,
+        run_type="asset_triggered",
+        triggered_by="asset",
+        events=events,
+    )
+
+
+def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int, taken: AbstractSet[str]) -> Due:
+    stored = cursor.stored_next(row)
+    if stored is None or stored.run_after > now or not most:
+        return Due((), stored)
+    if cursor.is_continuous(row):
+        info = cursor.continuous_now(row, stored, now=now)
+        return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
+    return cursor.runs_due(
+        outlook,
+        stored,
+        catchup=row.catchup,
+        now=now,
+        most=most,
+        exists=lambda info: bool(taken) and key_of(row, info) in taken,
+    )
+
+
+def _run_id(row: Dags, info: DagRunInfo) -> str:
+    return cursor.timetable_of(row).generate_run_id(
+        run_type="scheduled",
+        run_after=info.run_after,
+        data_interval=info.data_interval,
+        partition_key=info.partition_key,
+    )
+
+
+def key_of(row: Dags, info: DagRunInfo) -> str:
+    """Return the key that a scheduled run would have."""
+    return run_key(_run_id(row, info))

@@ -1,0 +1,38 @@
+"""What a claim or a tick did, in numbers. Handlers turn it into metrics."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ClaimReport:
+    """What became of the DAGs that were named."""
+
+    considered: int = 0
+    claimed_dags: int = 0
+    claimed_runs: int = 0
+    released_runs: int = 0
+    lost: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    left_busy: int = 0
+    max_lateness_seconds: float = 0.0
+
+    def add(self, other: "ClaimReport") -> None:
+        """Count in what another claim did."""
+        self.considered += other.considered
+        self.claimed_dags += other.claimed_dags
+        self.claimed_runs += other.claimed_runs
+        self.released_runs += other.released_runs
+        self.lost += other.lost
+        self.skipped += other.skipped
+        self.left_busy += other.left_busy
+        self.max_lateness_seconds = max(self.max_lateness_seconds, other.max_lateness_seconds)
+
+
+@dataclass
+class TickReport(ClaimReport):
+    """What a tick did: its claims, and what it sent ahead."""
+
+    sent_ahead: int = 0
+    # The age of the oldest due time that the tick found.
+    backlog_seconds: float = 0.0

@@ -1,0 +1,1 @@
+"""State in DynamoDB: the models of nine tables and the transactions on them."""

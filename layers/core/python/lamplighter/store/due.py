@@ -1,0 +1,61 @@
+"""Whether a DAG is in the due index, and under which instant. Pure; every writer asks it.
+
+The key is the earliest instant at which something may create or release a run: the timetable's next
+run, an asset condition that could not fire, a run that waits for a slot. A DAG is a member while it
+may have runs at all and has a free slot. Nothing else ever decides about the index.
+"""
+
+import zlib
+from typing import NamedTuple
+
+from pendulum import DateTime
+
+from lamplighter.store.attributes import Instant, instant_text
+from lamplighter.store.models.dags import Dags
+
+_INSTANT = Instant()
+
+
+class Entry(NamedTuple):
+    """The two attributes that the index is built on; without a shard the DAG is not in it."""
+
+    next_run_create_after: DateTime | None
+    due_shard: int | None
+
+
+def index_entry(row: Dags, *, shards: int) -> Entry:
+    """Return what a DAG's row must say, given everything else it says."""
+    reasons = (row.next_run_after, row.asset_since, oldest_waiting(row))
+    key = min((instant for instant in reasons if instant is not None), default=None)
+    is_member = key is not None and is_open(row) and free_slots(row) > 0
+    return Entry(key, shard_of(row.dag_id, shards) if is_member else None)
+
+
+def is_open(row: Dags) -> bool:
+    """Return whether the DAG may have runs at all."""
+    return not (row.is_paused or row.is_stale or row.has_import_errors)
+
+
+def free_slots(row: Dags) -> int:
+    """Return how many more runs may be active; the limit may have been lowered meanwhile."""
+    return max(0, int(row.max_active_runs) - len(row.active or ()))
+
+
+def oldest_waiting(row: Dags) -> DateTime | None:
+    """Return since when the run that has waited longest for a slot is waiting."""
+    return _INSTANT.deserialize(min(row.waiting)) if row.waiting else None
+
+
+def waiting_entry(since: DateTime, run_key: str) -> str:
+    """Return how a waiting run is written: texts sort by the time they began to wait."""
+    return f"{instant_text(since)}|{run_key}"
+
+
+def run_of(entry: str) -> str:
+    """Return the key of the run that a waiting entry names."""
+    return entry.partition("|")[2]
+
+
+def shard_of(dag_id: str, shards: int) -> int:
+    """Return the shard of a DAG, the same in every process."""
+    return zlib.crc32(dag_id.encode()) % shards

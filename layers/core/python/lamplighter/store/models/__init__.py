@@ -1,0 +1,34 @@
+"""The nine tables. Each model owns the names, types, keys and indexes of one."""
+
+from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
+from lamplighter.store.models.backfills import Backfills
+from lamplighter.store.models.catalog import Catalog
+from lamplighter.store.models.dags import Dags
+from lamplighter.store.models.runs import Runs
+from lamplighter.store.models.steps import Steps
+from lamplighter.store.models.versions import DagVersions
+
+TABLES = (
+    Dags,
+    DagVersions,
+    Runs,
+    Steps,
+    Backfills,
+    Assets,
+    AssetEvents,
+    AssetQueue,
+    Catalog,
+)
+
+__all__ = [
+    "TABLES",
+    "AssetEvents",
+    "AssetQueue",
+    "Assets",
+    "Backfills",
+    "Catalog",
+    "DagVersions",
+    "Dags",
+    "Runs",
+    "Steps",
+]

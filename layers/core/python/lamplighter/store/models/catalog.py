@@ -1,0 +1,37 @@
+"""Catalog: what there is one of, or few of: bundles, import errors, what the tick has covered."""
+
+from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
+
+from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Row
+
+
+class Catalog(Row):
+    """A row of one of several kinds; `kind` says which of the columns it has."""
+
+    class Meta:
+        table_name = "Catalog"
+
+    kind = UnicodeAttribute(hash_key=True)
+    id = UnicodeAttribute(range_key=True)
+    updated_at = Instant(null=True)
+
+    # kind "bundle", id = its name. Pushes are numbered; a smaller number never follows a larger.
+    pushed = NumberAttribute(null=True)
+    registering = NumberAttribute(null=True)
+    registered = NumberAttribute(null=True)
+    bundle_version = UnicodeAttribute(null=True)
+    summary = JSONAttribute(null=True)
+
+    # kind "problems#<bundle>", id = a file that failed or was warned about.
+    push = NumberAttribute(null=True)
+    has_errors = BooleanAttribute(null=True)
+    problems = JSONAttribute(null=True)
+
+    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
+    version = UnicodeAttribute(null=True)
+    runs = JSONAttribute(null=True)
+    is_last = BooleanAttribute(null=True)
+
+    # kind "tick", id "look-ahead".
+    covered_until = Instant(null=True)

@@ -1,0 +1,100 @@
+"""Dags: where each schedule stands. The row that every claim is decided on."""
+
+from pynamodb.attributes import (
+    BooleanAttribute,
+    JSONAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+
+from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Row
+
+
+class _Due(GlobalSecondaryIndex["Dags"]):
+    """DAGs that may get a run, by when. A hint: it lags behind the table and is never believed."""
+
+    class Meta:
+        index_name = "due"
+        projection = KeysOnlyProjection()
+
+    due_shard = NumberAttribute(hash_key=True)
+    next_run_create_after = Instant(range_key=True)
+
+
+class _ByFile(GlobalSecondaryIndex["Dags"]):
+    """The DAGs of a bundle, file by file."""
+
+    class Meta:
+        index_name = "by_file"
+        projection = KeysOnlyProjection()
+
+    bundle = UnicodeAttribute(hash_key=True)
+    place = UnicodeAttribute(range_key=True)
+
+
+class Dags(Row):
+    """One DAG: its schedule, its limits, its next run, and the slots that its runs occupy."""
+
+    class Meta:
+        table_name = "Dags"
+
+    dag_id = UnicodeAttribute(hash_key=True)
+    # Raised by every writer, who writes only if it is still what was read.
+    rev = NumberAttribute()
+
+    # Where it came from.
+    bundle = UnicodeAttribute()
+    bundle_version = UnicodeAttribute()
+    place = UnicodeAttribute()  # file#dag_id
+    push = NumberAttribute()
+    version = UnicodeAttribute()
+    hash = UnicodeAttribute()
+
+    # The schedule, as the claim needs it: the bounds include those of the tasks.
+    schedule = UnicodeAttribute()
+    timetable = UnicodeAttribute()  # JSON
+    is_custom = BooleanAttribute(
+        null=True
+    )  # an author's timetable: never asked outside the sandbox
+    earliest = Instant(null=True)
+    latest = Instant(null=True)
+    catchup = BooleanAttribute()
+    max_active_runs = NumberAttribute()
+    max_failed_in_a_row = NumberAttribute(null=True)
+
+    # What keeps it out of the index.
+    is_paused = BooleanAttribute(default=False)
+    is_stale = BooleanAttribute(default=False)
+    has_import_errors = BooleanAttribute(default=False)
+    paused_because = UnicodeAttribute(null=True)
+    schedule_error = UnicodeAttribute(null=True)
+
+    # The position: the last run that the schedule gave, whatever became of it.
+    last_run_after = Instant(null=True)
+    last_interval_start = Instant(null=True)
+    last_interval_end = Instant(null=True)
+
+    # The next run, as the timetable announced it.
+    next_run = Instant(null=True)
+    next_interval_start = Instant(null=True)
+    next_interval_end = Instant(null=True)
+    next_partition_key = UnicodeAttribute(null=True)
+    next_run_after = Instant(null=True)
+
+    # Slots: run keys that occupy one, and `instant|run_key` of those that wait for one.
+    active = UnicodeSetAttribute(null=True)
+    waiting = UnicodeSetAttribute(null=True)
+    # Since when the asset condition holds without having become a run.
+    asset_since = Instant(null=True)
+    asset_condition = JSONAttribute(null=True)
+    failed_in_a_row = NumberAttribute(null=True)
+
+    # Derived from all of the above in the same write; see `due`.
+    next_run_create_after = Instant(null=True)
+    due_shard = NumberAttribute(null=True)
+
+    due = _Due()
+    by_file = _ByFile()

@@ -1,0 +1,78 @@
+"""Runs: the table people look at."""
+
+from pynamodb.attributes import (
+    JSONAttribute,
+    NumberAttribute,
+    TTLAttribute,
+    UnicodeAttribute,
+)
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
+
+from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Row
+
+
+class _ByState(GlobalSecondaryIndex["Runs"]):
+    """Runs by state and since when: `queued#3`, `failed#2026-01-31#3`."""
+
+    class Meta:
+        index_name = "by_state"
+        projection = IncludeProjection(["run_id", "run_type"])
+
+    state_bucket = UnicodeAttribute(hash_key=True)
+    state_since = Instant(range_key=True)
+
+
+class _Wake(GlobalSecondaryIndex["Runs"]):
+    """Unfinished runs, by when someone must look at them again."""
+
+    class Meta:
+        index_name = "wake"
+        projection = KeysOnlyProjection()
+
+    wake_shard = NumberAttribute(hash_key=True)
+    wake_at = Instant(range_key=True)
+
+
+class Runs(Row):
+    """One run of a DAG. The key itself forbids two runs of one logical date."""
+
+    class Meta:
+        table_name = "Runs"
+
+    dag_id = UnicodeAttribute(hash_key=True)
+    run_key = UnicodeAttribute(range_key=True)
+    run_id = UnicodeAttribute()
+    run_type = UnicodeAttribute()  # scheduled, manual, asset_triggered, backfill
+    triggered_by = UnicodeAttribute()  # timetable, cli, asset, backfill
+    state = UnicodeAttribute()  # queued, running, success, failed, cancelled
+    logical_date = Instant(null=True)
+    data_interval_start = Instant(null=True)
+    data_interval_end = Instant(null=True)
+    partition_key = UnicodeAttribute(null=True)
+    run_after = Instant()
+    conf = JSONAttribute(null=True)
+
+    # Which definition it runs, whatever is pushed later.
+    dag_version = UnicodeAttribute()
+    bundle = UnicodeAttribute()
+    bundle_version = UnicodeAttribute()
+
+    created_at = Instant()
+    queued_at = Instant()
+    started_at = Instant(null=True)
+    ended_at = Instant(null=True)
+
+    # Whose transaction created it: how a claim knows its own work after a lost answer.
+    claim_id = UnicodeAttribute()
+    # For a run that assets triggered: {asset id: [last sequence consumed before, last one now]}.
+    events = JSONAttribute(null=True)
+
+    state_bucket = UnicodeAttribute()
+    state_since = Instant()
+    wake_shard = NumberAttribute(null=True)
+    wake_at = Instant(null=True)
+    expires_at = TTLAttribute(null=True)
+
+    by_state = _ByState()
+    wake = _Wake()

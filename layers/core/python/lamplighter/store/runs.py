@@ -1,0 +1,78 @@
+"""A run's columns that follow from its state: where it is found, and until when it is kept."""
+
+from typing import Any
+
+from pendulum import DateTime
+from pynamodb.expressions.update import Action
+
+from lamplighter import settings
+from lamplighter.identifiers import run_key
+from lamplighter.store.due import shard_of
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.transactions import Update
+from lamplighter.timetables.base import DagRunInfo
+
+QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED = "queued", "running", "success", "failed", "cancelled"
+FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
+
+
+def new_run(
+    dag: Dags, info: DagRunInfo, *, run_id: str, now: DateTime, claim_id: str, **columns: Any
+) -> Runs:
+    """Return a queued run of a DAG as it is defined now, for the beginning of its interval."""
+    start, end = info.data_interval or (None, None)
+    columns.setdefault("logical_date", start)
+    return Runs(
+        dag.dag_id,
+        run_key(run_id),
+        run_id=run_id,
+        state=QUEUED,
+        data_interval_start=start,
+        data_interval_end=end,
+        partition_key=info.partition_key,
+        run_after=info.run_after,
+        dag_version=dag.version,
+        bundle=dag.bundle,
+        bundle_version=dag.bundle_version,
+        created_at=now,
+        queued_at=now,
+        claim_id=claim_id,
+        state_bucket=state_bucket(dag.dag_id, QUEUED, now),
+        state_since=now,
+        wake_shard=shard_of(dag.dag_id, settings.current().run_shards),
+        wake_at=wake_time(now),
+        **columns,
+    )
+
+
+def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
+    """Return the partition of the index by state: finished runs are bucketed by day."""
+    shard = shard_of(dag_id, settings.current().run_shards)
+    day = f"#{since.to_date_string()}" if state in FINISHED else ""
+    return f"{state}{day}#{shard}"
+
+
+def wake_time(now: DateTime) -> DateTime:
+    """Return when a run that was just handed on is looked at again, should its message be lost."""
+    return now.add(seconds=settings.current().wake_after_seconds)
+
+
+def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
+    """Return the write that lets a waiting run go: it has a slot now."""
+    actions = [Runs.claim_id.set(claim_id), Runs.wake_at.set(wake_time(now))]
+    return Update(Runs(dag_id, key), actions, Runs.state == QUEUED)
+
+
+def finish(dag_id: str, key: str, *, state: str, now: DateTime) -> Update:
+    """Return the write that ends a run, once."""
+    kept = settings.current().keep_finished_runs_days
+    actions: list[Action] = [
+        Runs.state.set(state),
+        Runs.state_bucket.set(state_bucket(dag_id, state, now)),
+        Runs.state_since.set(now),
+        Runs.ended_at.set(now),
+        Runs.expires_at.set(now.add(days=kept)),
+        Runs.wake_shard.remove(),
+        Runs.wake_at.remove(),
+    ]
+    return Update(Runs(dag_id, key), actions, Runs.state.is_in(QUEUED, RUNNING))

@@ -1,0 +1,20 @@
+"""Writes of one row that either happen or are refused."""
+
+from collections.abc import Sequence
+
+from pynamodb.exceptions import UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+from lamplighter.store.rows import Row
+
+
+def update_if(row: Row, actions: Sequence[Action], condition: Condition) -> bool:
+    """Change a row if the condition holds, and return whether it did."""
+    try:
+        row.update(list(actions), condition=condition)
+    except UpdateError as error:
+        if error.cause_response_code != "ConditionalCheckFailedException":
+            raise
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""Definitions of the tables, derived from the models: for CDK, for emulators, for tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.attributes import TTLAttribute
+
+from lamplighter.store.models import TABLES
+from lamplighter.store.rows import Row
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """One table as `CreateTable` takes it, and what is switched on after that.
+
+    Every table is billed per request, protected against deletion, and can be restored to any moment
+    of the last weeks. Rows that have an end are removed some time after it.
+    """
+
+    name: str
+    create: dict[str, Any]
+    ttl_attribute: str | None
+
+
+def table_definitions(prefix: str) -> list[TableDefinition]:
+    """Return the definitions of all tables, named with a prefix."""
+    return [_definition(model, prefix + model.__name__) for model in TABLES]
+
+
+def _definition(model: type[Row], name: str) -> TableDefinition:
+    schema = model._get_schema()  # noqa: SLF001 - what PynamoDB itself creates tables from
+    create: dict[str, Any] = {
+        "TableName": name,
+        "KeySchema": _by_role(schema["key_schema"]),
+        "AttributeDefinitions": schema["attribute_definitions"],
+        "BillingMode": "PAY_PER_REQUEST",
+        "DeletionProtectionEnabled": True,
+    }
+    indexes = [
+        {
+            "IndexName": index["index_name"],
+            "KeySchema": _by_role(index["key_schema"]),
+            "Projection": index["projection"],
+        }
+        for index in schema["global_secondary_indexes"]
+    ]
+    if indexes:
+        create["GlobalSecondaryIndexes"] = indexes
+    attributes = model.get_attributes().values()
+    ttl = next((item.attr_name for item in attributes if isinstance(item, TTLAttribute)), None)
+    return TableDefinition(name, create, ttl)
+
+
+def _by_role(keys: Sequence[Any]) -> list[Any]:
+    return sorted(keys, key=lambda key: key["KeyType"])  # HASH before RANGE, as the service wants

@@ -1,0 +1,245 @@
+"""Transactions: several rows change together or not at all, and whoever comes second is told.
+
+Owns: every `TransactWriteItems`, the translation of DynamoDB's failure codes, and the patience with
+rows that are busy, since the AWS libraries do not retry a cancelled transaction.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+from lamplighter import clock, settings
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.store import wire
+from lamplighter.store.due import index_entry
+from lamplighter.store.models import Dags
+from lamplighter.store.rows import Row
+
+_BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_OURS_TO_HANDLE = _BUSY | {"None", "ConditionalCheckFailed"}
+_TRANSIENT = frozenset(
+    {
+        "InternalServerError",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingException",
+        "TransactionInProgressException",
+    }
+)
+_TRIES = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
+
+
+@dataclass(frozen=True)
+class Put:
+    """Store a whole row where there is none, or, if it may replace one, in any case."""
+
+    row: Row
+    may_replace: bool = False
+
+    def action(self) -> wire.Request:
+        """Return the wire form."""
+        return wire.put(self.row, may_replace=self.may_replace)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Store what was assigned to a row since it was read, if some attributes are still as read."""
+
+    row: Row
+    unchanged: tuple[str, ...]
+
+    def action(self) -> wire.Request:
+        """Return the wire form."""
+        return wire.change(self.row, self.unchanged)
+
+
+@dataclass(frozen=True)
+class Update:
+    """Change some attributes of a row that need not have been read."""
+
+    row: Row
+    actions: Sequence[Action]
+    condition: Condition
+
+    def action(self) -> wire.Request:
+        """Return the wire form."""
+        return {
+            "Update": self.row.get_update_kwargs_from_instance(
+                list(self.actions),
+                condition=self.condition,
+                return_values_on_condition_failure="ALL_OLD",
+            )
+        }
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Remove a row, if it is there."""
+
+    row: Row
+
+    def action(self) -> wire.Request:
+        """Return the wire form."""
+        return wire.delete(self.row)
+
+
+Write = Put | Change | Update | Delete
+
+
+class Verdict(Enum):
+    """What one member of a cancelled transaction had to do with it."""
+
+    INNOCENT = auto()
+    REFUSED = auto()  # its condition does not hold
+    BUSY = auto()  # another transaction, or too many of them, at this moment
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The verdict on one member, with the row as it is now where that was the problem."""
+
+    verdict: Verdict
+    row: Any = None
+
+
+class Cancelled(Exception):
+    """Nothing was written. `reasons` stand in the order of the writes."""
+
+    def __init__(self, writes: Sequence[Write], reasons: Sequence[Reason]) -> None:
+        super().__init__(f"{len(writes)} writes cancelled")
+        self.writes = tuple(writes)
+        self.reasons = tuple(reasons)
+
+
+def transact(writes: Sequence[Write]) -> None:
+    """Write all, or raise `Cancelled` with a reason for each, or `TransientError`."""
+    try:
+        wire.transact([write.action() for write in writes])
+    except (BotoCoreError, ClientError) as error:
+        raise _translate(error, writes) from error
+
+
+def _translate(error: Exception, writes: Sequence[Write]) -> Exception:
+    response = error.response if isinstance(error, ClientError) else {}
+    code = response.get("Error", {}).get("Code", "")
+    if code == "TransactionCanceledException":
+        found = response.get("CancellationReasons", [])
+        codes = {reason["Code"] for reason in found}
+        if codes <= _OURS_TO_HANDLE:
+            pairs = zip(writes, found, strict=True)
+            return Cancelled(writes, [_reason(write, reason) for write, reason in pairs])
+    elif code in _TRANSIENT or isinstance(error, HTTPClientError):
+        return TransientError(f"DynamoDB could not take a transaction now: {error}")
+    return error  # a mistake of ours, which no repetition mends
+
+
+def _reason(write: Write, found: dict[str, Any]) -> Reason:
+    if found["Code"] == "None":
+        return Reason(Verdict.INNOCENT)
+    if found["Code"] in _BUSY:
+        return Reason(Verdict.BUSY)
+    item = found.get("Item")
+    return Reason(Verdict.REFUSED, type(write.row).from_raw_data(item) if item else None)
+
+
+def pauses() -> Iterator[None]:
+    """Yield once for each try that a busy row deserves, with a longer wait before each."""
+    pause = _FIRST_PAUSE
+    yield
+    for _ in range(_TRIES - 1):
+        # A random wait, so that competitors do not meet again.
+        clock.sleep(random.uniform(0, pause))  # noqa: S311 - nothing is hidden by it
+        yield
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def patiently(writes: Sequence[Write]) -> None:
+    """Write all as `transact` does, trying again while rows are busy, but not for ever."""
+    for _ in pauses():
+        try:
+            transact(writes)
+        except Cancelled as cancelled:
+            if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
+                raise
+        else:
+            return
+    raise TransientError(f"rows stayed busy during {_TRIES} tries")
+
+
+def dag_write(row: Dags) -> Put | Change:
+    """Return the write of all that was assigned to a DAG's row, valid only if no one wrote before.
+
+    Index membership is decided here, in the same write as whatever changed it.
+    """
+    row.next_run_create_after, row.due_shard = index_entry(
+        row, shards=settings.current().due_shards
+    )
+    if not row.is_stored:
+        row.rev = 1
+        return Put(row)
+    row.rev = row.stored["rev"] + 1
+    # `rev` is enough for our own writers; the flags also stop a claim after a person's edit in the
+    # console, which does not know about `rev`.
+    return Change(row, ("rev", "is_paused", "is_stale", "has_import_errors"))
+
+
+def change_dag(
+    dag_id: str, change: Callable[[Dags], Sequence[Write] | None], *, row: Dags | None = None
+) -> Dags | None:
+    """Change a DAG's row and others together; return the row as it is after that.
+
+    `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
+    is asked again with the row of the moment when someone else was faster. A refusal of one of the
+    other writes raises `Cancelled`. Returns None if there is no such DAG.
+    """
+    row = row or read_dag(dag_id)
+    for _ in range(_TRIES * 4):
+        if row is None:
+            return None
+        others = change(row)
+        if others is None:
+            return row
+        if not row.is_changed and not others:
+            return row
+        writes = [*others, dag_write(row)]
+        try:
+            patiently(writes)
+        except Cancelled as cancelled:
+            *reasons, own = cancelled.reasons
+            if any(reason.verdict is Verdict.REFUSED for reason in reasons):
+                raise
+            row = own.row
+            continue
+        return row
+    raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
+
+
+def read_dag(dag_id: str) -> Dags | None:
+    """Return the row of a DAG as it is now, or None."""
+    try:
+        return Dags.get(dag_id, consistent_read=True)
+    except Dags.DoesNotExist:
+        return None
+
+
+def read_dags(dag_ids: Iterable[str]) -> list[Dags]:
+    """Return the rows of the DAGs that exist, as they are now, in the order of the ids."""
+    order = {dag_id: at for at, dag_id in enumerate(dag_ids)}
+    rows = Dags.batch_get(order, consistent_read=True)
+    return sorted(rows, key=lambda row: order[row.dag_id])
+
+
+def require_dag(dag_id: str) -> Dags:
+    """Return the row of a DAG, or say that there is none."""
+    row = read_dag(dag_id)
+    if row is None:
+        raise RefusedError(f"there is no DAG {dag_id!r}; push its bundle first")
+    return row

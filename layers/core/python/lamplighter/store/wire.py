@@ -1,0 +1,163 @@
+"""Requests in DynamoDB's own words, for the paths that are walked once per run.
+
+Owns: the wire form of transactions and of the due index. PynamoDB remains the owner of names, types
+and keys, which are taken from the models; but its expressions cost several times what the rest of a
+claim does, and so does botocore's walk over a hundred nested actions (see docs/adr/0008).
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.store.attributes import instant_text
+from lamplighter.store.models import Dags
+from lamplighter.store.rows import Row, connection
+
+Request = dict[str, Any]
+
+_KEPT = "lamplighter.transaction"
+
+
+def put(row: Row, *, may_replace: bool) -> Request:
+    """Return the action that stores a row, by default only where there is none."""
+    request: Request = {"TableName": _table(row), "Item": _item(row)}
+    if not may_replace:
+        request |= {
+            "ConditionExpression": "attribute_not_exists(#key)",
+            "ExpressionAttributeNames": {"#key": type(row).key_names()[0]},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    return {"Put": request}
+
+
+def change(row: Row, unchanged: tuple[str, ...]) -> Request:
+    """Return the action that stores what was assigned to a row since it was read.
+
+    It is refused unless the attributes named in `unchanged` have the values that were read.
+    """
+    names: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    sets: list[str] = []
+    removes: list[str] = []
+    for at, (name, attribute) in enumerate(type(row).get_attributes().items()):
+        before, after = row.stored.get(name), row.attribute_values.get(name)
+        if before == after:
+            continue
+        names[f"#{at}"] = name
+        if after is None:
+            removes.append(f"#{at}")
+        else:
+            values[f":{at}"] = {attribute.attr_type: attribute.serialize(after)}
+            sets.append(f"#{at}=:{at}")
+    conditions = []
+    for name in unchanged:
+        attribute = type(row).get_attributes()[name]
+        names[f"#{name}"] = name
+        values[f":{name}"] = {attribute.attr_type: attribute.serialize(row.stored[name])}
+        conditions.append(f"#{name}=:{name}")
+    expression = f"SET {','.join(sets)}" if sets else ""
+    if removes:
+        expression += f" REMOVE {','.join(removes)}"
+    request = {
+        "TableName": _table(row),
+        "Key": key_of(row),
+        "UpdateExpression": expression,
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    return {"Update": request}
+
+
+def delete(row: Row) -> Request:
+    """Return the action that removes a row, if it is there."""
+    return {"Delete": {"TableName": _table(row), "Key": key_of(row)}}
+
+
+def key_of(row: Row) -> Request:
+    """Return the key of a row."""
+    attributes = type(row).get_attributes()
+    return {name: _value(attributes[name], row.attribute_values[name]) for name in row.key_names()}
+
+
+def _table(row: Row) -> str:
+    row._get_connection()  # noqa: SLF001 - the name is known from then on
+    return row.Meta.table_name
+
+
+def _item(row: Row) -> Request:
+    attributes = type(row).get_attributes()
+    return {
+        name: _value(attributes[name], value)
+        for name, value in row.attribute_values.items()
+        if value is not None
+    }
+
+
+def _value(attribute: Any, value: Any) -> Request:
+    return {attribute.attr_type: attribute.serialize(value)}
+
+
+# Sending.
+
+
+def transact(actions: list[Request]) -> None:
+    """Send a transaction."""
+    client = connection().client
+    _skip_the_walk(client)
+    # botocore repeats a request whose answer was lost; the token makes that harmless.
+    client.transact_write_items(TransactItems=actions, ClientRequestToken=str(uuid.uuid4()))
+
+
+def _skip_the_walk(client: Any) -> None:
+    """Let botocore sign and send the actions as they are: they have the wire form already."""
+    events = client.meta.events
+    for event, hook in _HOOKS.items():
+        # Under one id, a hook is registered once, however often it is asked for.
+        events.register(f"{event}.dynamodb.TransactWriteItems", hook, unique_id=hook.__qualname__)
+
+
+def _keep_actions(params: Request, context: dict[str, Any], **_: object) -> None:
+    context[_KEPT] = dict(params)
+    params["TransactItems"] = []
+
+
+def _write_body(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+    params["body"] = json.dumps(context[_KEPT], default=_base64).encode()
+
+
+_HOOKS = {"before-parameter-build": _keep_actions, "before-call": _write_body}
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+# The due index.
+
+
+def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
+    Dags._get_connection()  # noqa: SLF001 - the name is known from then on
+    request: Request = {
+        "TableName": Dags.Meta.table_name,
+        "IndexName": "due",
+        "KeyConditionExpression": "due_shard = :shard AND next_run_create_after <= :until",
+        "ExpressionAttributeValues": {
+            ":shard": {"N": str(shard)},
+            ":until": {"S": instant_text(until)},
+        },
+    }
+    client: Any = connection().client
+    while True:
+        answer = client.query(**request)
+        for item in answer["Items"]:
+            yield item["next_run_create_after"]["S"], item["dag_id"]["S"]
+        if "LastEvaluatedKey" not in answer:
+            return
+        request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]

@@ -1,0 +1,81 @@
+"""Delivers queues to handlers as Lambda's pollers do: batches, partial answers, redelivery."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+
+import moto.sqs.models as moto_sqs
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from pendulum import DateTime, from_timestamp
+
+from lamplighter import aws, clock
+from lamplighter_local import handlers
+
+_BATCH = 10
+
+
+@contextmanager
+def queues_on_our_clock() -> Iterator[None]:
+    """Let moto's queues count delays and visibility by the library's clock until the block ends."""
+
+    def seconds(moment: datetime | None = None) -> float:
+        return (moment or clock.now()).timestamp()
+
+    with (
+        patch.object(moto_sqs, "unix_time", seconds),
+        patch.object(moto_sqs, "unix_time_millis", lambda moment=None: seconds(moment) * 1000),
+    ):
+        yield
+
+
+def deliver(url: str, function: str) -> int:
+    """Hand every message that can be received now to a function; return how many there were."""
+    sqs = aws.client("sqs")
+    delivered = 0
+    while True:
+        answer = sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=_BATCH,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        messages = answer.get("Messages", [])
+        if not messages:
+            return delivered
+        delivered += len(messages)
+        _hand_over(sqs, url, function, messages)
+
+
+def _hand_over(sqs: Any, url: str, function: str, messages: list[dict[str, Any]]) -> None:
+    result = handlers.call(function, {"Records": [_record(url, m) for m in messages]})
+    failed = {item["itemIdentifier"] for item in result["batchItemFailures"]}
+    for message in messages:
+        if message["MessageId"] not in failed:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+def _record(url: str, message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message.get("Attributes", {}),
+        "messageAttributes": {},
+        "md5OfBody": message["MD5OfBody"],
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:{DEFAULT_ACCOUNT_ID}:{url.rpartition('/')[2]}",
+        "awsRegion": "us-east-1",
+    }
+
+
+def next_delivery(url: str) -> DateTime | None:
+    """Return when the next message of a queue can be received, if there is one."""
+    queue = moto_sqs.sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[url.rpartition("/")[2]]
+    # moto shows a message again after its time, not at it: a millisecond more.
+    instants = [
+        max(message.visible_at + 1, message.delayed_until)
+        for message in queue._messages  # noqa: SLF001 - moto has no other way to see them
+    ]
+    return from_timestamp(min(instants) / 1000) if instants else None

@@ -1,0 +1,206 @@
+"""What must be true of the tables at every moment, whatever has crashed, been lost or come twice.
+
+Owns: the one list of promises that all tests check. Refuses: repairing anything, and believing a
+column that can be worked out from others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from types import MappingProxyType
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.plan import key_of
+from lamplighter.store import runs as run_rows
+from lamplighter.store.due import index_entry
+from lamplighter.store.models import Dags, Runs
+from lamplighter.timetables.base import DagRunInfo
+
+_NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
+_NO_LIMITS: Mapping[str, int] = MappingProxyType({})
+# A schedule that is walked further than this is not one that a test waits for.
+_MAX_STEPS = 20_000
+
+
+def violations(
+    *, origins: Mapping[str, DagRunInfo] = _NOTHING, limits: Mapping[str, int] = _NO_LIMITS
+) -> list[str]:
+    """Return what is wrong in the tables, one sentence each; an empty list means that all is well.
+
+    Args:
+        origins: By DAG, the position at which its present schedule began, where that was not at the
+            beginning: the schedule was changed, or older runs have expired.
+        limits: By DAG, the largest number of active runs since the limit was lowered.
+    """
+    runs: dict[str, list[Runs]] = {}
+    for run in Runs.scan(consistent_read=True):
+        runs.setdefault(run.dag_id, []).append(run)
+    found = [text for each in runs.values() for run in each for text in _of_run(run)]
+    for row in Dags.scan(consistent_read=True):
+        own = runs.get(row.dag_id, [])
+        checks = (
+            _of_slots(row, own, limits.get(row.dag_id, int(row.max_active_runs))),
+            _of_index(row),
+            _of_schedule(row, own, origins.get(row.dag_id)),
+        )
+        found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
+    return found
+
+
+def require_sound(
+    *, origins: Mapping[str, DagRunInfo] = _NOTHING, limits: Mapping[str, int] = _NO_LIMITS
+) -> None:
+    """Raise an `AssertionError` that says everything that is wrong in the tables."""
+    found = violations(origins=origins, limits=limits)
+    assert not found, "\n".join(found)
+
+
+# One run.
+
+
+def _of_run(run: Runs) -> Iterator[str]:
+    name = f"run {run.run_key} of DAG {run.dag_id}"
+    is_over = run.state in run_rows.FINISHED
+    if run.state not in run_rows.FINISHED | {run_rows.QUEUED, run_rows.RUNNING}:
+        yield f"{name} has the unknown state {run.state}"
+    if run.state_bucket != run_rows.state_bucket(run.dag_id, run.state, run.state_since):
+        yield f"{name} is {run.state} but is listed under {run.state_bucket}"
+    if run.run_type == "scheduled" and run.created_at < run.run_after:
+        yield f"{name} was created at {run.created_at}, before {run.run_after}"
+    if is_over:
+        if run.wake_at is not None or run.wake_shard is not None:
+            yield f"{name} is over and would still be woken"
+        if run.expires_at is None or run.ended_at is None:
+            yield f"{name} is over and has no end, or is kept for ever"
+    else:
+        if run.wake_at is None or run.wake_shard is None:
+            yield f"{name} is {run.state} and nobody will look at it again"
+        if run.expires_at is not None:
+            yield f"{name} is {run.state} and will expire"
+
+
+# Slots and index.
+
+
+def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
+    unfinished = {run.run_key: run.state for run in runs if run.state not in run_rows.FINISHED}
+    active = set(row.active or ())
+    waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]
+    waiting = set(waits)
+    if len(waits) > len(waiting):
+        yield f"a run waits twice for a slot: {waits}"
+    if active & waiting:
+        yield f"occupies a slot and waits for one: {sorted(active & waiting)}"
+    if orphans := active - set(unfinished):
+        yield f"slots of no living run: {sorted(orphans)}"
+    if ghosts := waiting - set(unfinished):
+        yield f"no living run waits: {sorted(ghosts)}"
+    if lost := set(unfinished) - active - waiting:
+        yield f"neither a slot nor a place in the queue: {sorted(lost)}"
+    if started := {key for key in waiting if unfinished.get(key) == run_rows.RUNNING}:
+        yield f"running without a slot: {sorted(started)}"
+    if len(active) > limit:
+        yield f"{len(active)} active runs where {limit} are allowed"
+
+
+def _of_index(row: Dags) -> Iterator[str]:
+    wanted = index_entry(row, shards=settings.current().due_shards)
+    actual = (row.next_run_create_after, row.due_shard)
+    if actual != tuple(wanted):
+        yield f"the index has {actual}, but the row means {tuple(wanted)}"
+
+
+# The schedule.
+
+
+def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> Iterator[str]:
+    position, stored = cursor.position(row), cursor.stored_next(row)
+    if row.schedule_error is not None or row.is_custom:
+        return
+    by_key = {run.run_key: run for run in runs}
+    new = [
+        run
+        for run in sorted(by_key.values(), key=lambda run: run.run_after)
+        if run.run_type == "scheduled" and _is_after(run, origin)
+    ]
+    yield from _of_order(new)
+    if position is not None and new and new[-1].run_after > position.run_after:
+        yield f"its position {position.run_after} is behind its run {new[-1].run_key}"
+    if position is not None and stored is not None and _place(stored) <= _place(position):
+        yield f"its next run {_place(stored)} does not follow its position {_place(position)}"
+    if cursor.is_continuous(row):
+        yield from _of_continuous(new)
+    elif not row.catchup:
+        yield from _of_newest(row, new)
+    elif row.earliest is not None:
+        yield from _of_every(row, by_key, new, origin)
+
+
+def _of_order(runs: Iterable[Runs]) -> Iterator[str]:
+    for before, after in pairwise(runs):
+        if before.run_after == after.run_after:
+            yield f"two runs for {before.run_after}: {before.run_key} and {after.run_key}"
+        if before.created_at > after.created_at:
+            yield f"run {after.run_key} was created before its elder {before.run_key}"
+
+
+def _of_continuous(runs: Iterable[Runs]) -> Iterator[str]:
+    gap = settings.current().continuous_gap_seconds
+    for run in runs:
+        if _length(run) < gap:
+            yield f"interval {run.run_key} has {_length(run)} seconds, at least {gap} are wanted"
+    for before, after in pairwise(runs):
+        if after.data_interval_start != before.data_interval_end:
+            yield f"interval {after.run_key} does not begin where {before.run_key} ends"
+        if before.ended_at is None or after.created_at < before.ended_at:
+            yield f"run {after.run_key} was created while {before.run_key} was active"
+
+
+def _of_newest(row: Dags, runs: Iterable[Runs]) -> Iterator[str]:
+    rule = cursor.rule_of(row)
+    for run in runs:
+        following = rule.after(_info(run), catchup=True)
+        if following is not None and following.run_after <= run.created_at:
+            yield f"run {run.run_key} was created though {_place(following)} was complete too"
+
+
+def _of_every(
+    row: Dags, by_key: Mapping[str, Runs], new: Iterable[Runs], origin: DagRunInfo | None
+) -> Iterator[str]:
+    rule, position, stored = cursor.rule_of(row), cursor.position(row), cursor.stored_next(row)
+    info = rule.after(origin, catchup=True)
+    expected: set[str] = set()
+    for _ in range(_MAX_STEPS):
+        if info is None or position is None or _place(info) > _place(position):
+            break
+        key = key_of(row, info)
+        expected.add(key)
+        if key not in by_key:
+            yield f"no run for {_place(info)}, though the schedule has passed it"
+        info = rule.after(info, catchup=True)
+    if (info and info.run_after) != (stored and stored.run_after):
+        yield f"its next run should be {info}, and is {stored}"
+    if strange := sorted(run.run_key for run in new if run.run_key not in expected):
+        yield f"runs that its schedule never had: {strange}"
+
+
+def _info(run: Runs) -> DagRunInfo:
+    if run.data_interval_start is None or run.data_interval_end is None:
+        return DagRunInfo(run.run_after, None, partition_key=run.partition_key)
+    return DagRunInfo.interval(run.data_interval_start, run.data_interval_end)
+
+
+def _length(run: Runs) -> float:
+    assert run.data_interval_start is not None
+    assert run.data_interval_end is not None
+    return (run.data_interval_end - run.data_interval_start).total_seconds()
+
+
+def _place(info: DagRunInfo) -> DateTime:
+    return info.logical_date or info.run_after
+
+
+def _is_after(run: Runs, origin: DagRunInfo | None) -> bool:
+    return origin is None or _place(_info(run)) > _place(origin)

@@ -1,0 +1,34 @@
+"""Answers `lambda:Invoke` in this process with the real handlers: no emulator here runs one."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from botocore.client import BaseClient
+
+from lamplighter_local import handlers
+
+
+@contextmanager
+def local_invocations(prefix: str) -> Iterator[None]:
+    """Let `Invoke` of `<prefix><function>` call that function's handler until the block ends."""
+    send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients go through it
+
+    def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+        name = arguments.get("FunctionName", "")
+        if operation != "Invoke" or not name.startswith(prefix):
+            return send(client, operation, arguments)
+        event = json.loads(arguments["Payload"])
+        try:
+            result, error = handlers.call(name.removeprefix(prefix), event), {}
+        except Exception as failure:  # noqa: BLE001 - as Lambda does: the caller gets it as data
+            result = {"errorType": type(failure).__name__, "errorMessage": str(failure)}
+            error = {"FunctionError": "Unhandled"}
+        payload = io.BytesIO(json.dumps(result).encode())
+        return {"StatusCode": 200, "Payload": payload, **error}
+
+    with patch.object(BaseClient, "_make_api_call", answer):
+        yield

@@ -1,0 +1,66 @@
+"""Runs a guarded moto in a process of its own, so that only the client's work is measured.
+
+    python -m lamplighter_local.moto_server --port 5000
+
+Owns: moto behind a socket on 127.0.0.1, with the guard of `moto_guard`. Refuses: other addresses.
+"""
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from lamplighter_local.loopback_process import serving
+from lamplighter_local.moto_guard import guard
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """Return the address of an empty emulator of AWS, which is gone when the block ends."""
+    command = [sys.executable, "-m", "lamplighter_local.moto_server", "--until-input-ends"]
+    with serving(command) as endpoint:
+        yield endpoint
+
+
+class _QuietHandler(MotoRequestHandler):
+    """Serves like moto's, without a line for every request."""
+
+    # Without it a connection would be opened for every request, at the client's expense.
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port", type=int, default=0, help="any free one by default")
+    parser.add_argument("--until-input-ends", action="store_true", help="end with standard input")
+    options = parser.parse_args()
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server(
+        "127.0.0.1", options.port, application, threaded=True, request_handler=_QuietHandler
+    )
+    if options.until_input_ends:
+        threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    print(server.server_port, flush=True)  # noqa: T201 - see `loopback_process`
+    with guard():
+        server.serve_forever()
+
+
+def _end_with_input(server: BaseWSGIServer) -> None:
+    sys.stdin.read()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

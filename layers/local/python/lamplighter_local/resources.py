@@ -1,0 +1,74 @@
+"""Tables, queues and the bucket of a deployment, made on whatever answers the AWS calls."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import boto3
+
+from lamplighter.settings import Settings
+from lamplighter.store.tables import table_definitions
+
+QUEUES = ("claims", "submits", "registers")
+MAX_RECEIVES = 20
+VISIBILITY_SECONDS = 180
+
+
+def create_tables(client: Any, prefix: str, *, leave_out: Iterable[str] = ()) -> None:
+    """Create all tables; options that an emulator does not know can be left out."""
+    for table in table_definitions(prefix):
+        client.create_table(**{k: v for k, v in table.create.items() if k not in set(leave_out)})
+        if table.ttl_attribute is not None:
+            client.update_time_to_live(
+                TableName=table.name,
+                TimeToLiveSpecification={
+                    "Enabled": True,
+                    "AttributeName": table.ttl_attribute,
+                },
+            )
+
+
+def create_all(name: str) -> Settings:
+    """Create everything a deployment has, and return the settings that name it."""
+    prefix = f"{name}-"
+    create_tables(boto3.client("dynamodb"), prefix)
+    urls = {queue: _create_queue(f"{prefix}{queue}") for queue in QUEUES}
+    bucket = f"{prefix}bucket"
+    _create_bucket(bucket, urls["registers"])
+    return Settings(
+        table_prefix=prefix,
+        bucket=bucket,
+        claims_queue_url=urls["claims"],
+        submits_queue_url=urls["submits"],
+        registers_queue_url=urls["registers"],
+        sandbox_function=f"{prefix}sandbox",
+    )
+
+
+def _create_queue(name: str) -> str:
+    sqs = boto3.client("sqs")
+    dead = sqs.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
+    arn = _arn(sqs, dead)
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": MAX_RECEIVES})
+    attributes = {"RedrivePolicy": policy, "VisibilityTimeout": str(VISIBILITY_SECONDS)}
+    url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    return url
+
+
+def _arn(sqs: Any, url: str) -> str:
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    arn: str = answer["Attributes"]["QueueArn"]
+    return arn
+
+
+def _create_bucket(name: str, registers_url: str) -> None:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket=name)
+    notification = {
+        "QueueArn": _arn(boto3.client("sqs"), registers_url),
+        "Events": ["s3:ObjectCreated:*"],
+        "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "pushes/"}]}},
+    }
+    s3.put_bucket_notification_configuration(
+        Bucket=name, NotificationConfiguration={"QueueConfigurations": [notification]}
+    )

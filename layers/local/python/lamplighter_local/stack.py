@@ -1,0 +1,126 @@
+"""A whole deployment in this process: moto for AWS, the real handlers, a clock that can be moved.
+
+Owns: when timers fire and messages arrive. Between two instants at which something can happen
+nothing is done, so that days pass in moments.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import Item
+from pendulum import DateTime
+
+from lamplighter import aws, clock, settings
+from lamplighter.registry.push import push_bundle
+from lamplighter.settings import Settings
+from lamplighter.store.models import Dags, Runs
+from lamplighter.zones import as_utc, iso, parse_instant
+from lamplighter_local import handlers, resources
+from lamplighter_local.deliveries import deliver, next_delivery, queues_on_our_clock
+from lamplighter_local.invocations import local_invocations
+from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.movable_clock import MovableClock
+
+NAME = "local"
+REGION = "us-east-1"
+_ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+    "POWERTOOLS_TRACE_DISABLED": "true",
+    "POWERTOOLS_LOG_LEVEL": "WARNING",
+}
+_MINUTE = timedelta(minutes=1)
+
+
+class LocalStack:
+    """The deployment, once `local_stack` has made it."""
+
+    def __init__(self, settings: Settings, clock: MovableClock) -> None:
+        self.settings = settings
+        self.clock = clock
+
+    def push(self, root: Path, *, bundle: str = "bundle") -> None:
+        """Push a bundle and let it be registered."""
+        push_bundle(root, bundle)
+        self.run_until_idle()
+
+    def tick(self, *, scheduled_at: datetime | None = None) -> dict[str, int]:
+        """Fire the minute timer once."""
+        now = self.clock.now()
+        minute = as_utc(scheduled_at) if scheduled_at else now.start_of("minute")
+        answer: dict[str, int] = handlers.call("tick", {"time": iso(minute)})
+        return answer
+
+    def run_until_idle(self) -> None:
+        """Deliver everything that can be delivered now, and what comes of it."""
+        urls = self.settings
+        while deliver(urls.registers_queue_url, "register") + deliver(
+            urls.claims_queue_url, "claim"
+        ):
+            pass
+
+    def advance(self, *, to: datetime | None = None, **duration: float) -> None:
+        """Let time pass: ticks at the minutes where one could act, messages at their instants."""
+        end = as_utc(to) if to else as_utc(self.clock.now() + timedelta(**duration))
+        self.run_until_idle()
+        while True:
+            tick_at = self._next_tick()
+            instant = min(filter(None, (tick_at, self._next_message())), default=None)
+            if instant is None or instant > end:
+                break
+            self.clock.move(to=max(instant, self.clock.now()))
+            if instant == tick_at:
+                self.tick()
+            self.run_until_idle()
+        self.clock.move(to=max(end, self.clock.now()))
+
+    def _next_tick(self) -> DateTime | None:
+        """Return the next minute at which a tick finds something due, or due soon."""
+        # From the emulator's memory: a month has more minutes than there is patience for.
+        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[Dags.Meta.table_name]
+        rows = [item.attrs for item in table.items.values() if isinstance(item, Item)]
+        keys = [row["next_run_create_after"].value for row in rows if "due_shard" in row]
+        if not keys:
+            return None
+        ahead = timedelta(seconds=self.settings.look_ahead_seconds)
+        soonest = as_utc(parse_instant(min(keys)) - ahead).start_of("minute")
+        return max(soonest, as_utc(self.clock.now().start_of("minute") + _MINUTE))
+
+    def _next_message(self) -> DateTime | None:
+        """Return when the next message that waits for its delay, or for redelivery, can come."""
+        urls = (self.settings.claims_queue_url, self.settings.registers_queue_url)
+        waiting = [next_delivery(url) for url in urls]
+        return min((as_utc(at) for at in waiting if at is not None), default=None)
+
+    def dag(self, dag_id: str) -> Dags:
+        """Return the row of a DAG."""
+        return Dags.get(dag_id, consistent_read=True)
+
+    def runs(self, dag_id: str) -> list[Runs]:
+        """Return the runs of a DAG, oldest first."""
+        return list(Runs.query(dag_id, consistent_read=True))
+
+
+@contextmanager
+def local_stack(*, at: datetime) -> Iterator[LocalStack]:
+    """Make a deployment whose clock stands at `at`; it is gone when the block ends."""
+    movable = MovableClock(at)
+    with (
+        patch.dict(os.environ, _ENVIRONMENT),
+        guarded_moto(),
+        clock.using(movable),
+        queues_on_our_clock(),
+        local_invocations(f"{NAME}-"),
+    ):
+        aws.client.cache_clear()
+        made = resources.create_all(NAME)
+        with settings.using(made):
+            yield LocalStack(made, movable)
+        aws.client.cache_clear()

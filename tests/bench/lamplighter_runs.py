@@ -1,0 +1,90 @@
+"""Lets Lamplighter's scheduler create the runs that are due, and measures it.
+
+Owns: what is timed. The counterpart is `airflow_runs.py`: DAGs of one task, hourly, each with `due`
+runs to catch up with, and nothing but the creation of the runs between start and end of the clock.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pendulum
+from botocore.client import BaseClient
+
+from lamplighter import DAG, SparkTask, aws, clock, settings
+from lamplighter.scheduler.tick import tick
+from lamplighter_local import resources
+from lamplighter_local.definitions import store_dags
+from lamplighter_local.moto_server import moto_server
+from tests.bench.creation import Creation
+
+_NOW = pendulum.datetime(2026, 1, 1, 12, 30)
+_ROUNDS = 3
+_DYNAMODB = frozenset({"Query", "BatchGetItem", "TransactWriteItems", "GetItem", "UpdateItem"})
+
+
+def measure(dags: int, *, due: int, rounds: int = _ROUNDS) -> Creation:
+    """Create `due` runs of each of so many DAGs in empty tables; return the best of some rounds.
+
+    The emulator of DynamoDB runs in another process: `cpu` is `time.process_time` of this one,
+    `database_cpu` is 0, and `requests` counts the calls of DynamoDB by operation.
+    """
+    return min((_measure(dags, due) for _ in range(rounds)), key=lambda found: found.cpu)
+
+
+def _measure(dags: int, due: int) -> Creation:
+    start = _NOW.start_of("hour").subtract(hours=due)
+    with deployment():
+        # Clients are made on first use, as a process does once; Airflow's are warm too.
+        store_dags([_dag(dags, start)])
+        tick(has_time=lambda: True)
+        store_dags(_dag(number, start) for number in range(dags))
+        with counted_calls() as calls:
+            began, cpu = time.perf_counter(), time.process_time()
+            report = tick(has_time=lambda: True)
+            cpu, elapsed = time.process_time() - cpu, time.perf_counter() - began
+    if report.claimed_runs != dags * due:
+        raise AssertionError(report)
+    runs = report.claimed_runs
+    requests = {name: count / runs for name, count in calls.items() if name in _DYNAMODB}
+    return Creation(due, runs, cpu / runs, 0, elapsed / runs, requests)
+
+
+def _dag(number: int, start: pendulum.DateTime) -> DAG:
+    with DAG(f"dag_{number}", schedule="0 * * * *", start_date=start) as dag:
+        SparkTask("only", entry_point="jobs/only.py")
+    return dag
+
+
+@contextmanager
+def deployment() -> Iterator[None]:
+    """Make an empty deployment in another process, at a fixed moment."""
+    with moto_server() as endpoint:
+        environment = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "bench",
+            "AWS_SECRET_ACCESS_KEY": "bench",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        with patch.dict(os.environ, environment), clock.using(clock.FixedClock(_NOW)):
+            aws.client.cache_clear()
+            with settings.using(resources.create_all("bench")):
+                yield
+            aws.client.cache_clear()
+
+
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """Count the calls of all clients by operation until the block ends."""
+    calls: Counter[str] = Counter()
+    send = BaseClient._make_api_call
+
+    def count(client: BaseClient, operation: str, arguments: object) -> object:
+        calls[operation] += 1
+        return send(client, operation, arguments)
+
+    with patch.object(BaseClient, "_make_api_call", count):
+        yield calls
