@@ -8,6 +8,7 @@ import datetime
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from pendulum import DateTime
@@ -61,11 +62,25 @@ class FixedClock:
 
 
 _clock: Clock = SystemClock()
+_instant: ContextVar[DateTime | None] = ContextVar("_instant", default=None)
 
 
 def now() -> DateTime:
     """Return the present instant in UTC."""
-    return as_utc(_clock.now())
+    return _instant.get() or as_utc(_clock.now())
+
+
+@contextmanager
+def at(instant: datetime.datetime) -> Iterator[None]:
+    """Let it be `instant` for this thread until the block ends.
+
+    A decision is made at one instant: asked twice, the clock would give two.
+    """
+    token = _instant.set(as_utc(instant))
+    try:
+        yield
+    finally:
+        _instant.reset(token)
 
 
 def sleep(seconds: float) -> None:

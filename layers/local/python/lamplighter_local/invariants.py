@@ -11,8 +11,8 @@ from types import MappingProxyType
 from pendulum import DateTime
 
 from lamplighter import settings
+from lamplighter.identifiers import run_key
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.plan import key_of
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
@@ -175,7 +175,7 @@ def _of_every(
     for _ in range(_MAX_STEPS):
         if info is None or position is None or _place(info) > _place(position):
             break
-        key = key_of(row, info)
+        key = _key(row, info)
         expected.add(key)
         if key not in by_key:
             yield f"no run for {_place(info)}, though the schedule has passed it"
@@ -184,6 +184,16 @@ def _of_every(
         yield f"its next run should be {info}, and is {stored}"
     if strange := sorted(run.run_key for run in new if run.run_key not in expected):
         yield f"runs that its schedule never had: {strange}"
+
+
+def _key(row: Dags, info: DagRunInfo) -> str:
+    name = cursor.timetable_of(row).generate_run_id(
+        run_type="scheduled",
+        run_after=info.run_after,
+        data_interval=info.data_interval,
+        partition_key=info.partition_key,
+    )
+    return run_key(name)
 
 
 def _info(run: Runs) -> DagRunInfo:

@@ -13,6 +13,16 @@ def next_run(
 
     Holes and overlaps between intervals are an author's choice; going backwards is not.
     """
+    info = ask(timetable, last, restriction)
+    if info is not None and last is not None:
+        _require_forward(type(timetable).__name__, last, info)
+    return info
+
+
+def ask(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return what a timetable answers; raise if it is not a run. `last` may be another's run."""
     try:
         info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
     except NoTickError:
@@ -33,8 +43,6 @@ def next_run(
         _require_aware(name, "data_interval.end", end)
         if end < start:
             raise InvalidTimetableError(f"{name} returned an interval that ends before it starts")
-    if last is not None:
-        _require_forward(name, last, info)
     return info
 
 

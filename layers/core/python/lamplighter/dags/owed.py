@@ -31,14 +31,14 @@ def owed_runs(
     dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = STOP_COUNTING_AT
 ) -> int:
     """Return how many runs after `last` may be created at `at`: one at most without catchup."""
-    with clock.using(clock.FixedClock(at)):
+    with clock.at(at):
         due = takewhile(lambda info: info.run_after <= at, _walk(dag, _first_after(dag, last)))
         return sum(1 for _ in islice(due, stop_at if dag.catchup else 1))
 
 
 def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTime) -> Following:
     """Return up to `count` runs after `last`; without catchup from the newest due one on."""
-    with clock.using(clock.FixedClock(at)):
+    with clock.at(at):
         first = _first_after(dag, last)
         if first is not None and not dag.catchup:
             first = _newest_due(dag, first, at)

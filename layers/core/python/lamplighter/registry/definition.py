@@ -10,6 +10,7 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.scheduler import cursor
@@ -92,7 +93,8 @@ def ask_schedule(row: Dags, *, now: DateTime) -> None:
     """Let the next run be what the built-in timetable says, from where the schedule stands."""
     row.schedule_error = None
     try:
-        info = next_run_of(row, now=now)
+        with clock.at(now):
+            info = next_run_of(row, now=now)
     except DefinitionError as error:
         info = None
         row.schedule_error = str(error)
@@ -103,7 +105,7 @@ def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
     """Return the run that follows the row's position."""
     if cursor.is_continuous(row):
         return cursor.next_continuous(row, row.last_interval_end, now=now)
-    return cursor.rule_of(row).after(cursor.position(row), catchup=row.catchup)
+    return cursor.rule_of(row).after_another(cursor.position(row), catchup=row.catchup)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -8,6 +8,7 @@ finds it changed has lost, which is normal and never an error.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
@@ -17,7 +18,7 @@ from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_events
-from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim
+from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim, step_over
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import (
@@ -103,30 +104,35 @@ class _Claim:
 
     def plan(self, row: Dags) -> Plan | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
-        plan = self._try_plan(row)
+        plan = self._try(lambda outlook: self._plan(row, outlook), row)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
             return None
         return plan
 
-    def _try_plan(self, row: Dags, taken: frozenset[str] = frozenset()) -> Plan | Skipped:
+    def _plan(self, row: Dags, outlook: Outlook) -> Plan | Skipped:
         pending = {} if row.asset_since is None else pending_events(row.dag_id)
         room = settings.current().transaction_actions - len(pending) - 1
+        return plan_claim(
+            row,
+            outlook,
+            now=self.now,
+            claim_id=self.claim_id,
+            most=max(1, min(self.most, room)),
+            pending=pending,
+        )
+
+    def _step_over(self, row: Dags, outlook: Outlook, taken: AbstractSet[str]) -> Plan | Skipped:
+        return step_over(row, outlook, taken, now=self.now, claim_id=self.claim_id)
+
+    def _try(self, plan: Callable[[Outlook], Plan | Skipped], row: Dags) -> Plan | Skipped:
+        """Return what `plan` says; a schedule that cannot answer holds up nobody else."""
         try:
-            return plan_claim(
-                row,
-                self.outlooks.get(row.dag_id) or cursor.rule_of(row),
-                now=self.now,
-                claim_id=self.claim_id,
-                most=max(1, min(self.most, room)),
-                taken=taken,
-                pending=pending,
-            )
+            return plan(self.outlooks.get(row.dag_id) or cursor.rule_of(row))
         except NothingForetold:
             self.refills.append(row.dag_id)
             return Skipped("waits for its timetable")
         except DefinitionError as error:
-            # A schedule that cannot answer holds up nobody else, and says so where people look.
             log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
             broken.schedule_error = str(error)
@@ -203,7 +209,10 @@ class _Claim:
         if row is None:  # the DAG is gone
             self.report.lost += 1
             return None
-        replanned = self._try_plan(row, frozenset(refused))
+        if refused:
+            replanned = self._try(lambda outlook: self._step_over(row, outlook, set(refused)), row)
+        else:
+            replanned = self._try(lambda outlook: self._plan(row, outlook), row)
         if isinstance(replanned, Skipped):
             self.report.lost += 1
             return None

@@ -5,15 +5,15 @@ never derived from the history of runs, so that expiring old runs or backfilling
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
 from pendulum import DateTime
 
-from lamplighter import settings
-from lamplighter.dags.next_run import next_run
+from lamplighter import clock, settings
+from lamplighter.dags.next_run import ask, next_run
 from lamplighter.loading import author_code_as_data
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -22,7 +22,8 @@ from lamplighter.timetables.codec import decode_timetable
 from lamplighter.timetables.simple import ContinuousTimetable
 from lamplighter.zones import parse_instant
 
-_MAX_STEPS = 1_000
+# Missed runs that are walked through one by one, where a timetable has no shorter way.
+_MAX_STEPS = 100_000
 
 
 class Outlook(Protocol):
@@ -48,6 +49,20 @@ class Rule:
     def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
         restriction = TimeRestriction(self.earliest, self.latest, catchup)
         return next_run(self.timetable, last, restriction)
+
+    def after_another(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        """Return the first run after `last`, which another schedule gave, that lies beyond it."""
+        if last is None:
+            return self.after(None, catchup=catchup)
+        if last.data_interval is None:  # a partition; here, where it stands in time is what counts
+            last = DagRunInfo.exact(last.run_after)
+        restriction = TimeRestriction(self.earliest, self.latest, catchup)
+        info = ask(self.timetable, last, restriction)
+        for _ in range(_MAX_STEPS):
+            if info is None or (_place(info) > _place(last) and info.run_after > last.run_after):
+                break
+            info = self.after(info, catchup=True)
+        return info
 
 
 @dataclass(frozen=True)
@@ -166,15 +181,9 @@ class Due:
 
 
 def runs_due(
-    outlook: Outlook,
-    first: DagRunInfo,
-    *,
-    catchup: bool,
-    now: DateTime,
-    most: int,
-    exists: Callable[[DagRunInfo], bool] = lambda _: False,
+    outlook: Outlook, first: DagRunInfo, *, catchup: bool, now: DateTime, most: int
 ) -> Due:
-    """Return the runs that are due from `first` on; at most so many that do not exist already.
+    """Return the runs that are due from `first` on, at most so many.
 
     Without catchup it is one: the newest.
     """
@@ -185,7 +194,7 @@ def runs_due(
         return Due((first,), outlook.after(first, catchup=True))
     runs: list[DagRunInfo] = []
     following: DagRunInfo | None = first
-    while following is not None and following.run_after <= now and most:
+    while following is not None and following.run_after <= now and len(runs) < most:
         try:
             then = outlook.after(following, catchup=True)
         except NothingForetold:
@@ -193,7 +202,6 @@ def runs_due(
                 raise
             break  # this one is created when the sandbox has said what follows it
         runs.append(following)
-        most -= not exists(following)
         following = then
     return Due(tuple(runs), following)
 
@@ -208,7 +216,8 @@ def newest_due(outlook: Outlook, stored: DagRunInfo, *, now: DateTime) -> DagRun
     following = outlook.after(stored, catchup=True)
     if following is None or following.run_after > now:
         return stored
-    skipped = outlook.after(stored, catchup=False)
+    with clock.at(now):
+        skipped = outlook.after(stored, catchup=False)
     newest = skipped if skipped is not None and skipped.run_after <= now else following
     for _ in range(_MAX_STEPS):
         following = outlook.after(newest, catchup=True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pendulum import DateTime
+
 from lamplighter import clock, queues
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import NothingForetold
@@ -23,13 +25,14 @@ def pause(dag_id: str) -> Dags:
 
 def unpause(dag_id: str) -> Dags:
     """Let a DAG have runs again; what it missed meanwhile is made up for only with catchup."""
+    now = clock.now()
 
     def change(row: Dags) -> Sequence[Write] | None:
         if not row.is_paused:
             return None
         row.is_paused = False
         row.paused_because = row.failed_in_a_row = None
-        _skip_what_was_missed(row)
+        _skip_what_was_missed(row, now)
         return []
 
     row = change_dag(dag_id, change) or require_dag(dag_id)
@@ -40,8 +43,8 @@ def unpause(dag_id: str) -> Dags:
     return row
 
 
-def _skip_what_was_missed(row: Dags) -> None:
-    stored, now = cursor.stored_next(row), clock.now()
+def _skip_what_was_missed(row: Dags, now: DateTime) -> None:
+    stored = cursor.stored_next(row)
     if row.catchup or stored is None or stored.run_after > now or cursor.is_continuous(row):
         return
     outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)

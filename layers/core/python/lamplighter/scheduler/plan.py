@@ -4,7 +4,7 @@ Owns: which of the things that wait for a slot get one, oldest first: a time tha
 that found no slot before, an asset condition that holds. Refuses: reading or writing anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -71,13 +71,11 @@ def plan_claim(
     now: DateTime,
     claim_id: str,
     most: int = MOST_RUNS,
-    taken: AbstractSet[str] = frozenset(),
     pending: Mapping[str, Pending] = MappingProxyType({}),
 ) -> Plan | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `taken` are run keys that exist already, such as that of a manual run for the same date: the
-    schedule steps over them. `pending` are the asset events that wait for the DAG.
+    `pending` are the asset events that wait for the DAG.
     """
     if not is_open(row):
         return Skipped("paused" if row.is_paused else "stale" if row.is_stale else "import errors")
@@ -86,11 +84,10 @@ def plan_claim(
         return Skipped("no free slot")
     plan = Plan(row, claim_id, now)
     is_moved = _drop_unfounded(row, pending)
-    timed = _due(row, outlook, now=now, most=slots, taken=taken)
-    created = [info for info in timed.runs if not (taken and key_of(row, info) in taken)]
-    chosen = _oldest(row, created, slots)
-    if len(chosen.timed) < len(created):
-        timed = _due(row, outlook, now=now, most=len(chosen.timed), taken=taken)
+    timed = _due(row, outlook, now=now, most=slots)
+    chosen = _oldest(row, timed.runs, slots)
+    if len(chosen.timed) < len(timed.runs):
+        timed = _due(row, outlook, now=now, most=len(chosen.timed))
     if timed.runs:
         cursor.set_position(row, timed.runs[-1])
         cursor.set_next(row, timed.then)
@@ -99,7 +96,7 @@ def plan_claim(
         plan.runs.append(_asset_run(plan, pending))
         plan.consumed = list(pending.values())
         row.asset_since = None
-    plan.released = [key for entry in chosen.waiting if (key := run_of(entry)) not in taken]
+    plan.released = [run_of(entry) for entry in chosen.waiting]
     row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
     row.active = set(row.active or ()) | set(plan.keys) or None
     if not (is_moved or timed.runs or chosen.waiting or plan.consumed):
@@ -124,7 +121,7 @@ class _Chosen:
     has_assets: bool
 
 
-def _oldest(row: Dags, timed: list[DagRunInfo], slots: int) -> _Chosen:
+def _oldest(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     """Share the slots by age among due times, runs that wait, and an asset condition that holds."""
     ages: list[tuple[str, DagRunInfo | str | None]] = [
         (entry, entry) for entry in row.waiting or ()
@@ -168,21 +165,33 @@ def _asset_run(plan: Plan, pending: Mapping[str, Pending]) -> Runs:
     )
 
 
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int, taken: AbstractSet[str]) -> Due:
+def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or not most:
         return Due((), stored)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
-    return cursor.runs_due(
-        outlook,
-        stored,
-        catchup=row.catchup,
-        now=now,
-        most=most,
-        exists=lambda info: bool(taken) and key_of(row, info) in taken,
-    )
+    return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
+
+
+def step_over(
+    row: Dags, outlook: Outlook, taken: AbstractSet[str], *, now: DateTime, claim_id: str
+) -> Plan | Skipped:
+    """Assign to `row` what lets its schedule pass runs that exist already, and create none.
+
+    Such a run is a manual one for the same date, or one that was waiting and is over.
+    """
+    gone = {entry for entry in row.waiting or () if run_of(entry) in taken}
+    row.waiting = set(row.waiting or ()) - gone or None
+    is_moved = bool(gone)
+    due = _due(row, outlook, now=now, most=1)
+    while due.runs and key_of(row, due.runs[0]) in taken:
+        is_moved = True
+        cursor.set_position(row, due.runs[0])
+        cursor.set_next(row, due.then)
+        due = _due(row, outlook, now=now, most=1)
+    return Plan(row, claim_id, now) if is_moved else Skipped("not due")
 
 
 def _run_id(row: Dags, info: DagRunInfo) -> str:

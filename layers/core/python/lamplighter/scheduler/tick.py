@@ -23,7 +23,7 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     """
     now = clock.now()
     horizon = min(scheduled_at or now, now).add(seconds=settings.current().look_ahead_seconds)
-    found = due_until(horizon)
+    found = due_until(max(now, horizon))
     report = TickReport()
 
     # Ahead first: it is quick, and a long backlog must not delay what is due in a moment.
