@@ -9,16 +9,22 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from unittest.mock import patch
 
 import pendulum
 from botocore.client import BaseClient
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
 
 from lamplighter import DAG, SparkTask, aws, clock, settings
 from lamplighter.scheduler.tick import tick
+from lamplighter.store.due import shard_of
+from lamplighter.store.models import Dags
 from lamplighter_local import resources
-from lamplighter_local.definitions import store_dags
+from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.moto_server import moto_server
+from lamplighter_local.stack import REGION, local_stack
 from tests.bench.creation import Creation
 
 _NOW = pendulum.datetime(2026, 1, 1, 12, 30)
@@ -88,3 +94,22 @@ def counted_calls() -> Iterator[Counter[str]]:
 
     with patch.object(BaseClient, "_make_api_call", count):
         yield calls
+
+
+def calls_of_idle_tick(dags: int) -> int:
+    """Return how many calls a tick makes when so many DAGs are registered and none is due soon."""
+    with local_stack(at=_NOW) as stack:
+        stored = row_of(_dag(0, _NOW.start_of("hour")))
+        store_dags([_dag(0, _NOW.start_of("hour"))])
+        # Straight into the emulator's memory: writing them is not what is measured.
+        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[Dags.Meta.table_name]
+        item = stored.serialize()
+        for number in range(1, dags):
+            dag_id = f"dag_{number}"
+            shard = {"N": str(shard_of(dag_id, stack.settings.due_shards))}
+            table.put_item({**item, "dag_id": {"S": dag_id}, "due_shard": shard})
+        stack.tick()  # the first one makes clients and the row of the look-ahead
+        stack.clock.advance(timedelta(minutes=1))
+        with counted_calls() as calls:
+            stack.tick()
+    return calls.total()

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from tests.bench import lamplighter_runs
 from tests.bench.creation import Creation
-from tests.bench.rows import Row, Unit
+from tests.bench.rows import Row
 
 HERE = Path(__file__).resolve().parent
 _DAGS = 200
 _DUE = (1, 5)
+_CPU_SHARE = 0.1
+_MANY_DAGS = 1_000
+_CALLS_PER_RUN = 0.1
+_IDLE_DAGS = (100, 10_000, 100_000)
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def measure_airflow(
 def measure_scheduling(
     python: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> list[Row]:
-    """Return the rows of every number of due runs."""
+    """Return the rows of every number of due runs, and the calls of ticks."""
     rows = []
     for due in _DUE:  # one after the other each time, because a machine's speed may drift
         say(f"scheduling: Airflow creates {due} runs of each of {_DAGS} DAGs")
@@ -52,17 +56,42 @@ def measure_scheduling(
         say(f"scheduling: Lamplighter creates {due} runs of each of {_DAGS} DAGs")
         ours = lamplighter_runs.measure(_DAGS, due=due)
         rows += _rows(f"create a run, {_DAGS} DAGs, {due} due", ours, airflows)
+    say(f"scheduling: Lamplighter creates a run of each of {_MANY_DAGS} DAGs")
+    many = lamplighter_runs.measure(_MANY_DAGS, due=1, rounds=1)
+    calls = sum(many.requests.values())
+    rows.append(
+        Row(f"calls of DynamoDB per run, {_MANY_DAGS:,} due", calls, None, _CALLS_PER_RUN, "count")
+    )
+    return rows + _idle_rows(say)
+
+
+def _idle_rows(say: Callable[[str], None]) -> list[Row]:
+    """Return the calls of a tick that finds nothing due; the target is that of the smallest."""
+    rows: list[Row] = []
+    for dags in _IDLE_DAGS:
+        say(f"scheduling: a tick with {dags:,} DAGs, none of them due")
+        calls = lamplighter_runs.calls_of_idle_tick(dags)
+        rows.append(
+            Row(
+                f"calls of an idle tick, {dags:,} DAGs",
+                calls,
+                None,
+                rows[0].ours if rows else None,
+                "count",
+            )
+        )
     return rows
 
 
-def _rows(name: str, ours: Creation | None, airflows: Creation) -> list[Row]:
-    def row(name: str, number: Callable[[Creation], float], unit: Unit = "seconds") -> Row:
-        return Row(name, None if ours is None else number(ours), number(airflows), None, unit)
+def _rows(name: str, ours: Creation, airflows: Creation) -> list[Row]:
+    def requests(one: Creation) -> float:
+        return sum(one.requests.values())
 
     return [
-        row(name, lambda one: one.own_cpu),
-        row("  with a database in the process", lambda one: one.cpu),
-        # How long the emulator of DynamoDB takes says nothing about DynamoDB.
-        Row("  until it is stored", None, airflows.elapsed, limit=None),
-        row("  statements, or calls of DynamoDB", lambda one: sum(one.requests.values()), "count"),
+        Row(name, ours.own_cpu, airflows.own_cpu, _CPU_SHARE * airflows.own_cpu),
+        # Airflow's database runs in its process; ours is a service, here emulated in another one.
+        Row("  with a database in the process", None, airflows.cpu, None),
+        Row(
+            "  statements, or calls of DynamoDB", requests(ours), requests(airflows), None, "count"
+        ),
     ]
