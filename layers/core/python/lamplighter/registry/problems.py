@@ -15,23 +15,32 @@ _MOST_PER_FILE = 20
 def store(source: Source, errors: Sequence[Problem], warnings: Sequence[Problem]) -> None:
     """Let the rows of a bundle be what a push found; files that are fine now lose theirs."""
     by_file: dict[str, list[dict[str, object]]] = defaultdict(list)
-    for kind, found in (("error", errors), ("warning", warnings)):
+    for severity, found in (("error", errors), ("warning", warnings)):
         for problem in found:
-            by_file[problem.file].append({"kind": kind, **asdict(problem)})
-    kind = _kind(source.bundle)
+            by_file[problem.file].append({"severity": severity, **asdict(problem)})
     broken = {problem.file for problem in errors}
     for file, items in by_file.items():
-        Catalog(
-            kind,
-            file,
-            push=source.push,
-            has_errors=file in broken,
-            problems=items[:_MOST_PER_FILE],
-            updated_at=clock.now(),
-        ).save()
-    for row in Catalog.query(kind, consistent_read=True):
+        _row(source, file, items, has_errors=file in broken).save()
+    for row in Catalog.query(_kind(source.bundle), consistent_read=True):
         if row.id not in by_file and (row.push or 0) <= source.push:
             row.delete()
+
+
+def note(source: Source, error: Problem) -> None:
+    """Add an error to what is known about a bundle."""
+    items: list[dict[str, object]] = [{"severity": "error", **asdict(error)}]
+    _row(source, error.file, items, has_errors=True).save()
+
+
+def _row(source: Source, file: str, items: list[dict[str, object]], *, has_errors: bool) -> Catalog:
+    return Catalog(
+        _kind(source.bundle),
+        file,
+        push=source.push,
+        has_errors=has_errors,
+        problems=items[:_MOST_PER_FILE],
+        updated_at=clock.now(),
+    )
 
 
 def broken_files(bundle: str) -> set[str]:

@@ -107,7 +107,14 @@ class _Registration:
         self.steps_left = _STEPS_FOR_COUNTING
 
     def run(self) -> RegisterReport:
-        found = combine(list(self.sandbox.parse()))
+        try:
+            found = combine(list(self.sandbox.parse()))
+        except DefinitionError as error:
+            # Nothing can be read: what was registered before stays as it is.
+            problem = Problem("(the whole bundle)", None, str(error))
+            problems.note(self.source, problem)
+            self.report.errors.append(problem)
+            return self.report
         self.report.errors += found.errors
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))

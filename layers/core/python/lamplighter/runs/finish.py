@@ -1,6 +1,5 @@
 """Ends a run and frees its slot, in one transaction."""
 
-import logging
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
@@ -8,8 +7,6 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.due import run_of
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Cancelled, Write, change_dag, patiently
-
-log = logging.getLogger(__name__)
 
 
 def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
@@ -31,7 +28,7 @@ def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
             patiently([run_rows.finish(dag_id, run_key, state=state, now=now)])
     except Cancelled:
         return False
-    log.info("run %s of DAG %s: %s", run_key, dag_id, state)
+    run_rows.log_move(dag_id, run_key, "unfinished", state)
     if row is not None and row.due_shard is not None and row.next_run_create_after is not None:
         queues.announce_due([(dag_id, row.next_run_create_after)])
     return True

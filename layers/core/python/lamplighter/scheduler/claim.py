@@ -21,6 +21,7 @@ from lamplighter.scheduler.pending import pending_events
 from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim, step_over
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.runs import log_move
 from lamplighter.store.transactions import (
     Cancelled,
     Reason,
@@ -32,6 +33,8 @@ from lamplighter.store.transactions import (
 
 log = logging.getLogger(__name__)
 
+# So many DAGs are read and claimed before the clock is looked at again.
+_AT_ONCE = 500
 # Delays of messages are whole seconds: one may arrive this much too early, and waits.
 _PATIENCE_SECONDS = 1.0
 
@@ -44,18 +47,26 @@ def claim_all(
     Every DAG has its turn before one with a backlog has its second. What is left when time is up is
     sent on as messages.
     """
-    report, unfinished = claim(dag_ids, most=1)
-    while unfinished and has_time():
-        more, unfinished = claim(unfinished)
+    report = ClaimReport()
+    todo, most = list(dict.fromkeys(dag_ids)), 1
+    later: list[str] = []
+    while todo:
+        some, todo = todo[:_AT_ONCE], todo[_AT_ONCE:]
+        more, left = claim(some, most=most)
         report.add(more)
+        later += left
+        if not has_time():
+            break
+        if not todo:
+            todo, later, most = later, [], MOST_RUNS
     now = clock.now()
-    queues.send_claims((dag_id, now) for dag_id in unfinished)
+    queues.send_claims((dag_id, now) for dag_id in [*todo, *later])
     return report
 
 
 def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport, list[str]]:
     """Claim each DAG once, at most so many runs of each; return also those that could have more."""
-    rows = read_dags(dict.fromkeys(dag_ids))
+    rows = read_dags(dag_ids)
     _wait_for_the_second(rows)
     this = _Claim(most, foretold.outlooks_of(rows))
     this.report.considered = len(rows)
@@ -234,7 +245,7 @@ class _Claim:
             for run in plan.runs:
                 lateness = (self.now - run.run_after).total_seconds()
                 report.max_lateness_seconds = max(report.max_lateness_seconds, lateness)
-                log.info("run %s of DAG %s: queued", run.run_id, row.dag_id)
+                log_move(row.dag_id, run.run_id, None, run.state)
             submits += [(row.dag_id, key) for key in plan.keys]
             if row.due_shard is not None and row.next_run_create_after is not None:
                 if row.next_run_create_after <= self.now:

@@ -66,6 +66,7 @@ def create_manual_run(
         raise RefusedError(
             f"DAG {dag_id!r} has a run {run.run_key} already: clear that one, or take another date"
         ) from cancelled
+    run_rows.log_move(dag_id, run.run_id, None, run.state)
     if is_active:
         queues.send_submits([(dag_id, run.run_key)])
     elif written is not None and written.due_shard is not None:

@@ -1,5 +1,6 @@
 """A run's columns that follow from its state: where it is found, and until when it is kept."""
 
+import logging
 from typing import Any
 
 from pendulum import DateTime
@@ -11,6 +12,8 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import Update
 from lamplighter.timetables.base import DagRunInfo
+
+log = logging.getLogger(__name__)
 
 QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED = "queued", "running", "success", "failed", "cancelled"
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
@@ -43,6 +46,12 @@ def new_run(
         wake_at=wake_time(now),
         **columns,
     )
+
+
+def log_move(dag_id: str, run: str, before: str | None, after: str) -> None:
+    """Write the one line in the log that every change of a run's state has."""
+    move = {"dag_id": dag_id, "run": run, "from": before, "to": after}
+    log.info("run of %s is %s", dag_id, after, extra=move)
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
