@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -68,9 +69,11 @@ def publish(metrics: Metrics, report: "DataclassInstance") -> None:
     for field in fields(report):
         value = getattr(report, field.name)
         name = field.name.title().replace("_", "")
-        if isinstance(value, Mapping):
+        if isinstance(value, Counter):  # of a few known reasons
             for reason, count in value.items():
                 metrics.add_metric(f"{name}: {reason}", MetricUnit.Count, count)
+        elif isinstance(value, Mapping):  # by DAG, which would be a metric each
+            metrics.add_metric(name, MetricUnit.Count, sum(value.values()))
         elif isinstance(value, int | float):
             unit = MetricUnit.Seconds if name.endswith("Seconds") else MetricUnit.Count
             metrics.add_metric(name, unit, value)

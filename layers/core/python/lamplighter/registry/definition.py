@@ -55,6 +55,12 @@ def new_row(definition: Definition) -> Dags:
     return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
 
 
+def newest_version(dag_id: str) -> str | None:
+    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
+    newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
+    return next((version.version for version in newest), None)
+
+
 def define(
     row: Dags, definition: Definition, condition: Any, source: Source, *, now: DateTime
 ) -> bool:

@@ -21,6 +21,7 @@ from lamplighter.registry.definition import (
     ask_schedule,
     define,
     new_row,
+    newest_version,
     version_row,
 )
 from lamplighter.registry.retire import retire
@@ -141,6 +142,7 @@ class _Registration:
 
     def _write(self, group: Sequence[Definition]) -> None:
         """Write the rows of some DAGs, with all that belongs to them."""
+        bundles.begin(self.source)  # a newer push may have come meanwhile
         rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         conditions = {item.dag.dag_id: self._condition(item) for item in mine}
@@ -215,6 +217,9 @@ class _Registration:
             row = read_dag(item.dag.dag_id)
             if not self._is_mine(item, row):
                 return None
+            if row is None:
+                row = new_row(item)
+                row.version = newest_version(item.dag.dag_id)
             member = self._member(item, row)
             try:
                 transact(member.writes)
