@@ -10,7 +10,6 @@ logger = logger_of("claim")
 metrics = metrics_of("claim")
 
 
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Claim what all messages of the batch name; an unreadable one is delivered again, alone."""
     dag_ids: list[str] = []

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
-
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
 from lamplighter.errors import RefusedError
 from lamplighter.registry.messages import Push, Refill, Retire, read_message
@@ -15,10 +13,8 @@ logger = logger_of("register")
 metrics = metrics_of("register")
 
 
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
-    metrics.add_metric("Messages", MetricUnit.Count, len(event["Records"]))
     return answer_each(event, context, _handle)
 
 

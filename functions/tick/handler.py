@@ -10,7 +10,6 @@ logger = logger_of("tick")
 metrics = metrics_of("tick")
 
 
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
     """Do the work of the minute that the timer's event names, whenever it arrives."""
     scheduled_at = parse_instant(event["time"]) if "time" in event else None

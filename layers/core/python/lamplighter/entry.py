@@ -65,7 +65,7 @@ def metrics_of(service: str) -> Metrics:
 
 
 def publish(metrics: Metrics, report: "DataclassInstance") -> None:
-    """Turn the numbers of a report into metrics: `claimed_runs` becomes `ClaimedRuns`."""
+    """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`."""
     for field in fields(report):
         value = getattr(report, field.name)
         name = field.name.title().replace("_", "")
@@ -79,6 +79,7 @@ def publish(metrics: Metrics, report: "DataclassInstance") -> None:
             metrics.add_metric(name, unit, value)
         elif isinstance(value, Iterable) and not isinstance(value, str):
             metrics.add_metric(name, MetricUnit.Count, len(list(value)))
+    metrics.flush_metrics()
 
 
 def answer_each(

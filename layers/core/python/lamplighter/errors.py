@@ -7,7 +7,8 @@
     │   └── SerializationError       a definition that cannot be written down or read back
     ├── SettingsError            an operator mends the environment of a process
     ├── RefusedError             someone asked for what the state does not allow
-    └── TransientError           nobody acts: the same call may succeed later
+    ├── TransientError           nobody acts: the same call may succeed later
+    └── PermanentError           an operator acts: the same call will never succeed
 
 A definition error is also a `ValueError`, so that code written against Airflow, which raises that,
 catches it unchanged.
@@ -44,3 +45,7 @@ class RefusedError(LamplighterError):
 
 class TransientError(LamplighterError):
     """A service was busy or out of reach; whoever delivered the work delivers it again."""
+
+
+class PermanentError(LamplighterError):
+    """A service refuses what it was asked for, and will again: a mistake of ours, or no right."""

@@ -110,7 +110,11 @@ def ask_schedule(row: Dags, *, now: DateTime) -> None:
 def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
     """Return the run that follows the row's position."""
     if cursor.is_continuous(row):
-        return cursor.next_continuous(row, row.last_interval_end, now=now)
+        end = row.last_interval_end
+        if end is not None and end == row.last_interval_start:
+            # Another schedule's run at this very instant has the key that this one would take.
+            end = end.add(microseconds=1)
+        return cursor.next_continuous(row, end, now=now)
     return cursor.rule_of(row).after_another(cursor.position(row), catchup=row.catchup)
 
 

@@ -8,13 +8,12 @@ finds it changed has lost, which is normal and never an error.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_events
@@ -133,9 +132,6 @@ class _Claim:
             pending=pending,
         )
 
-    def _step_over(self, row: Dags, outlook: Outlook, taken: AbstractSet[str]) -> Plan | Skipped:
-        return step_over(row, outlook, taken, now=self.now, claim_id=self.claim_id)
-
     def _try(self, plan: Callable[[Outlook], Plan | Skipped], row: Dags) -> Plan | Skipped:
         """Return what `plan` says; a schedule that cannot answer holds up nobody else."""
         try:
@@ -158,8 +154,8 @@ class _Claim:
             transact([write for plan in bulk for write in plan.writes()])
         except Cancelled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
-        except TransientError:
-            # It may have been committed all the same; each member will find out.
+        except (TransientError, PermanentError):
+            # It may have been committed all the same, or one of them is at fault: each finds out.
             again, alone = [], bulk
         else:
             self.won += bulk
@@ -198,6 +194,10 @@ class _Claim:
                     plan = replanned
             except TransientError:
                 log.warning("the claim of DAG %s has to be repeated", plan.row.dag_id)
+            except PermanentError:
+                log.exception("the claim of DAG %s is not possible", plan.row.dag_id)
+                self.report.failed += 1
+                return
             else:
                 self.won.append(plan)
                 return
@@ -221,7 +221,18 @@ class _Claim:
             self.report.lost += 1
             return None
         if refused:
-            replanned = self._try(lambda outlook: self._step_over(row, outlook, set(refused)), row)
+            over = set(plan.released) & set(refused)
+            replanned = self._try(
+                lambda outlook: step_over(
+                    row,
+                    outlook,
+                    taken=set(refused) - over,
+                    over=over,
+                    now=self.now,
+                    claim_id=self.claim_id,
+                ),
+                row,
+            )
         else:
             replanned = self._try(lambda outlook: self._plan(row, outlook), row)
         if isinstance(replanned, Skipped):

@@ -7,6 +7,7 @@ that found no slot before, an asset condition that holds. Refuses: reading or wr
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import MappingProxyType
 
 from pendulum import DateTime
@@ -83,8 +84,10 @@ def plan_claim(
     if not slots:
         return Skipped("no free slot")
     plan = Plan(row, claim_id, now)
-    is_moved = _drop_unfounded(row, pending)
-    timed = _due(row, outlook, now=now, most=slots)
+    # Manual runs among them may have a date of the schedule's, which then has its run.
+    known = set(row.active or ()) | {run_of(entry) for entry in row.waiting or ()}
+    is_moved = _drop_unfounded(row, pending) | _pass_over(row, outlook, known, now=now)
+    timed = _due_until_known(row, outlook, known, now=now, most=slots)
     chosen = _oldest(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
         timed = _due(row, outlook, now=now, most=len(chosen.timed))
@@ -175,22 +178,45 @@ def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
     return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
 
 
-def step_over(
-    row: Dags, outlook: Outlook, taken: AbstractSet[str], *, now: DateTime, claim_id: str
-) -> Plan | Skipped:
-    """Assign to `row` what lets its schedule pass runs that exist already, and create none.
+def _due_until_known(
+    row: Dags, outlook: Outlook, known: AbstractSet[str], *, now: DateTime, most: int
+) -> Due:
+    """Return the due runs up to the first that the DAG has already."""
+    due = _due(row, outlook, now=now, most=most)
+    new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
+    return due if len(new) == len(due.runs) else _due(row, outlook, now=now, most=len(new))
 
-    Such a run is a manual one for the same date, or one that was waiting and is over.
-    """
-    gone = {entry for entry in row.waiting or () if run_of(entry) in taken}
-    row.waiting = set(row.waiting or ()) - gone or None
-    is_moved = bool(gone)
-    due = _due(row, outlook, now=now, most=1)
-    while due.runs and key_of(row, due.runs[0]) in taken:
+
+def _pass_over(row: Dags, outlook: Outlook, taken: AbstractSet[str], *, now: DateTime) -> bool:
+    """Move the schedule past due runs that exist; return whether it moved."""
+    is_moved = False
+    while taken:
+        due = _due(row, outlook, now=now, most=1)
+        if not due.runs or key_of(row, due.runs[0]) not in taken:
+            break
         is_moved = True
         cursor.set_position(row, due.runs[0])
         cursor.set_next(row, due.then)
-        due = _due(row, outlook, now=now, most=1)
+    return is_moved
+
+
+def step_over(
+    row: Dags,
+    outlook: Outlook,
+    *,
+    taken: AbstractSet[str],
+    over: AbstractSet[str],
+    now: DateTime,
+    claim_id: str,
+) -> Plan | Skipped:
+    """Assign to `row` what lets it pass the runs that stood in the way, and create none.
+
+    `taken` are keys of runs that exist, such as manual ones for the same date; `over` those of
+    runs that were waiting for a slot and need none any more.
+    """
+    gone = {entry for entry in row.waiting or () if run_of(entry) in over}
+    row.waiting = set(row.waiting or ()) - gone or None
+    is_moved = _pass_over(row, outlook, taken, now=now) or bool(gone)
     return Plan(row, claim_id, now) if is_moved else Skipped("not due")
 
 

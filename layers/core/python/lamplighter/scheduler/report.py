@@ -15,6 +15,7 @@ class ClaimReport:
     lost: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     left_busy: int = 0
+    failed: int = 0
     max_lateness_seconds: float = 0.0
 
     def add(self, other: "ClaimReport") -> None:
@@ -26,6 +27,7 @@ class ClaimReport:
         self.lost += other.lost
         self.skipped += other.skipped
         self.left_busy += other.left_busy
+        self.failed += other.failed
         self.max_lateness_seconds = max(self.max_lateness_seconds, other.max_lateness_seconds)
 
 

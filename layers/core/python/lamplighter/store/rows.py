@@ -5,7 +5,7 @@ Owns: the connection. All models share one client, so that a cold start pays for
 
 from collections.abc import Mapping
 from copy import copy
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from pynamodb.models import Model
 from lamplighter import aws, settings
 from lamplighter.settings import Settings
 
-_lock = Lock()
+_lock = RLock()
 _connection: tuple[Settings, Connection] | None = None
 
 
@@ -23,15 +23,16 @@ def connection() -> Connection:
     """Return the connection that all tables share under the settings in force."""
     global _connection  # noqa: PLW0603 - made on first use and kept for the life of the process
     now = settings.current()
-    if _connection is None or _connection[0] is not now:
-        made = Connection(
-            connect_timeout_seconds=aws.CONNECT_SECONDS,
-            read_timeout_seconds=aws.READ_SECONDS,
-            max_retry_attempts=aws.ATTEMPTS - 1,
-            max_pool_connections=50,
-        )
-        _connection = (now, made)
-    return _connection[1]
+    with _lock:
+        if _connection is None or _connection[0] is not now:
+            made = Connection(
+                connect_timeout_seconds=aws.CONNECT_SECONDS,
+                read_timeout_seconds=aws.READ_SECONDS,
+                max_retry_attempts=aws.ATTEMPTS - 1,
+                max_pool_connections=50,
+            )
+            _connection = (now, made)
+        return _connection[1]
 
 
 class Row(Model):
@@ -47,8 +48,8 @@ class Row(Model):
     @classmethod
     def _get_connection(cls) -> TableConnection:
         # PynamoDB fixes names when a class is made; here a process learns them when it runs.
-        if cls._settings is not settings.current():
-            with _lock:
+        with _lock:
+            if cls._settings is not settings.current():
                 cls.Meta.table_name = f"{settings.current().table_prefix}{cls.__name__}"
                 cls._connection = None
                 table = super()._get_connection()
@@ -57,7 +58,7 @@ class Row(Model):
                     shared.add_meta_table(table.get_meta_table())
                 table.connection = shared
                 cls._settings = settings.current()
-        return super()._get_connection()
+            return super()._get_connection()
 
     @classmethod
     def key_names(cls) -> tuple[str, ...]:

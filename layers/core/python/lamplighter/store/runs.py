@@ -67,9 +67,13 @@ def wake_time(now: DateTime) -> DateTime:
 
 
 def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
-    """Return the write that lets a waiting run go: it has a slot now."""
+    """Return the write that lets a waiting run go: it has a slot now.
+
+    It is refused the second time, so that a claim whose answer was lost knows its own work.
+    """
     actions = [Runs.claim_id.set(claim_id), Runs.wake_at.set(wake_time(now))]
-    return Update(Runs(dag_id, key), actions, Runs.state == QUEUED)
+    is_mine_to_release = (Runs.state == QUEUED) & (Runs.claim_id != claim_id)
+    return Update(Runs(dag_id, key), actions, is_mine_to_release)
 
 
 def finish(dag_id: str, key: str, *, state: str, now: DateTime) -> Update:

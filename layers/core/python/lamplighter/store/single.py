@@ -14,7 +14,9 @@ def update_if(row: Row, actions: Sequence[Action], condition: Condition) -> bool
     try:
         row.update(list(actions), condition=condition)
     except UpdateError as error:
-        if error.cause_response_code != "ConditionalCheckFailedException":
+        # Not `cause_response_code`, which fails when there was no answer at all.
+        response = getattr(error.cause, "response", None) or {}
+        if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
             raise
         return False
     return True

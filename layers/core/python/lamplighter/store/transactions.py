@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,  # noqa: A004 - botocore's, which is not Python's
+    HTTPClientError,
+)
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from lamplighter import clock, settings
-from lamplighter.errors import RefusedError, TransientError
+from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags
@@ -120,7 +125,7 @@ class Cancelled(Exception):
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `Cancelled` with a reason for each, or `TransientError`."""
+    """Write all, or raise `Cancelled` with a reason for each, or why it could not be tried."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:
@@ -136,9 +141,9 @@ def _translate(error: Exception, writes: Sequence[Write]) -> Exception:
         if codes <= _OURS_TO_HANDLE:
             pairs = zip(writes, found, strict=True)
             return Cancelled(writes, [_reason(write, reason) for write, reason in pairs])
-    elif code in _TRANSIENT or isinstance(error, HTTPClientError):
+    elif code in _TRANSIENT or isinstance(error, HTTPClientError | ConnectionError):
         return TransientError(f"DynamoDB could not take a transaction now: {error}")
-    return error  # a mistake of ours, which no repetition mends
+    return PermanentError(f"DynamoDB will not take a transaction: {error}")
 
 
 def _reason(write: Write, found: dict[str, Any]) -> Reason:
@@ -155,10 +160,14 @@ def pauses() -> Iterator[None]:
     pause = _FIRST_PAUSE
     yield
     for _ in range(_TRIES - 1):
-        # A random wait, so that competitors do not meet again.
-        clock.sleep(random.uniform(0, pause))  # noqa: S311 - nothing is hidden by it
+        _stand_back(pause)
         yield
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _stand_back(longest: float) -> None:
+    """Wait for a random time, so that competitors do not meet again."""
+    clock.sleep(random.uniform(0, longest))  # noqa: S311 - nothing is hidden by it
 
 
 def patiently(writes: Sequence[Write]) -> None:
@@ -217,8 +226,9 @@ def change_dag(
             if any(reason.verdict is Verdict.REFUSED for reason in reasons):
                 raise
             row = own.row
-            continue
-        return row
+            _stand_back(_FIRST_PAUSE)
+        else:
+            return row
     raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
 
 

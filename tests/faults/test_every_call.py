@@ -1,0 +1,304 @@
+"""A crash, a lost answer, a throttle or a conflict at every single call, and then a second try.
+
+Each scenario runs once to learn how many calls it makes. Then it runs again for every call and
+every fault, with that fault at that call; after it the platform does what it always does: the same
+message or command comes again, the timer fires a minute later. Then the tables must be sound and
+what was asked for must have happened.
+"""
+
+import copy
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+from moto.sqs.models import sqs_backends
+from pendulum import datetime
+from pynamodb.exceptions import PynamoDBException
+
+from lamplighter import DAG, aws, settings
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.runs.finish import finish_run
+from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.store.rows import connection
+from lamplighter_local.definitions import store_dags
+from lamplighter_local.faults import SINGLE_WRITES, TRANSACTIONS, Crash, Faults, Kind
+from lamplighter_local.invariants import violations
+from lamplighter_local.stack import REGION, LocalStack, local_stack
+
+MIDNIGHT = datetime(2026, 1, 1)
+FIVE_PAST = MIDNIGHT.add(seconds=5)
+KINDS: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer", "throttle", "conflict")
+OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError)
+POLLING = frozenset({"DeleteMessage", "ReceiveMessage"})
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is done under faults, what was there before, and what must be true in the end."""
+
+    dags: tuple[DAG, ...]
+    act: Callable[[LocalStack], object]
+    outcome: Callable[[LocalStack], object]
+    expected: object
+    arrange: Callable[[LocalStack], object] = lambda _: None
+
+
+def hourly(dag_id: str, *, ended: int = 1, **arguments: Any) -> DAG:
+    """Return an hourly DAG of which so many intervals have ended at midnight."""
+    start = MIDNIGHT.subtract(hours=ended)
+    return DAG(dag_id, schedule="0 * * * *", start_date=start, **arguments)
+
+
+def states(*dag_ids: str) -> Callable[[LocalStack], list[list[str]]]:
+    """Return a function that tells the states of the DAGs' runs, oldest first."""
+    return lambda stack: [[run.state for run in stack.runs(dag_id)] for dag_id in dag_ids]
+
+
+def first_key(stack: LocalStack) -> str:
+    """Return the key of the oldest run."""
+    return stack.runs("backlog")[0].run_key
+
+
+def ask_once(_: LocalStack) -> None:
+    """Ask for a run by hand; when one asks again, it may be there already."""
+    with suppress(RefusedError):
+        create_manual_run("single", logical_date=MIDNIGHT.subtract(hours=7))
+
+
+def pause_for_hours(stack: LocalStack) -> None:
+    """Pause, and let five intervals pass."""
+    pause("latest")
+    stack.clock.advance(timedelta(hours=5))
+
+
+def tick_and_deliver(stack: LocalStack) -> None:
+    """Fill all slots."""
+    stack.tick()
+    stack.run_until_idle()
+
+
+def wait_for_a_slot(stack: LocalStack) -> None:
+    """Fill the one slot, and let two runs wait."""
+    stack.tick()
+    for run_id in ("first", "second"):
+        create_manual_run("single", logical_date=None, run_id=run_id)
+        stack.clock.advance(timedelta(seconds=1))
+    finish_run("single", stack.runs("single")[0].run_key, state="success")
+
+
+BACKLOG = hourly("backlog", ended=4, max_active_runs=2)
+SINGLE = hourly("single", max_active_runs=1)
+LATEST = hourly("latest", ended=30, catchup=False)
+
+SCENARIOS = {
+    "tick": Scenario(
+        dags=(BACKLOG, SINGLE, LATEST),
+        act=lambda stack: stack.tick(),
+        outcome=states("backlog", "single", "latest"),
+        expected=[["queued"] * 2, ["queued"], ["queued"]],
+    ),
+    "tick with a date taken": Scenario(
+        dags=(BACKLOG, SINGLE),
+        arrange=lambda _: create_manual_run("backlog", logical_date=MIDNIGHT.subtract(hours=4)),
+        act=lambda stack: stack.tick(),
+        outcome=states("backlog", "single"),
+        expected=[["queued"] * 2, ["queued"]],
+    ),
+    "release": Scenario(
+        dags=(SINGLE,),
+        arrange=wait_for_a_slot,
+        act=lambda stack: stack.tick(),
+        outcome=lambda stack: (stack.dag("single").active, len(stack.dag("single").waiting or ())),
+        expected=({"~first"}, 1),
+    ),
+    "manual": Scenario(
+        dags=(SINGLE,),
+        act=ask_once,
+        outcome=lambda stack: [run.run_type for run in stack.runs("single")],
+        expected=["manual"],
+    ),
+    "pause": Scenario(
+        dags=(BACKLOG,),
+        act=lambda _: pause("backlog"),
+        outcome=lambda stack: (stack.dag("backlog").is_paused, stack.runs("backlog")),
+        expected=(True, []),
+    ),
+    "unpause": Scenario(
+        dags=(LATEST,),
+        arrange=pause_for_hours,
+        act=lambda _: unpause("latest"),
+        outcome=lambda stack: [run.run_after for run in stack.runs("latest")],
+        expected=[MIDNIGHT.add(hours=5)],
+    ),
+    "finish": Scenario(
+        dags=(BACKLOG,),
+        arrange=tick_and_deliver,
+        act=lambda stack: finish_run("backlog", first_key(stack), state="success"),
+        outcome=states("backlog"),
+        expected=[["success", "queued", "queued"]],
+    ),
+    "finish by failing": Scenario(
+        dags=(hourly("backlog", ended=4, max_active_runs=2, max_consecutive_failed_dag_runs=1),),
+        arrange=tick_and_deliver,
+        act=lambda stack: finish_run("backlog", first_key(stack), state="failed"),
+        outcome=states("backlog"),
+        expected=[["failed", "queued"]],
+    ),
+}
+
+
+class Emulator:
+    """One deployment that is put back for each try: making a new one takes longer than the try."""
+
+    def __init__(self, stack: LocalStack, scenario: Scenario) -> None:
+        self.stack = stack
+        store_dags(scenario.dags)
+        scenario.arrange(stack)
+        self._tables = {table.name: copy.deepcopy(table.items) for table in _tables()}
+        self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in _queues()}
+        self._began_at = stack.clock.now()
+
+    def put_back(self) -> LocalStack:
+        """Let everything be as it was when the scenario could begin."""
+        for table in _tables():
+            table.items = copy.deepcopy(self._tables[table.name])
+        for queue in _queues():
+            queue._messages = copy.deepcopy(self._messages[queue.name])
+            queue.deleted_messages.clear()
+            queue.pending_messages.clear()
+        self.stack.clock._at = self._began_at
+        return self.stack
+
+
+def _tables() -> list[Any]:
+    return list(dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values())
+
+
+def _queues() -> list[Any]:
+    return list(sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values())
+
+
+@contextmanager
+def emulator(scenario: Scenario) -> Iterator[Emulator]:
+    """Make a deployment on one shard, in which the scenario can begin."""
+    with local_stack(at=FIVE_PAST) as stack:
+        made = replace(stack.settings, due_shards=1)
+        with settings.using(made):
+            stack.settings = made
+            yield Emulator(stack, scenario)
+
+
+def try_with(faults: Faults, scenario: Scenario, stack: LocalStack) -> None:
+    """Do it once under faults; only errors that a service could have caused may come of it."""
+    clients = (connection().client, aws.client("sqs"))
+    with (
+        faults.on(*clients),
+        suppress(Crash, TransientError, *OF_SERVICES),
+        warnings.catch_warnings(),
+    ):
+        # Powertools warns that a handler which died has no metrics, and so hides why it died.
+        warnings.filterwarnings("ignore", message="No application metrics")
+        scenario.act(stack)
+        stack.run_until_idle()
+
+
+def deliver_again(scenario: Scenario, stack: LocalStack) -> None:
+    """Do what the platform does after a failure: the same again, and a minute later a tick."""
+    scenario.act(stack)
+    # What a dead process had received becomes visible again.
+    stack.clock.advance(timedelta(minutes=5))
+    stack.run_until_idle()
+    stack.tick()
+    stack.run_until_idle()
+
+
+def wrong_after(faults: Faults, scenario: Scenario, stack: LocalStack) -> list[str]:
+    """Return what is wrong in the end, each with the fault that led to it."""
+    found = [*violations()]
+    if (outcome := scenario.outcome(stack)) != scenario.expected:
+        found.append(f"got {outcome} instead of {scenario.expected}")
+    return [f"{faults.injected}: {text}" for text in found]
+
+
+def crash_points(calls: list[str]) -> Iterator[tuple[Kind, int]]:
+    """Return each fault that a call can have, with the number of the call."""
+    for number, operation in enumerate(calls, start=1):
+        if operation in POLLING:
+            # Lambda's calls and not ours; but a function may die when its work is done.
+            if operation == "DeleteMessage":
+                yield "crash-before", number
+            continue
+        for kind in KINDS:
+            if kind != "conflict" or operation in SINGLE_WRITES | TRANSACTIONS:
+                yield kind, number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_fault_at_every_call_leaves_tables_sound(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever fails at whichever call, the second try makes good and nothing happens twice."""
+    scenario = SCENARIOS[name]
+    wrong: list[str] = []
+    with emulator(scenario) as emulated:
+        counted = Faults()
+        try_with(counted, scenario, emulated.put_back())
+        assert wrong_after(counted, scenario, emulated.stack) == []
+        points = list(crash_points(counted.calls))
+        for kind, number in points:
+            faults = Faults()
+            faults.at(number, kind)
+            stack = emulated.put_back()
+            try:
+                try_with(faults, scenario, stack)
+            except Exception as error:  # noqa: BLE001 - all of them are listed in the end
+                wrong.append(f"{faults.injected} became {error!r}")
+            wrong += [f"at once, {faults.injected}: {text}" for text in violations()]
+            deliver_again(scenario, stack)
+            wrong += wrong_after(faults, scenario, stack)
+            assert not faults.pending
+    with capsys.disabled():
+        sys.stdout.write(f"\n{name}: crash points: {len(points)}, violations: {len(wrong)}\n")
+    assert wrong == []
+
+
+def test_lost_answer_of_a_claim_still_sends_its_run() -> None:
+    """A claim that was committed unheard is recognized, and its run is handed on at once."""
+    scenario = SCENARIOS["tick"]
+    with emulator(scenario) as emulated:
+        stack = emulated.put_back()
+        faults = Faults()
+        faults.at(1, "lost-answer", "TransactWriteItems")
+        try_with(faults, scenario, stack)
+
+        keys = [run.run_key for dag in scenario.dags for run in stack.runs(dag.dag_id)]
+        assert [key for key in keys if key not in submits()] == []
+
+
+def test_lost_answer_of_a_release_still_sends_its_run() -> None:
+    """A release that was committed unheard is recognized, and its run is handed on at once."""
+    scenario = SCENARIOS["release"]
+    with emulator(scenario) as emulated:
+        stack = emulated.put_back()
+        faults = Faults()
+        faults.at(1, "lost-answer", "TransactWriteItems")
+        try_with(faults, scenario, stack)
+
+        assert stack.dag("single").active == {"~first"}
+        assert "~first" in submits()
+
+
+def submits() -> str:
+    """Return the bodies of all messages that ask for a run to be moved on."""
+    (queue,) = [queue for queue in _queues() if queue.name.endswith("-submits")]
+    return "".join(message.body for message in queue._messages)

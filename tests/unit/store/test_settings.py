@@ -1,0 +1,57 @@
+"""Settings: what a process is told by its environment, and what it is told when that is wrong."""
+
+from contextlib import suppress
+
+import pytest
+
+from lamplighter import settings
+from lamplighter.errors import SettingsError
+from lamplighter.settings import Settings
+
+
+def test_settings_of_an_empty_environment_are_the_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What nobody decided is as it is written down."""
+    for name in ("DUE_SHARDS", "TABLE_PREFIX", "CLAIMS_QUEUE_URL"):
+        monkeypatch.delenv(f"LAMPLIGHTER_{name}", raising=False)
+
+    assert Settings.from_environment() == Settings()
+
+
+def test_settings_are_read_by_name_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts stay texts, numbers become numbers."""
+    monkeypatch.setenv("LAMPLIGHTER_TABLE_PREFIX", "7")
+    monkeypatch.setenv("LAMPLIGHTER_DUE_SHARDS", "7")
+
+    found = Settings.from_environment()
+
+    assert (found.table_prefix, found.due_shards) == ("7", 7)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", ""])
+def test_number_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A number that cannot be used names its variable."""
+    monkeypatch.setenv("LAMPLIGHTER_DUE_SHARDS", text)
+
+    with pytest.raises(SettingsError, match="LAMPLIGHTER_DUE_SHARDS"):
+        Settings.from_environment()
+
+
+def test_resource_that_was_not_named_is_missed() -> None:
+    """A function that needs a queue says which variable would name it."""
+    with pytest.raises(SettingsError, match="LAMPLIGHTER_CLAIMS_QUEUE_URL"):
+        Settings().require("claims_queue_url")
+
+    assert Settings(claims_queue_url="there").require("claims_queue_url") == "there"
+
+
+def test_given_settings_are_in_force_until_the_block_ends() -> None:
+    """Settings that are given count for everyone, and end with their block, also by an error."""
+    outer, inner = Settings(due_shards=2), Settings(due_shards=3)
+
+    with settings.using(outer):
+        with suppress(LookupError), settings.using(inner):
+            assert settings.current() is inner
+            raise LookupError
+        assert settings.current() is outer
