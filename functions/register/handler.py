@@ -20,13 +20,13 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
 
 def _handle(body: str) -> None:
     for message in read_message(body):
-        match message:
-            case Push(source):
-                try:
+        try:
+            match message:
+                case Push(source):
                     publish(metrics, register(source))
-                except RefusedError as refused:
-                    logger.warning("%s", refused)  # an old push: there is nothing to repeat
-            case Refill(dag_id):
-                refill(dag_id)
-            case Retire(bundle, push):
-                retire(bundle, push)
+                case Refill(dag_id):
+                    refill(dag_id)
+                case Retire(source):
+                    retire(source)
+        except RefusedError as refused:
+            logger.warning("%s", refused)  # of an old push: there is nothing to repeat

@@ -21,7 +21,10 @@ MAX_ANSWER_BYTES = 5_000_000
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer the event's verb; an answer too large for Lambda is put under `result_key`."""
     s3 = aws.client("s3")
-    body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]
+    try:
+        body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]
+    except s3.exceptions.NoSuchKey:
+        return {"error": f"there is no archive {event['key']}: push the bundle again"}
     memory_bytes = int(context.memory_limit_in_mb) * 1024**2
     with TemporaryDirectory() as folder:
         try:

@@ -1,5 +1,6 @@
 """Assets: named pieces of data, and the ways a schedule can refer to them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.json_values import json_mapping
 
 _MAX_LENGTH = 1500
+_MAX_EXTRA = 32_000
 _RESERVED_NAMES = frozenset({"self", "context"})
 
 
@@ -44,7 +46,7 @@ class Asset(AssetLeaf):
             if not isinstance(watcher, AssetWatcher):
                 raise DefinitionError(f"asset {self.name!r}: {watcher!r} is not an AssetWatcher")
         try:
-            self.extra = json_mapping(extra or {})
+            self.extra = _extra(extra or {})
         except TypeError as error:
             raise DefinitionError(f"asset {self.name!r}: extra: {error}") from error
 
@@ -112,6 +114,14 @@ class AssetRef(AssetLeaf):
 
     def __repr__(self) -> str:
         return f"Asset.ref(uri={self.uri!r})" if self.name is None else f"Asset.ref({self.name!r})"
+
+
+def _extra(value: object) -> dict[str, Any]:
+    extra = json_mapping(value)
+    size = len(json.dumps(extra))
+    if size > _MAX_EXTRA:
+        raise TypeError(f"{size:,} characters as JSON, at most {_MAX_EXTRA:,} are allowed")
+    return extra
 
 
 def _group(value: object) -> str:

@@ -3,6 +3,7 @@
 import datetime
 
 from lamplighter.errors import InvalidTimetableError, NoTickError
+from lamplighter.identifiers import MAX_ID_LENGTH
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 
 
@@ -43,7 +44,18 @@ def ask(
         _require_aware(name, "data_interval.end", end)
         if end < start:
             raise InvalidTimetableError(f"{name} returned an interval that ends before it starts")
+    _require_key(name, info.partition_key)
     return info
+
+
+def _require_key(timetable: str, key: object) -> None:
+    if key is None:
+        return
+    if not isinstance(key, str) or len(key) > MAX_ID_LENGTH:
+        raise InvalidTimetableError(
+            f"{timetable} returned a partition key that is no text of at most {MAX_ID_LENGTH}"
+            f" characters: {str(key)[:40]!r}"
+        )
 
 
 def _require_aware(timetable: str, field: str, value: object) -> None:

@@ -17,6 +17,9 @@ from lamplighter.zones import as_utc
 
 STOP_COUNTING_AT = 10_000
 MAX_STEPS = 100_000
+# Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
+# the one after it as far as can be said now.
+_UNPERIODIC = 2
 
 
 class Following(NamedTuple):
@@ -33,7 +36,8 @@ def owed_runs(
     """Return how many runs after `last` may be created at `at`: one at most without catchup."""
     with clock.at(at):
         due = takewhile(lambda info: info.run_after <= at, _walk(dag, _first_after(dag, last)))
-        return sum(1 for _ in islice(due, stop_at if dag.catchup else 1))
+        is_many = dag.catchup and dag.timetable.periodic
+        return sum(1 for _ in islice(due, stop_at if is_many else 1))
 
 
 def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTime) -> Following:
@@ -42,13 +46,13 @@ def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTim
         first = _first_after(dag, last)
         if first is not None and not dag.catchup:
             first = _newest_due(dag, first, at)
-        runs = list(islice(_walk(dag, first), count))
+        most = count if dag.timetable.periodic else min(count, _UNPERIODIC)
+        runs = list(islice(_walk(dag, first), most))
     if dag.catchup:
         owed = owed_runs(dag, last, at=at)
     else:
         owed = sum(info.run_after <= at for info in runs[:1])
-    # One that is not periodic gives one run at a time, and says that it is over by giving none.
-    has_ended = len(runs) < count and (dag.timetable.periodic or not runs)
+    has_ended = len(runs) < (count if dag.timetable.periodic else _UNPERIODIC)
     return Following(runs, has_ended, owed)
 
 
@@ -61,8 +65,6 @@ def _first_after(dag: DAG, last: DagRunInfo | None) -> DagRunInfo | None:
 def _walk(dag: DAG, info: DagRunInfo | None) -> Iterator[DagRunInfo]:
     while info is not None:
         yield info
-        if not dag.timetable.periodic:
-            return  # @continuous: when the one after it comes depends on when this one ends
         info = _next(dag, info, catchup=True)
 
 

@@ -1,17 +1,19 @@
 """What authors' timetables say, asked in the sandbox: the only place where they run."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter.bundles.following import LastRun, Question
-from lamplighter.errors import DefinitionError
-from lamplighter.registry.definition import Definition
+from lamplighter.registry.definition import Definition, in_short
+from lamplighter.registry.reading import UNREADABLE
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold
+from lamplighter.scheduler.foretold import run_as_json, run_from_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.base import DagRunInfo
@@ -22,23 +24,35 @@ from lamplighter.zones import iso
 class Answer:
     """The coming runs of one DAG, or why its timetable could not say."""
 
-    runs: list[dict[str, Any]]
-    is_last: bool
-    owed: int
-    error: str | None
+    runs: tuple[DagRunInfo, ...] = ()
+    is_last: bool = True
+    owed: int = 0
+    error: str | None = None
 
     def apply(self, row: Dags) -> Put:
         """Assign the next run to a DAG's row; return the write that stores the rest."""
         row.schedule_error = self.error
-        try:
-            outlook = Foretold(tuple(map(cursor.run_from_json, self.runs)), is_last=self.is_last)
+        outlook = Foretold(self.runs, is_last=self.is_last or self.error is not None)
+        # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
+        # claim, which finds nothing foretold, has the timetable asked again.
+        with suppress(NothingForetold):
             cursor.set_next(row, outlook.after(cursor.position(row), catchup=row.catchup))
-        except NothingForetold:
-            cursor.set_next(row, None)
-        except (KeyError, TypeError, DefinitionError) as error:
-            row.schedule_error = f"the sandbox foretold something that is no run: {error!r}"
-            cursor.set_next(row, None)
-        return foretold.replace(row.dag_id, row.version, self.runs, is_last=self.is_last)
+        runs = [run_as_json(info) for info in self.runs]
+        return foretold.replace(row.dag_id, row.version, runs, is_last=self.is_last)
+
+
+def read_answer(data: Any) -> Answer:
+    """Return what the sandbox answered about a timetable; nonsense is an error of that DAG."""
+    try:
+        error = data["error"]
+        return Answer(
+            runs=tuple(run_from_json(run) for run in data["runs"][: foretold.COUNT]),
+            is_last=bool(data["is_last"]),
+            owed=int(data["owed"]),
+            error=None if error is None else in_short(str(error)),
+        )
+    except UNREADABLE as error:
+        return Answer(error=in_short(f"the sandbox gave an answer that is none: {error!r}"))
 
 
 def ask_authors(
@@ -74,16 +88,8 @@ def ask(sandbox: Sandbox, questions: Sequence[Question]) -> dict[str, Answer]:
     if not questions:
         return {}
     found = sandbox.coming_runs(questions)
-    silent = {"runs": [], "is_last": True, "owed": 0, "error": "the sandbox gave no answer"}
-    answers = {asked["dag_id"]: found.get(asked["dag_id"], silent) for asked in questions}
     return {
-        dag_id: Answer(
-            runs=list(answer["runs"]),
-            is_last=bool(answer["is_last"]),
-            owed=int(answer["owed"]),
-            error=None if answer["error"] is None else str(answer["error"]),
-        )
-        for dag_id, answer in answers.items()
+        asked["dag_id"]: read_answer(found.get(asked["dag_id"], "no answer")) for asked in questions
     }
 
 

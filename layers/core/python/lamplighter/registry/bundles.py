@@ -1,12 +1,14 @@
 """Bundles and the numbers of their pushes: an older push never follows a newer one."""
 
 import json
+from collections.abc import Sequence
 
 from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
 from lamplighter.store.single import update_if
+from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
 
 KIND = "bundle"
 _PUSHES = "pushes"
@@ -25,9 +27,33 @@ def begin(source: Source) -> None:
     row = Catalog(KIND, source.bundle)
     is_newest = Catalog.registering.does_not_exist() | (Catalog.registering <= source.push)
     if not update_if(row, [Catalog.registering.set(source.push)], is_newest):
-        raise RefusedError(
-            f"push {source.push} of bundle {source.bundle!r} is older than what is registered"
-        )
+        raise _overtaken(source)
+
+
+def is_newest(source: Source) -> Check:
+    """Return the write that lets others through only while no newer push has begun."""
+    return Check(Catalog(KIND, source.bundle), Catalog.registering == source.push)
+
+
+def write(source: Source, writes: Sequence[Write]) -> None:
+    """Write all on behalf of a push, or refuse because a newer one has begun."""
+    try:
+        patiently([is_newest(source), *writes])
+    except Cancelled as cancelled:
+        require_newest(source, cancelled)
+        raise
+
+
+def require_newest(source: Source, cancelled: Cancelled) -> None:
+    """Refuse the push if that is why a transaction that began with `is_newest` was cancelled."""
+    if cancelled.reasons[0].verdict is Verdict.REFUSED:
+        raise _overtaken(source)
+
+
+def _overtaken(source: Source) -> RefusedError:
+    return RefusedError(
+        f"push {source.push} of bundle {source.bundle!r} is older than what is registered"
+    )
 
 
 def end(source: Source) -> None:

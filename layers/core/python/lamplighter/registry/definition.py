@@ -4,7 +4,6 @@ Owns: what a push changes on a row and what it leaves alone. The position of the
 paused state and the occupied slots belong to the row; a push never touches them.
 """
 
-import gzip
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.errors import DefinitionError
 from lamplighter.scheduler import cursor
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
@@ -20,10 +19,8 @@ from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import encode_timetable
 from lamplighter.timetables.foreign import is_foreign
 
-# A person can read the document in the table up to here; then it is compressed.
-_READABLE_BYTES = 16_000
-# A row may have 400 KB in all.
-_MAX_STORED_BYTES = 350_000
+# A sentence, and not a novel: it is on a row that every claim reads.
+_MAX_ERROR_LENGTH = 1_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,7 @@ class Definition:
     document: dict[str, Any]
     hash: str
     file: str
+    stored: str | bytes  # the document as text, or compressed
 
     @property
     def is_custom(self) -> bool:
@@ -103,8 +101,25 @@ def ask_schedule(row: Dags, *, now: DateTime) -> None:
             info = next_run_of(row, now=now)
     except DefinitionError as error:
         info = None
-        row.schedule_error = str(error)
+        row.schedule_error = in_short(str(error))
     cursor.set_next(row, info)
+
+
+def in_short(message: str) -> str:
+    """Return a message that fits on a row."""
+    is_long = len(message) > _MAX_ERROR_LENGTH
+    return f"{message[:_MAX_ERROR_LENGTH]}…" if is_long else message
+
+
+def owed_of(row: Dags, *, now: DateTime, stop_at: int) -> int:
+    """Return how many runs a row with a built-in timetable owes; counting stops somewhere."""
+    stored = cursor.stored_next(row)
+    if stored is None or stored.run_after > now or not stop_at:
+        return 0
+    if not row.catchup or cursor.is_continuous(row):
+        return 1
+    due = cursor.runs_due(cursor.rule_of(row), stored, catchup=True, now=now, most=stop_at)
+    return len(due.runs)
 
 
 def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
@@ -120,22 +135,14 @@ def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:
     """Return the definition as a version of its DAG."""
-    version = DagVersions(
+    is_text = isinstance(definition.stored, str)
+    return DagVersions(
         row.dag_id,
         row.version,
         hash=row.hash,
         bundle=row.bundle,
         bundle_version=row.bundle_version,
         created_at=now,
+        document=definition.stored if is_text else None,
+        document_gzip=None if is_text else definition.stored,
     )
-    text = to_json(definition.document)
-    if len(text) <= _READABLE_BYTES:
-        version.document = text
-        return version
-    version.document_gzip = gzip.compress(text.encode(), mtime=0)
-    if len(version.document_gzip) > _MAX_STORED_BYTES:
-        raise SerializationError(
-            f"DAG {row.dag_id!r}: its document has {len(version.document_gzip):,} bytes when"
-            f" compressed, at most {_MAX_STORED_BYTES:,} can be stored: split the DAG"
-        )
-    return version

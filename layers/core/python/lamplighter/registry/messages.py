@@ -27,8 +27,7 @@ class Refill:
 class Retire:
     """What a push left out must be looked for once more."""
 
-    bundle: str
-    push: int
+    source: Source
 
 
 def read_message(body: str) -> Iterator[Push | Refill | Retire]:
@@ -37,7 +36,7 @@ def read_message(body: str) -> Iterator[Push | Refill | Retire]:
     if "refill" in data:
         yield Refill(str(data["refill"]))
     elif "retire" in data:
-        yield Retire(str(data["retire"]), int(data["push"]))
+        yield Retire(Source(str(data["retire"]), "", int(data["push"])))
     for record in data.get("Records", ()):
         bucket, key = record["s3"]["bucket"]["name"], record["s3"]["object"]["key"]
         yield Push(read_announcement(bucket, unquote_plus(key)))

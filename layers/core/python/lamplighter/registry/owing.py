@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from lamplighter import clock
 from lamplighter.bundles.check import CheckedDag
 from lamplighter.bundles.sandbox import coming_runs_of
-from lamplighter.dags.owed import owed_runs
-from lamplighter.loading import author_code_as_data
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.registry.authors import question
-from lamplighter.registry.definition import Definition, Source, define, new_row
-from lamplighter.scheduler import cursor
-from lamplighter.serialization import decode_dag
+from lamplighter.registry.definition import Source, ask_schedule, define, new_row, owed_of
+from lamplighter.registry.reading import read_definition
 from lamplighter.store.transactions import read_dags
 
 if TYPE_CHECKING:
@@ -31,15 +29,12 @@ def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
     owed: dict[str, int] = {}
     questions: list[Question] = []
     for found in dags:
-        with author_code_as_data():
-            definition = Definition(
-                decode_dag(found.document), found.document, found.hash, found.file
-            )
+        definition = read_definition(found)
         row = rows.get(found.dag_id) or new_row(definition)
-        position = cursor.position(row)
         if definition.is_custom:
             questions.append(question(found.dag_id, found.file, row, now=now))
         elif define(row, definition, row.asset_condition, _NO_SOURCE, now=now):
-            owed[found.dag_id] = owed_runs(definition.dag, position, at=now)
+            ask_schedule(row, now=now)
+            owed[found.dag_id] = owed_of(row, now=now, stop_at=STOP_COUNTING_AT)
     owed |= {answer["dag_id"]: answer["owed"] for answer in coming_runs_of(root, questions)}
     return {dag_id: count for dag_id, count in owed.items() if count}

@@ -2,50 +2,82 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Set as AbstractSet
 
 from lamplighter import clock
 from lamplighter.bundles.importer import Problem
-from lamplighter.registry.definition import Source
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source, in_short
 from lamplighter.store.models import Catalog
+from lamplighter.store.transactions import Delete, Put
 
 _MOST_PER_FILE = 20
+_MOST_FRAMES = 10
 
 
-def store(source: Source, errors: Sequence[Problem], warnings: Sequence[Problem]) -> None:
-    """Let the rows of a bundle be what a push found; files that are fine now lose theirs."""
+def store(
+    source: Source,
+    errors: Sequence[Problem],
+    warnings: Sequence[Problem],
+    *,
+    broken: AbstractSet[str],
+) -> None:
+    """Let the rows of a bundle be what a push found; files that are fine now lose theirs.
+
+    `broken` are the files that could not be imported; others have errors in some of their DAGs.
+    """
     by_file: dict[str, list[dict[str, object]]] = defaultdict(list)
     for severity, found in (("error", errors), ("warning", warnings)):
         for problem in found:
-            by_file[problem.file].append({"severity": severity, **asdict(problem)})
-    broken = {problem.file for problem in errors}
+            by_file[problem.file].append(_as_json(severity, problem))
+    faulty = {problem.file for problem in errors}
     for file, items in by_file.items():
-        _row(source, file, items, has_errors=file in broken).save()
-    for row in Catalog.query(_kind(source.bundle), consistent_read=True):
-        if row.id not in by_file and (row.push or 0) <= source.push:
-            row.delete()
+        row = _row(source, file, items, has_errors=file in faulty, is_broken=file in broken)
+        bundles.write(source, [Put(row, may_replace=True)])
+    for row in list(Catalog.query(_kind(source.bundle), consistent_read=True)):
+        if row.id not in by_file:
+            bundles.write(source, [Delete(row)])
 
 
 def note(source: Source, error: Problem) -> None:
     """Add an error to what is known about a bundle."""
-    items: list[dict[str, object]] = [{"severity": "error", **asdict(error)}]
-    _row(source, error.file, items, has_errors=True).save()
+    items = [_as_json("error", error)]
+    row = _row(source, error.file, items, has_errors=True, is_broken=False)
+    bundles.write(source, [Put(row, may_replace=True)])
 
 
-def _row(source: Source, file: str, items: list[dict[str, object]], *, has_errors: bool) -> Catalog:
+def broken_files(bundle: str) -> set[str]:
+    """Return the files of a bundle that could not be imported."""
+    return {row.id for row in Catalog.query(_kind(bundle), consistent_read=True) if row.is_broken}
+
+
+def _as_json(severity: str, problem: Problem) -> dict[str, object]:
+    return {
+        "severity": severity,
+        "file": problem.file,
+        "line": problem.line,
+        "message": in_short(problem.message),
+        "frames": [in_short(frame) for frame in problem.frames[-_MOST_FRAMES:]],
+    }
+
+
+def _row(
+    source: Source,
+    file: str,
+    items: list[dict[str, object]],
+    *,
+    has_errors: bool,
+    is_broken: bool,
+) -> Catalog:
     return Catalog(
         _kind(source.bundle),
         file,
         push=source.push,
         has_errors=has_errors,
+        is_broken=is_broken,
         problems=items[:_MOST_PER_FILE],
         updated_at=clock.now(),
     )
-
-
-def broken_files(bundle: str) -> set[str]:
-    """Return the files of a bundle that could not be imported."""
-    return {row.id for row in Catalog.query(_kind(bundle), consistent_read=True) if row.has_errors}
 
 
 def _kind(bundle: str) -> str:

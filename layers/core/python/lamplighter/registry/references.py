@@ -15,6 +15,8 @@ from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, Ass
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import asset_id
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.transactions import (
@@ -25,10 +27,10 @@ from lamplighter.store.transactions import (
     Write,
     patiently,
     pauses,
-    transact,
 )
 
 _CONSUMER = "dag#"
+_DESCRIPTION = ("name", "uri", "group", "extra", "target")
 
 # A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
 Compiled = Any
@@ -84,12 +86,20 @@ def register_assets(dags: Sequence[DAG]) -> dict[str, str]:
     Returns where the URIs lead that are references' only name of an asset.
     """
     leaves = [leaf for dag in dags for leaf in _named(dag)]
-    wanted = {row.asset_id: row for leaf in leaves for row in _rows_of(leaf)}
-    _put_missing(wanted.values())
+    # A definition says more about an asset than a reference by name does, and comes last.
+    leaves.sort(key=lambda leaf: isinstance(leaf, Asset))
+    _put({row.asset_id: row for leaf in leaves for row in _rows_of(leaf)})
     uris = {leaf.uri for leaf in leaves if isinstance(leaf, AssetRef) and leaf.uri is not None}
-    keys = [(_uri_row_id(uri), ITSELF) for uri in uris]
-    found = Assets.batch_get(keys, consistent_read=True)
-    return {row.asset_id: row.target for row in found if row.target is not None}
+    found = Assets.batch_get([(_uri_row_id(uri), ITSELF) for uri in uris], consistent_read=True)
+    targets = {row.asset_id: row.target for row in found if row.target is not None}
+    # A URI that no asset has yet is an asset of that name until one comes.
+    unknown = [
+        _asset_row(asset_id(uri), name=uri, uri=uri)
+        for uri in uris
+        if _uri_row_id(uri) not in targets
+    ]
+    _put({row.asset_id: row for row in unknown})
+    return targets
 
 
 def _named(dag: DAG) -> Iterator[AssetLeaf]:
@@ -99,48 +109,46 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
 
 
 def _rows_of(leaf: AssetLeaf) -> Iterator[Assets]:
-    now = clock.now()
     name = _leaf_id(leaf, {})
     match leaf:
         case Asset():
-            yield Assets(
-                name,
-                ITSELF,
-                kind="asset",
-                name=leaf.name,
-                uri=leaf.uri,
-                group=leaf.group,
-                extra=leaf.extra or None,
-                seq=0,
-                refs_rev=0,
-                created_at=now,
-            )
+            extra = leaf.extra or None
+            yield _asset_row(name, name=leaf.name, uri=leaf.uri, group=leaf.group, extra=extra)
             yield Assets(
                 _uri_row_id(leaf.uri),
                 ITSELF,
                 kind="uri",
                 uri=leaf.uri,
                 target=name,
-                created_at=now,
+                created_at=clock.now(),
             )
         case AssetAlias():
-            yield Assets(
-                name, ITSELF, kind="alias", name=leaf.name, seq=0, refs_rev=0, created_at=now
-            )
+            yield _asset_row(name, kind="alias", name=leaf.name)
         case AssetRef(name=str()):
-            yield Assets(
-                name, ITSELF, kind="asset", name=leaf.name, seq=0, refs_rev=0, created_at=now
-            )
+            yield _asset_row(name, name=leaf.name)
 
 
-def _put_missing(rows: Iterable[Assets]) -> None:
-    wanted = list(rows)
-    found = Assets.batch_get([(row.asset_id, row.ref) for row in wanted], consistent_read=True)
-    there = {row.asset_id for row in found}
-    missing: list[Write] = [Put(row) for row in wanted if row.asset_id not in there]
+def _asset_row(key: str, *, kind: str = "asset", **columns: Any) -> Assets:
+    return Assets(key, ITSELF, kind=kind, seq=0, refs_rev=0, created_at=clock.now(), **columns)
+
+
+def _put(wanted: Mapping[str, Assets]) -> None:
+    """Store rows that are missing, and what definitions say anew about those that are not."""
+    keys = [(row.asset_id, ITSELF) for row in wanted.values()]
+    found = {row.asset_id: row for row in Assets.batch_get(keys, consistent_read=True)}
+    missing: list[Write] = [Put(row) for name, row in wanted.items() if name not in found]
     size = settings.current().transaction_actions
     for at in range(0, len(missing), size):
         _put_each_once(missing[at : at + size])
+    for name, row in found.items():
+        said = {column: getattr(wanted[name], column) for column in _DESCRIPTION}
+        news = {
+            column: value
+            for column, value in said.items()
+            if value is not None and value != getattr(row, column)
+        }
+        if news:
+            row.update([getattr(Assets, column).set(value) for column, value in news.items()])
 
 
 def _put_each_once(writes: Sequence[Write]) -> None:
@@ -156,7 +164,7 @@ def _put_each_once(writes: Sequence[Write]) -> None:
 # Consumers.
 
 
-def add_consumers(wanted: Mapping[str, Iterable[str]]) -> None:
+def add_consumers(wanted: Mapping[str, Iterable[str]], source: Source) -> None:
     """Make DAGs, given as {dag id: asset ids}, consumers of assets.
 
     A new consumer begins with the events that are recorded after this.
@@ -167,11 +175,11 @@ def add_consumers(wanted: Mapping[str, Iterable[str]]) -> None:
             by_asset[asset].append(dag_id)
     keys = [(asset, f"{_CONSUMER}{dag_id}") for asset, ids in by_asset.items() for dag_id in ids]
     there = {(row.asset_id, row.ref) for row in Assets.batch_get(keys, consistent_read=True)}
-    together = (settings.current().transaction_actions - 1) // 2
+    together = (settings.current().transaction_actions - 2) // 2
     for asset, dag_ids in by_asset.items():
         missing = [dag_id for dag_id in dag_ids if (asset, f"{_CONSUMER}{dag_id}") not in there]
         for at in range(0, len(missing), together):
-            _change_asset(asset, _additions(asset, missing[at : at + together]))
+            _change_asset(asset, _additions(asset, missing[at : at + together]), source)
 
 
 def _additions(asset: str, dag_ids: Sequence[str]) -> Callable[[Assets], list[Write]]:
@@ -184,12 +192,12 @@ def _additions(asset: str, dag_ids: Sequence[str]) -> Callable[[Assets], list[Wr
     return writes
 
 
-def drop_consumers(dag_id: str, keep: Iterable[str]) -> None:
+def drop_consumers(dag_id: str, keep: Iterable[str], source: Source) -> None:
     """Let a DAG wait for no other assets than those to keep."""
     kept = set(keep)
     for row in list(AssetQueue.query(dag_id, consistent_read=True)):
         if row.asset_id not in kept:
-            _change_asset(row.asset_id, _removals(row))
+            _change_asset(row.asset_id, _removals(row), source)
 
 
 def _removals(row: AssetQueue) -> Callable[[Assets], list[Write]]:
@@ -197,7 +205,7 @@ def _removals(row: AssetQueue) -> Callable[[Assets], list[Write]]:
     return lambda _: [Delete(ref), Delete(row)]
 
 
-def _change_asset(asset: str, writes: Callable[[Assets], Sequence[Write]]) -> None:
+def _change_asset(asset: str, writes: Callable[[Assets], Sequence[Write]], source: Source) -> None:
     """Change references, if no event is recorded meanwhile that would go by the old ones."""
     for _ in pauses():
         row = Assets.get(asset, ITSELF, consistent_read=True)
@@ -205,7 +213,7 @@ def _change_asset(asset: str, writes: Callable[[Assets], Sequence[Write]]) -> No
         unchanged = (Assets.seq == seen_seq) & (Assets.refs_rev == seen_rev)
         own = Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged)
         try:
-            transact([*writes(row), own])
+            bundles.write(source, [*writes(row), own])
         except Cancelled:
             continue
         return

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from lamplighter import clock, queues, settings
 from lamplighter.bundles.check import CheckedDag, combine
 from lamplighter.bundles.importer import Problem
-from lamplighter.dags.owed import STOP_COUNTING_AT, owed_runs
-from lamplighter.errors import DefinitionError, TransientError
-from lamplighter.loading import author_code_as_data
+from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import bundles, problems, references
 from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import (
@@ -22,12 +21,12 @@ from lamplighter.registry.definition import (
     define,
     new_row,
     newest_version,
+    owed_of,
     version_row,
 )
+from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor
-from lamplighter.serialization import content_hash, decode_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     Cancelled,
@@ -37,7 +36,6 @@ from lamplighter.store.transactions import (
     pauses,
     read_dag,
     read_dags,
-    transact,
 )
 
 _DAGS_AT_ONCE = 100
@@ -84,12 +82,13 @@ class _Member:
 
 def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     """Pack members into transactions, by the number of actions and by size."""
+    room = settings.current().transaction_actions - 1  # one is for the check of the push
     actions, size = 0, 0
     bulk: list[_Member] = []
     for member in members:
         actions += len(member.writes)
         size += member.document_bytes
-        if bulk and (actions > settings.current().transaction_actions or size > _MAX_BYTES):
+        if bulk and (actions > room or size > _MAX_BYTES):
             yield bulk
             bulk, actions, size = [], len(member.writes), member.document_bytes
         bulk.append(member)
@@ -109,51 +108,54 @@ class _Registration:
 
     def run(self) -> RegisterReport:
         try:
-            found = combine(list(self.sandbox.parse()))
+            parsed, nonsense = keep_sound(self.sandbox.parse())
         except DefinitionError as error:
             # Nothing can be read: what was registered before stays as it is.
             problem = Problem("(the whole bundle)", None, str(error))
             problems.note(self.source, problem)
             self.report.errors.append(problem)
             return self.report
-        self.report.errors += found.errors
+        found = combine(parsed)
+        self.report.errors += [*found.errors, *nonsense]
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))
         self.targets = references.register_assets([item.dag for item in definitions])
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
-        problems.store(self.source, self.report.errors, self.report.warnings)
-        self.report.stale, self.report.broken = retire(self.source.bundle, self.source.push)
+        problems.store(
+            self.source,
+            self.report.errors,
+            self.report.warnings,
+            broken={problem.file for problem in found.errors},
+        )
+        self.report.stale, self.report.broken = retire(self.source)
         bundles.end(self.source)
         queues.send_retire(self.source.bundle, self.source.push, delay=_INDEX_LAG_SECONDS)
         return self.report
 
     def _read(self, dags: Iterable[CheckedDag]) -> Iterator[Definition]:
-        """Yield the definitions that are what they say; the sandbox is not believed."""
         for found in dags:
-            document = {**found.document, "dag_id": found.dag_id}
             try:
-                with author_code_as_data():
-                    dag = decode_dag(document)
+                yield read_definition(found)
             except DefinitionError as error:
                 self.report.errors.append(Problem(found.file, found.line, str(error)))
-            else:
-                yield Definition(dag, document, content_hash(document), found.file)
 
     def _write(self, group: Sequence[Definition]) -> None:
         """Write the rows of some DAGs, with all that belongs to them."""
-        bundles.begin(self.source)  # a newer push may have come meanwhile
         rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
-        conditions = {item.dag.dag_id: self._condition(item) for item in mine}
-        references.add_consumers({dag_id: references.ids_of(c) for dag_id, c in conditions.items()})
+        wanted = {item.dag.dag_id: set(references.ids_of(self._condition(item))) for item in mine}
+        waited = {
+            dag_id: set(references.ids_of(row.asset_condition)) for dag_id, row in rows.items()
+        }
+        references.add_consumers(wanted, self.source)
         self.answers = ask_authors(self.sandbox, mine, rows, now=self.now)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
-        for dag_id, row in rows.items():
-            if dag_id in conditions and (row.asset_condition or conditions[dag_id]):
-                references.drop_consumers(dag_id, references.ids_of(conditions[dag_id]))
+        for row in written:
+            if wanted[row.dag_id] or waited.get(row.dag_id):
+                references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
         queues.announce_due(
             (row.dag_id, row.next_run_create_after)
             for row in written
@@ -185,7 +187,7 @@ class _Registration:
         size = 0
         if row.hash != before:
             version = version_row(row, item, now=self.now)
-            size = len(version.document or version.document_gzip or "")
+            size = len(item.stored)
             writes.append(Put(version))
         if item.is_custom:
             writes.append(self.answers[row.dag_id].apply(row))
@@ -201,10 +203,10 @@ class _Registration:
         )
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
-        """Commit some DAGs together, or each alone if someone stands in the way."""
+        """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
-            transact([write for member in bulk for write in member.writes])
-        except Cancelled:
+            bundles.write(self.source, [write for member in bulk for write in member.writes])
+        except (Cancelled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
             done = bulk
@@ -222,9 +224,12 @@ class _Registration:
                 row.version = newest_version(item.dag.dag_id)
             member = self._member(item, row)
             try:
-                transact(member.writes)
+                bundles.write(self.source, member.writes)
             except Cancelled:
                 continue
+            except PermanentError as error:
+                self.report.errors.append(Problem(item.file, None, str(error)))
+                return None
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
 
@@ -250,6 +255,6 @@ class _Registration:
         if member.item.is_custom:
             return self.answers[member.row.dag_id].owed
         stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
-        owed = owed_runs(member.item.dag, cursor.position(member.row), at=self.now, stop_at=stop_at)
+        owed = owed_of(member.row, now=self.now, stop_at=stop_at)
         self.steps_left -= owed
         return owed

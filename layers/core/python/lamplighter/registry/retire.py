@@ -2,40 +2,45 @@
 
 from collections.abc import Sequence
 
-from lamplighter.registry import problems
+from lamplighter.registry import bundles, problems
+from lamplighter.registry.definition import Source
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, read_dags
+from lamplighter.store.transactions import Cancelled, Write, change_dag, read_dags
 
 
-def retire(bundle: str, push: int) -> tuple[list[str], list[str]]:
+def retire(source: Source) -> tuple[list[str], list[str]]:
     """Mark the DAGs of a bundle that this push did not write; return the stale and the broken.
 
     A DAG whose file could not be imported is not gone: it waits for its file to be mended.
     """
-    broken_files = problems.broken_files(bundle)
+    broken_files = problems.broken_files(source.bundle)
     stale: list[str] = []
     broken: list[str] = []
-    rows = read_dags(row.dag_id for row in Dags.by_file.query(bundle))
+    rows = read_dags(row.dag_id for row in Dags.by_file.query(source.bundle))
     for row in rows:
         is_broken = row.place.rpartition("#")[0] in broken_files
-        if _mark(row, bundle, push, is_broken=is_broken):
+        if _mark(row, source, is_broken=is_broken):
             (broken if is_broken else stale).append(row.dag_id)
     return sorted(stale), sorted(broken)
 
 
-def _mark(row: Dags, bundle: str, push: int, *, is_broken: bool) -> bool:
+def _mark(row: Dags, source: Source, *, is_broken: bool) -> bool:
     is_marked = False
 
     def change(row: Dags) -> Sequence[Write] | None:
         nonlocal is_marked
         is_marked = False
-        if row.bundle != bundle or row.push >= push:
+        if row.bundle != source.bundle or row.push >= source.push:
             return None  # written by this push, a newer one, or another bundle
-        if row.has_import_errors if is_broken else row.is_stale:
+        if row.is_stale or (is_broken and row.has_import_errors):
             return None
         is_marked = True
         row.has_import_errors, row.is_stale = is_broken, not is_broken
-        return []
+        return [bundles.is_newest(source)]
 
-    change_dag(row.dag_id, change, row=row)
+    try:
+        change_dag(row.dag_id, change, row=row)
+    except Cancelled as cancelled:
+        bundles.require_newest(source, cancelled)
+        raise
     return is_marked

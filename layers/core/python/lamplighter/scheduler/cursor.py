@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from pendulum import DateTime
 
@@ -20,7 +20,6 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.timetables.codec import decode_timetable
 from lamplighter.timetables.simple import ContinuousTimetable
-from lamplighter.zones import parse_instant
 
 # Missed runs that are walked through one by one, where a timetable has no shorter way.
 _MAX_STEPS = 100_000
@@ -158,15 +157,6 @@ def set_next(row: Dags, info: DagRunInfo | None) -> None:
     row.next_run_after = info.run_after if info else None
     row.next_run = (info.logical_date or info.run_after) if info else None
     row.next_partition_key = info.partition_key if info else None
-
-
-def run_from_json(data: dict[str, Any]) -> DagRunInfo:
-    """Return a run that the sandbox foretold."""
-    start, end = data["data_interval_start"], data["data_interval_end"]
-    interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
-    return DagRunInfo(
-        parse_instant(data["run_after"]), interval, partition_key=data["partition_key"]
-    )
 
 
 # Moving on.

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from lamplighter import clock
-from lamplighter.scheduler.cursor import Foretold, Outlook, run_from_json
+from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import Put
+from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.zones import iso, parse_instant
 
 KIND = "runs"
 COUNT = 64
@@ -30,7 +32,28 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     return outlooks
 
 
-def replace(dag_id: str, version: str, runs: list[dict[str, Any]], *, is_last: bool) -> Put:
+def run_from_json(data: dict[str, Any]) -> DagRunInfo:
+    """Return a run as it was foretold."""
+    start, end = data["data_interval_start"], data["data_interval_end"]
+    interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
+    key = data["partition_key"]
+    if not isinstance(key, str | None):
+        raise TypeError(f"partition key {key!r} is no text")
+    return DagRunInfo(parse_instant(data["run_after"]), interval, partition_key=key)
+
+
+def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
+    """Return a run as it is stored."""
+    start, end = info.data_interval or (None, None)
+    return {
+        "run_after": iso(info.run_after),
+        "data_interval_start": None if start is None else iso(start),
+        "data_interval_end": None if end is None else iso(end),
+        "partition_key": info.partition_key,
+    }
+
+
+def replace(dag_id: str, version: str, runs: list[dict[str, str | None]], *, is_last: bool) -> Put:
     """Return the write that replaces what is foretold for a DAG."""
     row = Catalog(KIND, dag_id, version=version, runs=runs, is_last=is_last, updated_at=clock.now())
     return Put(row, may_replace=True)

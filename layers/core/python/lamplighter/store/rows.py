@@ -65,6 +65,10 @@ class Row(Model):
         """Return the names of the key's attributes."""
         return tuple(name for name in (cls._hash_keyname, cls._range_keyname) if name)
 
+    def key_values(self) -> list[Any]:
+        """Return the values of the key's attributes."""
+        return [self.attribute_values[name] for name in self.key_names()]
+
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
         row = super().from_raw_data(data)

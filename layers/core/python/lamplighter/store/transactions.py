@@ -96,7 +96,24 @@ class Delete:
         return wire.delete(self.row)
 
 
-Write = Put | Change | Update | Delete
+@dataclass(frozen=True)
+class Check:
+    """Change nothing, but let the others through only if a condition on a row holds."""
+
+    row: Row
+    condition: Condition
+
+    def action(self) -> wire.Request:
+        """Return the wire form."""
+        hash_key, range_key = [*self.row.key_values(), None][:2]
+        return {
+            "ConditionCheck": type(self.row).get_operation_kwargs_from_class(
+                hash_key, range_key=range_key, condition=self.condition
+            )
+        }
+
+
+Write = Put | Change | Update | Delete | Check
 
 
 class Verdict(Enum):

@@ -26,6 +26,7 @@ class Catalog(Row):
     # kind "problems#<bundle>", id = a file that failed or was warned about.
     push = NumberAttribute(null=True)
     has_errors = BooleanAttribute(null=True)
+    is_broken = BooleanAttribute(null=True)  # it could not be imported
     problems = JSONAttribute(null=True)
 
     # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.

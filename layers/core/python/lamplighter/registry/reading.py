@@ -1,0 +1,96 @@
+"""Reads what the sandbox says about DAGs. It ran author code, so nothing it says is believed."""
+
+import gzip
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.loading import author_code_as_data
+from lamplighter.registry.definition import Definition
+from lamplighter.serialization import content_hash, decode_dag, to_json
+from lamplighter.serialization.dags import MAX_BYTES
+
+# All that code may raise which takes a document for what it claims to be.
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+# A person can read the document in the table up to here; then it is compressed.
+_READABLE_BYTES = 16_000
+# A row may have 400 KB in all.
+_MAX_STORED_BYTES = 350_000
+# It is on the DAG's row, which every claim reads.
+_MAX_TIMETABLE_BYTES = 64_000
+
+_NO_DAG = "the sandbox found something that is no DAG"
+_SHAPE: dict[str, type | tuple[type, ...]] = {
+    "dag_id": str,
+    "line": (int, type(None)),
+    "hash": str,
+    "schedule": str,
+    "description": str,
+    "document": dict,
+}
+
+
+def keep_sound(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[Problem]]:
+    """Return the files with what has the shape of a DAG, and what to say about the rest."""
+    kept: list[ParsedFile] = []
+    problems: list[Problem] = []
+    for file in files:
+        sound = [found for found in file.dags if _is_sound(found)]
+        kept.append(replace(file, dags=sound))
+        problems += [Problem(file.file, None, _NO_DAG)] * (len(file.dags) - len(sound))
+    return kept, problems
+
+
+def _is_sound(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and found.keys() == _SHAPE.keys()
+        and all(isinstance(found[name], kind) for name, kind in _SHAPE.items())
+    )
+
+
+def read_definition(found: CheckedDag) -> Definition:
+    """Return a DAG that is what it says, or raise a `DefinitionError`."""
+    document = {**found.document, "dag_id": found.dag_id}
+    try:
+        with author_code_as_data():
+            dag = decode_dag(document)
+        text = to_json(document)
+        definition = Definition(
+            dag, document, content_hash(document), found.file, _stored(found.dag_id, text)
+        )
+        timetable = len(to_json(document["timetable"]).encode())
+    except DefinitionError:
+        raise
+    except UNREADABLE as error:
+        raise SerializationError(f"DAG {found.dag_id!r} cannot be read: {error!r}") from error
+    if timetable > _MAX_TIMETABLE_BYTES:
+        raise DefinitionError(
+            f"DAG {found.dag_id!r}: schedule: it has {timetable:,} bytes when written down, at most"
+            f" {_MAX_TIMETABLE_BYTES:,} are allowed: list fewer events, or compute them"
+        )
+    return definition
+
+
+def _stored(dag_id: str, text: str) -> str | bytes:
+    data = text.encode()
+    if len(data) <= _READABLE_BYTES:
+        return text
+    packed = gzip.compress(data, mtime=0)
+    if len(data) > MAX_BYTES or len(packed) > _MAX_STORED_BYTES:
+        raise SerializationError(
+            f"DAG {dag_id!r}: its document has {len(data):,} bytes, {len(packed):,} compressed; at"
+            f" most {MAX_BYTES:,} and {_MAX_STORED_BYTES:,} can be stored: split the DAG"
+        )
+    return packed
