@@ -93,10 +93,17 @@ def test_archive_that_is_none_is_answered(bucket: str, verb: str) -> None:
     assert answer["error"].startswith("the archive is not a zip file")
 
 
-def test_archive_that_is_missing_is_raised(bucket: str) -> None:
-    """What S3 refuses is not the author's doing."""
-    with pytest.raises(ClientError, match="NoSuchKey"):
-        call("sandbox", {"bucket": bucket, "key": "none.zip", "verb": "list"})
+def test_archive_that_is_missing_is_told(bucket: str) -> None:
+    """An archive that is not there will not come by itself: the answer says what to do."""
+    answer = call("sandbox", {"bucket": bucket, "key": "none.zip", "verb": "list"})
+
+    assert answer == {"error": "there is no archive none.zip: push the bundle again"}
+
+
+def test_bucket_that_is_missing_is_raised() -> None:
+    """What S3 refuses otherwise is not the author's doing."""
+    with mock_aws(), pytest.raises(ClientError, match="NoSuchBucket"):
+        call("sandbox", {"bucket": "none", "key": "none.zip", "verb": "list"})
 
 
 def test_verb_that_does_not_exist_is_raised(bucket: str, write_bundle: WriteBundle) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.bundles.following import LastRun, Question
-from lamplighter.registry.definition import Definition, in_short
+from lamplighter.registry.definition import Definition
 from lamplighter.registry.reading import UNREADABLE
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor, foretold
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
+from lamplighter.scheduler.cursor import Foretold, NothingForetold, in_short
 from lamplighter.scheduler.foretold import run_as_json, run_from_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
@@ -49,7 +49,7 @@ def read_answer(data: Any) -> Answer:
             runs=tuple(run_from_json(run) for run in data["runs"][: foretold.COUNT]),
             is_last=bool(data["is_last"]),
             owed=int(data["owed"]),
-            error=None if error is None else in_short(str(error)),
+            error=None if error is None else in_short(error),
         )
     except UNREADABLE as error:
         return Answer(error=in_short(f"the sandbox gave an answer that is none: {error!r}"))

@@ -19,9 +19,6 @@ from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import encode_timetable
 from lamplighter.timetables.foreign import is_foreign
 
-# A sentence, and not a novel: it is on a row that every claim reads.
-_MAX_ERROR_LENGTH = 1_000
-
 
 @dataclass(frozen=True)
 class Source:
@@ -101,14 +98,8 @@ def ask_schedule(row: Dags, *, now: DateTime) -> None:
             info = next_run_of(row, now=now)
     except DefinitionError as error:
         info = None
-        row.schedule_error = in_short(str(error))
+        row.schedule_error = cursor.in_short(error)
     cursor.set_next(row, info)
-
-
-def in_short(message: str) -> str:
-    """Return a message that fits on a row."""
-    is_long = len(message) > _MAX_ERROR_LENGTH
-    return f"{message[:_MAX_ERROR_LENGTH]}…" if is_long else message
 
 
 def owed_of(row: Dags, *, now: DateTime, stop_at: int) -> int:

@@ -33,6 +33,7 @@ from lamplighter.store.transactions import (
     Put,
     Write,
     dag_write,
+    pack,
     pauses,
     read_dag,
     read_dags,
@@ -81,19 +82,12 @@ class _Member:
 
 
 def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
-    """Pack members into transactions, by the number of actions and by size."""
     room = settings.current().transaction_actions - 1  # one is for the check of the push
-    actions, size = 0, 0
-    bulk: list[_Member] = []
-    for member in members:
-        actions += len(member.writes)
-        size += member.document_bytes
-        if bulk and (actions > room or size > _MAX_BYTES):
-            yield bulk
-            bulk, actions, size = [], len(member.writes), member.document_bytes
-        bulk.append(member)
-    if bulk:
-        yield bulk
+    return pack(
+        members,
+        (lambda member: len(member.writes), room),
+        (lambda member: member.document_bytes, _MAX_BYTES),
+    )
 
 
 class _Registration:

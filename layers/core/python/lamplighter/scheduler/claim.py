@@ -25,6 +25,7 @@ from lamplighter.store.transactions import (
     Cancelled,
     Reason,
     Verdict,
+    pack,
     pauses,
     read_dags,
     transact,
@@ -85,18 +86,7 @@ def _wait_for_the_second(rows: Sequence[Dags]) -> None:
 
 
 def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """Pack plans into transactions."""
-    room = settings.current().transaction_actions
-    bulk: list[Plan] = []
-    size = 0
-    for plan in plans:
-        if bulk and size + plan.size > room:
-            yield bulk
-            bulk, size = [], 0
-        bulk.append(plan)
-        size += plan.size
-    if bulk:
-        yield bulk
+    return pack(plans, (lambda plan: plan.size, settings.current().transaction_actions))
 
 
 @dataclass
@@ -142,7 +132,7 @@ class _Claim:
         except DefinitionError as error:
             log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
-            broken.schedule_error = str(error)
+            broken.schedule_error = cursor.in_short(error)
             cursor.set_next(broken, None)
             return Plan(broken, self.claim_id, self.now)
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -25,6 +25,8 @@ from lamplighter.store import wire
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags
 from lamplighter.store.rows import Row
+
+T = TypeVar("T")
 
 _BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _OURS_TO_HANDLE = _BUSY | {"None", "ConditionalCheckFailed"}
@@ -180,6 +182,19 @@ def pauses() -> Iterator[None]:
         _stand_back(pause)
         yield
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[list[T]]:
+    """Yield groups of members, each within every limit: a measure, and its largest sum."""
+    group: list[T] = []
+    for member in members:
+        together = [*group, member]
+        if group and any(sum(map(measure, together)) > most for measure, most in limits):
+            yield group
+            together = [member]
+        group = together
+    if group:
+        yield group
 
 
 def _stand_back(longest: float) -> None:
