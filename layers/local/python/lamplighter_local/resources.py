@@ -12,6 +12,7 @@ from lamplighter.store.tables import table_definitions
 QUEUES = ("claims", "submits", "registers")
 MAX_RECEIVES = 20
 VISIBILITY_SECONDS = 180
+RETENTION_SECONDS = 14 * 24 * 3600
 
 
 def create_tables(client: Any, prefix: str, *, leave_out: Iterable[str] = ()) -> None:
@@ -50,7 +51,11 @@ def _create_queue(name: str) -> str:
     dead = sqs.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
     arn = _arn(sqs, dead)
     policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": MAX_RECEIVES})
-    attributes = {"RedrivePolicy": policy, "VisibilityTimeout": str(VISIBILITY_SECONDS)}
+    attributes = {
+        "RedrivePolicy": policy,
+        "VisibilityTimeout": str(VISIBILITY_SECONDS),
+        "MessageRetentionPeriod": str(RETENTION_SECONDS),
+    }
     url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     return url
 

@@ -84,7 +84,9 @@ class LocalStack:
     def _next_tick(self) -> DateTime | None:
         """Return the next minute at which a tick finds something due, or due soon."""
         # From the emulator's memory: a month has more minutes than there is patience for.
-        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[Dags.Meta.table_name]
+        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[
+            f"{self.settings.table_prefix}Dags"
+        ]
         rows = [item.attrs for item in table.items.values() if isinstance(item, Item)]
         keys = [row["next_run_create_after"].value for row in rows if "due_shard" in row]
         if not keys:

@@ -1,7 +1,7 @@
 """Import errors and warnings as rows, one for each file that has any."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from lamplighter import clock
@@ -22,10 +22,12 @@ def store(
     warnings: Sequence[Problem],
     *,
     broken: AbstractSet[str],
+    refused: Mapping[str, AbstractSet[str]],
 ) -> None:
     """Let the rows of a bundle be what a push found; files that are fine now lose theirs.
 
-    `broken` are the files that could not be imported; others have errors in some of their DAGs.
+    `broken` are the files that could not be imported, `refused` the DAGs of other files that are
+    defined in a way that cannot be stored.
     """
     by_file: dict[str, list[dict[str, object]]] = defaultdict(list)
     for severity, found in (("error", errors), ("warning", warnings)):
@@ -33,7 +35,9 @@ def store(
             by_file[problem.file].append(_as_json(severity, problem))
     faulty = {problem.file for problem in errors}
     for file, items in by_file.items():
-        row = _row(source, file, items, has_errors=file in faulty, is_broken=file in broken)
+        row = _row(source, file, items)
+        row.has_errors, row.is_broken = file in faulty, file in broken
+        row.refused = set(refused.get(file, ())) or None
         bundles.write(source, [Put(row, may_replace=True)])
     for row in list(Catalog.query(_kind(source.bundle), consistent_read=True)):
         if row.id not in by_file:
@@ -43,13 +47,16 @@ def store(
 def note(source: Source, error: Problem) -> None:
     """Add an error to what is known about a bundle."""
     items = [_as_json("error", error)]
-    row = _row(source, error.file, items, has_errors=True, is_broken=False)
+    row = _row(source, error.file, items)
+    row.has_errors = True
     bundles.write(source, [Put(row, may_replace=True)])
 
 
-def broken_files(bundle: str) -> set[str]:
-    """Return the files of a bundle that could not be imported."""
-    return {row.id for row in Catalog.query(_kind(bundle), consistent_read=True) if row.is_broken}
+def broken(bundle: str) -> tuple[set[str], set[str]]:
+    """Return the files of a bundle that could not be imported, and the DAGs that were refused."""
+    rows = list(Catalog.query(_kind(bundle), consistent_read=True))
+    refused: set[str] = set().union(*(row.refused or () for row in rows))
+    return {row.id for row in rows if row.is_broken}, refused
 
 
 def _as_json(severity: str, problem: Problem) -> dict[str, object]:
@@ -62,20 +69,11 @@ def _as_json(severity: str, problem: Problem) -> dict[str, object]:
     }
 
 
-def _row(
-    source: Source,
-    file: str,
-    items: list[dict[str, object]],
-    *,
-    has_errors: bool,
-    is_broken: bool,
-) -> Catalog:
+def _row(source: Source, file: str, items: list[dict[str, object]]) -> Catalog:
     return Catalog(
         _kind(source.bundle),
         file,
         push=source.push,
-        has_errors=has_errors,
-        is_broken=is_broken,
         problems=items[:_MOST_PER_FILE],
         updated_at=clock.now(),
     )

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from lamplighter.bundles.check import CheckedDag
@@ -10,6 +9,7 @@ from lamplighter.bundles.importer import ParsedFile, Problem
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
+from lamplighter.scheduler.cursor import in_short
 from lamplighter.serialization import content_hash, decode_dag, to_json
 from lamplighter.serialization.dags import MAX_BYTES
 
@@ -30,6 +30,9 @@ _MAX_STORED_BYTES = 350_000
 # It is on the DAG's row, which every claim reads.
 _MAX_TIMETABLE_BYTES = 64_000
 
+# What an index takes for a key.
+_MAX_NAME_BYTES = 1_024
+
 _NO_DAG = "the sandbox found something that is no DAG"
 _SHAPE: dict[str, type | tuple[type, ...]] = {
     "dag_id": str,
@@ -44,12 +47,32 @@ _SHAPE: dict[str, type | tuple[type, ...]] = {
 def keep_sound(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[Problem]]:
     """Return the files with what has the shape of a DAG, and what to say about the rest."""
     kept: list[ParsedFile] = []
-    problems: list[Problem] = []
+    nonsense: list[Problem] = []
     for file in files:
-        sound = [found for found in file.dags if _is_sound(found)]
-        kept.append(replace(file, dags=sound))
-        problems += [Problem(file.file, None, _NO_DAG)] * (len(file.dags) - len(sound))
-    return kept, problems
+        name = _name_of(file)
+        dags = file.dags if isinstance(file.dags, list) else [file.dags]
+        sound = [found for found in dags if _is_sound(found)]
+        nonsense += [Problem(name, None, _NO_DAG)] * (len(dags) - len(sound))
+        kept.append(
+            ParsedFile(
+                name,
+                sound,
+                [_problem(name, said) for said in file.warnings],
+                [_problem(name, said) for said in file.errors],
+            )
+        )
+    return kept, nonsense
+
+
+def _name_of(file: ParsedFile) -> str:
+    is_name = isinstance(file.file, str) and 0 < len(file.file.encode()) <= _MAX_NAME_BYTES
+    return file.file if is_name else "(a file without a name)"
+
+
+def _problem(file: str, said: Problem) -> Problem:
+    """Return a problem of this file, whatever it says it is of."""
+    line = said.line if isinstance(said.line, int) else None
+    return Problem(file, line, in_short(said.message), tuple(map(str, said.frames)))
 
 
 def _is_sound(found: Any) -> bool:
@@ -75,6 +98,8 @@ def read_definition(found: CheckedDag) -> Definition:
         raise
     except UNREADABLE as error:
         raise SerializationError(f"DAG {found.dag_id!r} cannot be read: {error!r}") from error
+    if len(f"{found.file}#{found.dag_id}".encode()) > _MAX_NAME_BYTES:
+        raise DefinitionError(f"DAG {found.dag_id!r}: its file and id are too long together")
     if timetable > _MAX_TIMETABLE_BYTES:
         raise DefinitionError(
             f"DAG {found.dag_id!r}: schedule: it has {timetable:,} bytes when written down, at most"

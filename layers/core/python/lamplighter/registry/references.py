@@ -30,7 +30,7 @@ from lamplighter.store.transactions import (
 )
 
 _CONSUMER = "dag#"
-_DESCRIPTION = ("name", "uri", "group", "extra", "target")
+_DESCRIPTION = ("name", "uri", "group", "extra")
 
 # A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
 Compiled = Any

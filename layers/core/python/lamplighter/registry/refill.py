@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
+from lamplighter.errors import DefinitionError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler.cursor import in_short
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dag
 
@@ -15,7 +17,10 @@ def refill(dag_id: str) -> None:
     if row is None or not row.is_custom or row.is_stale:
         return
     asked = authors.question(dag_id, row.place.rpartition("#")[0], row, now=clock.now())
-    answer = authors.ask(Sandbox(row.bundle, row.bundle_version), [asked])[dag_id]
+    try:
+        answer = authors.ask(Sandbox(row.bundle, row.bundle_version), [asked])[dag_id]
+    except DefinitionError as error:  # the bundle itself is gone
+        answer = authors.Answer(error=in_short(error))
     version = row.bundle_version
 
     def change(row: Dags) -> Sequence[Write] | None:

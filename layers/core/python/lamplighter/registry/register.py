@@ -4,6 +4,7 @@ Owns: the order of the writes. A row and its version change together, so that no
 a registration. Every step may be repeated, so a register that was interrupted is simply run again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -99,6 +100,7 @@ class _Registration:
         self.now = clock.now()
         self.report = RegisterReport(source.bundle, source.push)
         self.steps_left = _STEPS_FOR_COUNTING
+        self.refused: dict[str, set[str]] = defaultdict(set)
 
     def run(self) -> RegisterReport:
         try:
@@ -121,6 +123,7 @@ class _Registration:
             self.report.errors,
             self.report.warnings,
             broken={problem.file for problem in found.errors},
+            refused=self.refused,
         )
         self.report.stale, self.report.broken = retire(self.source)
         bundles.end(self.source)
@@ -132,7 +135,12 @@ class _Registration:
             try:
                 yield read_definition(found)
             except DefinitionError as error:
-                self.report.errors.append(Problem(found.file, found.line, str(error)))
+                self._refuse(found.dag_id, Problem(found.file, found.line, str(error)))
+
+    def _refuse(self, dag_id: str, problem: Problem) -> None:
+        """Note that a DAG is defined, but in a way that cannot be stored."""
+        self.report.errors.append(problem)
+        self.refused[problem.file].add(dag_id)
 
     def _write(self, group: Sequence[Definition]) -> None:
         """Write the rows of some DAGs, with all that belongs to them."""
@@ -222,7 +230,7 @@ class _Registration:
             except Cancelled:
                 continue
             except PermanentError as error:
-                self.report.errors.append(Problem(item.file, None, str(error)))
+                self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))
                 return None
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")

@@ -11,14 +11,15 @@ from lamplighter.store.transactions import Cancelled, Write, change_dag, read_da
 def retire(source: Source) -> tuple[list[str], list[str]]:
     """Mark the DAGs of a bundle that this push did not write; return the stale and the broken.
 
-    A DAG whose file could not be imported is not gone: it waits for its file to be mended.
+    A DAG whose file could not be imported, or which was refused, is not gone: it waits for its
+    author.
     """
-    broken_files = problems.broken_files(source.bundle)
+    broken_files, refused = problems.broken(source.bundle)
     stale: list[str] = []
     broken: list[str] = []
     rows = read_dags(row.dag_id for row in Dags.by_file.query(source.bundle))
     for row in rows:
-        is_broken = row.place.rpartition("#")[0] in broken_files
+        is_broken = row.dag_id in refused or row.place.rpartition("#")[0] in broken_files
         if _mark(row, source, is_broken=is_broken):
             (broken if is_broken else stale).append(row.dag_id)
     return sorted(stale), sorted(broken)

@@ -6,12 +6,14 @@ from typing import Any
 
 from lamplighter import aws, settings
 from lamplighter.bundles.following import Question
-from lamplighter.bundles.importer import ParsedFile
+from lamplighter.bundles.importer import ParsedFile, Problem
 from lamplighter.bundles.sandbox import MAX_FILES_PER_CALL
 from lamplighter.errors import DefinitionError, TransientError
 
 # As long as a Lambda can take.
 _READ_SECONDS = 900.0
+# Each may take its 30 seconds, one after the other.
+_QUESTIONS_PER_CALL = 20
 
 
 class Sandbox:
@@ -24,17 +26,20 @@ class Sandbox:
         self._calls = 0
 
     def parse(self) -> Iterator[ParsedFile]:
-        """Yield what each DAG file defines."""
+        """Yield what each DAG file defines; an answer that is none is an error of its file."""
         files = self._ask({"verb": "list"})["files"]
         for at in range(0, len(files), MAX_FILES_PER_CALL):
-            answer = self._ask({"verb": "parse", "files": files[at : at + MAX_FILES_PER_CALL]})
-            yield from (ParsedFile.from_json(file) for file in answer["files"])
+            asked = files[at : at + MAX_FILES_PER_CALL]
+            answer = self._ask({"verb": "parse", "files": asked})
+            # By position: author code may have had a hand in the name that an answer gives.
+            for file, data in zip(asked, answer["files"], strict=True):
+                yield _read_file(file, data)
 
     def coming_runs(self, questions: Sequence[Question]) -> dict[str, dict[str, Any]]:
         """Return what authors' timetables say about the runs to come, by DAG id."""
         answers: list[dict[str, Any]] = []
-        for at in range(0, len(questions), MAX_FILES_PER_CALL):
-            part = list(questions[at : at + MAX_FILES_PER_CALL])
+        for at in range(0, len(questions), _QUESTIONS_PER_CALL):
+            part = list(questions[at : at + _QUESTIONS_PER_CALL])
             answers += self._ask({"verb": "runs", "questions": part})["answers"]
         return {answer["dag_id"]: answer for answer in answers}
 
@@ -61,6 +66,14 @@ class Sandbox:
         if "error" in payload:
             raise DefinitionError(payload["error"])
         return payload
+
+
+def _read_file(file: str, data: Any) -> ParsedFile:
+    try:
+        return ParsedFile.from_json({**data, "file": file})
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        problem = Problem(file, None, f"the sandbox gave an answer that is none: {error!r}")
+        return ParsedFile(file, errors=[problem])
 
 
 def bundle_key(bundle: str, version: str) -> str:

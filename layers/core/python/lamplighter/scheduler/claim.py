@@ -258,5 +258,5 @@ class _Claim:
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
-        queues.send_refill(self.refills)
+        foretold.ask_for_more(self.refills)
         return unfinished

@@ -6,15 +6,17 @@ Owns: the Catalog rows of kind `runs`. The claim reads them instead of running a
 from collections.abc import Iterable
 from typing import Any
 
-from lamplighter import clock
+from lamplighter import clock, queues
 from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.single import update_if
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
 
 KIND = "runs"
 COUNT = 64
+_ASK_AGAIN_SECONDS = 300
 
 
 def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
@@ -30,6 +32,18 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
                 runs = tuple(run_from_json(run) for run in found.runs)
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
     return outlooks
+
+
+def ask_for_more(dag_ids: Iterable[str]) -> None:
+    """Have timetables asked again, unless that is on its way already."""
+    now = clock.now()
+    recently = now.subtract(seconds=_ASK_AGAIN_SECONDS)
+    is_time = Catalog.asked_at.does_not_exist() | (Catalog.asked_at < recently)
+    queues.send_refill(
+        dag_id
+        for dag_id in set(dag_ids)
+        if update_if(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)
+    )
 
 
 def run_from_json(data: dict[str, Any]) -> DagRunInfo:

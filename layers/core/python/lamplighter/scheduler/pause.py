@@ -51,4 +51,4 @@ def _skip_what_was_missed(row: Dags, now: DateTime) -> None:
     try:
         cursor.set_next(row, cursor.newest_due(outlook, stored, now=now))
     except NothingForetold:
-        queues.send_refill([row.dag_id])  # the claim decides when the timetable has been asked
+        foretold.ask_for_more([row.dag_id])  # the claim decides when the answer is there

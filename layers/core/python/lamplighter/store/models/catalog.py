@@ -1,6 +1,12 @@
 """Catalog: what there is one of, or few of: bundles, import errors, what the tick has covered."""
 
-from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import (
+    BooleanAttribute,
+    JSONAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
 
 from lamplighter.store.attributes import Instant
 from lamplighter.store.rows import Row
@@ -27,12 +33,14 @@ class Catalog(Row):
     push = NumberAttribute(null=True)
     has_errors = BooleanAttribute(null=True)
     is_broken = BooleanAttribute(null=True)  # it could not be imported
+    refused = UnicodeSetAttribute(null=True)  # DAGs of it that could not be stored
     problems = JSONAttribute(null=True)
 
     # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
     version = UnicodeAttribute(null=True)
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)
+    asked_at = Instant(null=True)  # for more of them
 
     # kind "tick", id "look-ahead".
     covered_until = Instant(null=True)

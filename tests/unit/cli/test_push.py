@@ -1,0 +1,332 @@
+"""`lamplighter push` as a user types it, against a deployment in this process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import typer
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+from moto.sqs.models import sqs_backends
+from pendulum import datetime
+
+from lamplighter import aws, settings
+from lamplighter.bundles import check, sandbox
+from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.store.models import Catalog, Dags
+from lamplighter_cli import console
+from lamplighter_cli.app import main
+from lamplighter_local.stack import REGION, LocalStack, local_stack
+
+WriteBundle = Callable[[dict[str, str]], Path]
+
+NOON = datetime(2026, 1, 5, 12, 0, 5)
+HEAD = """
+import pendulum
+from lamplighter import DAG
+from lamplighter.timetables.base import DagRunInfo, Timetable
+from lamplighter.timetables.trigger import CronTriggerTimetable
+NINE = pendulum.datetime(2026, 1, 5, 9)
+"""
+HOURLY = HEAD + "DAG('hourly', schedule='0 * * * *', start_date=NINE)\n"
+MANY = HOURLY.replace("NINE)", "NINE.subtract(days=10))")
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[LocalStack]:
+    """Yield a deployment whose sandbox keeps its worker, which takes longest to start."""
+    with ExitStack() as until_the_end:
+        stack = until_the_end.enter_context(local_stack(at=NOON))
+        made = replace(stack.settings, due_shards=1)
+        stack.settings = until_the_end.enter_context(settings.using(made))
+        worker = _start_worker()
+        until_the_end.callback(worker.communicate)
+        for module in (check, sandbox):
+            until_the_end.enter_context(
+                patch.object(
+                    module,
+                    "ask_workers",
+                    lambda requests, **_: (_ask(worker, request) for request in requests),
+                )
+            )
+        yield stack
+
+
+@pytest.fixture
+def stack(deployment: LocalStack) -> LocalStack:
+    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
+    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
+        table.items.clear()
+    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
+        queue._messages.clear()
+    deployment.clock._at = NOON
+    return deployment
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def lamplighter(stack: LocalStack, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs the command with the deployment in force."""
+    assert stack.settings.bucket
+
+    def lamplighter(*arguments: object) -> Result:
+        code = 0
+        with patch.object(sys, "argv", ["lamplighter", *map(str, arguments)]):
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return Result(code, out, err)
+
+    return lamplighter
+
+
+def uploads(stack: LocalStack) -> list[str]:
+    """Return the keys of all archives and announcements."""
+    found = aws.client("s3").list_objects_v2(Bucket=stack.settings.bucket)
+    return [item["Key"] for item in found.get("Contents", ())]
+
+
+def test_push_numbers_and_announces_a_bundle(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """A push says what it owes and what it did, on stdout alone, and is registered."""
+    root = write_bundle({"dags/a.py": HOURLY})
+    result = lamplighter("push", root, "--bundle", "mine")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[0] == "hourly owes 3 runs from its start until now"
+    assert "pushed 'mine': push 1, 1 DAGs, version " in result.out
+    stack.run_until_idle()
+    assert stack.dag("hourly").bundle == "mine"
+    assert len(stack.runs("hourly")) == 3
+
+
+def test_push_takes_the_folder_name(
+    lamplighter: Command, write_bundle: WriteBundle, tmp_path: Path
+) -> None:
+    """Without a name the bundle is called like its folder."""
+    root = write_bundle({"dags/a.py": HOURLY}).rename(tmp_path.parent / "orders-team")
+    assert lamplighter("push", root).code == 0
+    root.rename(tmp_path)
+    assert [row.id for row in Catalog.query("bundle")] == ["orders-team"]
+
+
+def test_second_push_uploads_no_archive(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """The same content is numbered again and not uploaded again."""
+    root = write_bundle({"dags/a.py": HOURLY + "# once\n"})
+    before = set(uploads(stack))
+    for _ in range(2):
+        assert lamplighter("push", root, "--bundle", "twice").code == 0
+    new = sorted(set(uploads(stack)) - before)
+    assert [key.partition("/")[0] for key in new] == ["bundles", "pushes", "pushes"]
+    assert Catalog.get("bundle", "twice").pushed == 2
+
+
+def test_push_of_errors_exits_one(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """A bundle with an error is shown on stderr and not pushed."""
+    root = write_bundle({"dags/a.py": HOURLY, "dags/b.py": "1 / 0\n"})
+    result = lamplighter("push", root, "--bundle", "mine")
+    assert (result.code, result.out) == (1, "")
+    assert "dags/b.py:1: ZeroDivisionError: division by zero" in result.err
+    assert "--force pushes it all the same" in result.err
+    assert list(Catalog.scan()) == []
+
+
+def test_forced_push_of_errors_is_made(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """With --force the files that work are registered."""
+    root = write_bundle({"dags/a.py": HOURLY, "dags/b.py": "1 / 0\n"})
+    result = lamplighter("push", root, "--bundle", "mine", "--force", "--json")
+    assert result.code == 0
+    assert json.loads(result.out)["errors"] == ["ZeroDivisionError: division by zero"]
+    stack.run_until_idle()
+    assert [row.dag_id for row in Dags.scan()] == ["hourly"]
+
+
+def test_many_owed_runs_need_a_yes(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """More than 100 owed runs are not pushed unasked: exit code 3, and nothing is there."""
+    root = write_bundle({"dags/a.py": MANY})
+    result = lamplighter("push", root, "--bundle", "mine")
+    assert result.code == 3
+    assert result.err == (
+        "error: 243 runs would be created; pass --yes, or catchup=False, or a later start_date\n"
+    )
+    assert "hourly owes 243 runs" in result.out
+    assert list(Catalog.scan()) == []
+
+
+@pytest.mark.parametrize("option", ["--yes", "-y"])
+def test_many_owed_runs_with_a_yes(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle, option: str
+) -> None:
+    """Whoever says yes beforehand is not asked."""
+    root = write_bundle({"dags/a.py": MANY})
+    assert lamplighter("push", root, "--bundle", "mine", option).code == 0
+    assert Catalog.get("bundle", "mine").pushed == 1
+
+
+@pytest.mark.parametrize(("reply", "code"), [(True, 0), (False, 3)])
+def test_person_is_asked_about_owed_runs(
+    lamplighter: Command, write_bundle: WriteBundle, reply: bool, code: int
+) -> None:
+    """Where someone can answer, the answer decides."""
+    root = write_bundle({"dags/a.py": MANY})
+    with (
+        patch.object(console, "is_interactive", lambda: True),
+        patch.object(typer, "confirm", lambda question, err: reply and err and "243" in question),
+    ):
+        assert lamplighter("push", root, "--bundle", "mine").code == code
+
+
+def test_json_has_the_documented_fields(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """For programs there is one JSON value on stdout, and nothing else."""
+    root = write_bundle({"dags/a.py": HOURLY})
+    result = lamplighter("push", root, "--bundle", "mine", "--json")
+    report = json.loads(result.out)
+    assert report.pop("version") in "".join(uploads(stack))
+    assert report == {
+        "bundle": "mine",
+        "push": 1,
+        "dags": ["hourly"],
+        "owed": {"hourly": 3},
+        "errors": [],
+    }
+    assert result.err == ""
+
+
+def test_unchanged_schedule_owes_nothing_new(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """A backlog that is there already is no reason to ask."""
+    root = write_bundle({"dags/a.py": MANY})
+    lamplighter("push", root, "--bundle", "mine", "--yes")
+    stack.run_until_idle()
+    result = lamplighter("push", root, "--bundle", "mine", "--json")
+    assert (result.code, json.loads(result.out)["owed"]) == (0, {})
+
+
+OWN = """
+class Own(Timetable):
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        last = last_automated_data_interval
+        start = last.end if last else restriction.earliest
+        return DagRunInfo.interval(start, start.add(hours=1))
+DAG('own', schedule=Own(), start_date=NINE.subtract(days=10))
+"""
+
+
+def test_custom_timetable_says_what_it_owes(
+    lamplighter: Command, write_bundle: WriteBundle
+) -> None:
+    """The author's own timetable is asked on the author's machine, and counts."""
+    root = write_bundle({"dags/a.py": HEAD + OWN})
+    result = lamplighter("push", root, "--bundle", "mine")
+    assert (result.code, result.out) == (3, "own owes 243 runs from its start until now\n")
+
+
+def test_changed_kind_of_schedule_can_be_pushed(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """A trigger that becomes @continuous is no error of the author's."""
+    text = HEAD + "DAG('d', schedule={}, start_date=NINE, max_active_runs=1)\n"
+    first = text.format("CronTriggerTimetable('0 * * * *', timezone='UTC')")
+    assert lamplighter("push", write_bundle({"dags/a.py": first}), "--bundle", "mine").code == 0
+    stack.run_until_idle()
+    root = write_bundle({"dags/a.py": text.format("'@continuous'")})
+    assert lamplighter("push", root, "--bundle", "mine").code == 0
+
+
+# What is missing is one line.
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bucket": ""}, "set LAMPLIGHTER_BUCKET: it names a resource of the stack"),
+        ({"table_prefix": "elsewhere-"}, "AWS: An error occurred (ResourceNotFoundException)"),
+        ({"bucket": "no-such-bucket"}, "AWS: An error occurred (NoSuchBucket)"),
+    ],
+    ids=["no bucket", "wrong tables", "wrong bucket"],
+)
+def test_wrong_settings_are_one_line(
+    lamplighter: Command,
+    stack: LocalStack,
+    write_bundle: WriteBundle,
+    change: dict[str, str],
+    words: str,
+) -> None:
+    """A setting that is missing or wrong is named, with exit code 1 and no traceback."""
+    root = write_bundle({"dags/a.py": HOURLY})
+    with settings.using(replace(stack.settings, **change)):  # type: ignore[arg-type]
+        result = lamplighter("push", root, "--bundle", "mine")
+    assert result.code == 1
+    assert result.err.startswith(f"error: {words}")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_missing_credentials_are_one_line(write_bundle: WriteBundle) -> None:
+    """Outside any deployment the command says so in one line."""
+    root = write_bundle({"dags/a.py": HOURLY})
+    code = "from lamplighter_cli.app import main; main()"
+    given = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+    nothing = {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", code, "push", str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=given | nothing,
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["error: AWS: Unable to locate credentials"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "with space", "", "x" * 201])
+def test_impossible_name_is_one_line(
+    lamplighter: Command, write_bundle: WriteBundle, tmp_path: Path, name: str
+) -> None:
+    """A bundle's name is an id; no name means that of the folder, which must be one too."""
+    root = write_bundle({"dags/a.py": HOURLY}).rename(tmp_path.parent / "not an id")
+    result = lamplighter("push", root, "--bundle", name)
+    root.rename(tmp_path)
+    assert (result.code, len(result.err.splitlines())) == (1, 1)
+    assert result.err.startswith("error: bundle ")
+
+
+def test_folder_that_is_no_bundle_is_one_line(lamplighter: Command, tmp_path: Path) -> None:
+    """A wrong path is one line, and nothing is asked of AWS."""
+    result = lamplighter("push", tmp_path)
+    assert (result.code, len(result.err.splitlines())) == (1, 1)
