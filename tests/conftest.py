@@ -1,9 +1,21 @@
-"""A bundle on disk, written file by file."""
+"""A bundle on disk, written file by file, and a deployment at noon."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+from moto.sqs.models import sqs_backends
+from pendulum import datetime
+
+from lamplighter import settings
+from lamplighter.bundles import check, sandbox
+from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter_local.stack import REGION, LocalStack, local_stack
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -21,3 +33,37 @@ def write_bundle(tmp_path: Path) -> WriteBundle:
         return tmp_path
 
     return write
+
+
+NOON = datetime(2026, 1, 5, 12, 0, 5)
+
+
+@pytest.fixture(scope="module")
+def noon_deployment() -> Iterator[LocalStack]:
+    """Yield a deployment for a module; its sandbox keeps its worker, which takes long to start."""
+    with ExitStack() as until_the_end:
+        stack = until_the_end.enter_context(local_stack(at=NOON))
+        made = replace(stack.settings, due_shards=1)
+        stack.settings = until_the_end.enter_context(settings.using(made))
+        worker = _start_worker()
+        until_the_end.callback(worker.communicate)
+        for module in (check, sandbox):
+            until_the_end.enter_context(
+                patch.object(
+                    module,
+                    "ask_workers",
+                    lambda requests, **_: (_ask(worker, request) for request in requests),
+                )
+            )
+        yield stack
+
+
+@pytest.fixture
+def stack(noon_deployment: LocalStack) -> LocalStack:
+    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
+    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
+        table.items.clear()
+    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
+        queue._messages.clear()
+    noon_deployment.clock._at = NOON
+    return noon_deployment

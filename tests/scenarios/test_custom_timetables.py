@@ -3,22 +3,18 @@
 import io
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
 from moto.sqs.models import sqs_backends
 from pendulum import DateTime, datetime
 
-from lamplighter import aws, loading, settings
-from lamplighter.bundles import sandbox
+from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.registry import authors
 from lamplighter.registry.refill import refill
 from lamplighter.registry.sandbox import bundle_key
@@ -28,7 +24,7 @@ from lamplighter.store.models import AssetQueue, Catalog, Dags
 from lamplighter_local import deliveries
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.stack import REGION, LocalStack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
@@ -59,36 +55,6 @@ class Push(Protocol):
     """Pushes a DAG file as a bundle, and lets it be registered."""
 
     def __call__(self, text: str, *, other: str = "") -> None: ...
-
-
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[LocalStack]:
-    """Yield a deployment whose sandbox keeps its worker, which takes longest to start."""
-    with ExitStack() as until_the_end:
-        stack = until_the_end.enter_context(local_stack(at=NOON))
-        made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        worker = _start_worker()
-        until_the_end.callback(worker.communicate)
-        until_the_end.enter_context(
-            patch.object(
-                sandbox,
-                "ask_workers",
-                lambda requests, **_: (_ask(worker, request) for request in requests),
-            )
-        )
-        yield stack
-
-
-@pytest.fixture
-def stack(deployment: LocalStack) -> LocalStack:
-    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
-    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-        table.items.clear()
-    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-        queue._messages.clear()
-    deployment.clock._at = NOON
-    return deployment
 
 
 @pytest.fixture

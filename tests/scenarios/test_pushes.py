@@ -3,9 +3,8 @@
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,14 +12,10 @@ from unittest.mock import patch
 
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
 from moto.sqs.models import sqs_backends
-from pendulum import datetime
 
-from lamplighter import aws, settings
-from lamplighter.bundles import sandbox
+from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.errors import RefusedError
 from lamplighter.registry import bundles, problems, references
 from lamplighter.registry import register as register_module
@@ -31,9 +26,8 @@ from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.stack import REGION, LocalStack
 
-NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
 import pendulum
 from datetime import timedelta
@@ -51,36 +45,6 @@ class Push(Protocol):
 
 
 Upload = Callable[[dict[str, str]], Source]
-
-
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[LocalStack]:
-    """Yield a deployment whose sandbox keeps its worker, which takes longest to start."""
-    with ExitStack() as until_the_end:
-        stack = until_the_end.enter_context(local_stack(at=NOON))
-        made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        worker = _start_worker()
-        until_the_end.callback(worker.communicate)
-        until_the_end.enter_context(
-            patch.object(
-                sandbox,
-                "ask_workers",
-                lambda requests, **_: (_ask(worker, request) for request in requests),
-            )
-        )
-        yield stack
-
-
-@pytest.fixture
-def stack(deployment: LocalStack) -> LocalStack:
-    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
-    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-        table.items.clear()
-    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-        queue._messages.clear()
-    deployment.clock._at = NOON
-    return deployment
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

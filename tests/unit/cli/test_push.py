@@ -4,30 +4,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import typer
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
-from pendulum import datetime
 
 from lamplighter import aws, settings
-from lamplighter.bundles import check, sandbox
-from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_cli import console
 from lamplighter_cli.app import main
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.stack import LocalStack
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
-NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
 import pendulum
 from lamplighter import DAG
@@ -37,37 +29,6 @@ NINE = pendulum.datetime(2026, 1, 5, 9)
 """
 HOURLY = HEAD + "DAG('hourly', schedule='0 * * * *', start_date=NINE)\n"
 MANY = HOURLY.replace("NINE)", "NINE.subtract(days=10))")
-
-
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[LocalStack]:
-    """Yield a deployment whose sandbox keeps its worker, which takes longest to start."""
-    with ExitStack() as until_the_end:
-        stack = until_the_end.enter_context(local_stack(at=NOON))
-        made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        worker = _start_worker()
-        until_the_end.callback(worker.communicate)
-        for module in (check, sandbox):
-            until_the_end.enter_context(
-                patch.object(
-                    module,
-                    "ask_workers",
-                    lambda requests, **_: (_ask(worker, request) for request in requests),
-                )
-            )
-        yield stack
-
-
-@pytest.fixture
-def stack(deployment: LocalStack) -> LocalStack:
-    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
-    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-        table.items.clear()
-    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-        queue._messages.clear()
-    deployment.clock._at = NOON
-    return deployment
 
 
 @dataclass(frozen=True)

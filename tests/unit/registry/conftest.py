@@ -1,48 +1,19 @@
 """A deployment for all tests of a module, emptied for each; no author code runs in it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
-from pendulum import datetime
 
-from lamplighter import DAG, settings
+from lamplighter import DAG
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.serialization import content_hash, encode_dag
-from lamplighter_local.stack import REGION, LocalStack, local_stack
-
-NOON = datetime(2026, 1, 5, 12, 0, 5)
-
-
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[LocalStack]:
-    """Yield a deployment on one shard."""
-    with ExitStack() as until_the_end:
-        stack = until_the_end.enter_context(local_stack(at=NOON))
-        made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        yield stack
-
-
-@pytest.fixture
-def stack(deployment: LocalStack) -> LocalStack:
-    """Return the deployment as if it were new: nothing in its tables and queues, noon."""
-    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-        table.items.clear()
-    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-        queue._messages.clear()
-    deployment.clock._at = NOON
-    return deployment
+from lamplighter_local.stack import LocalStack
 
 
 @pytest.fixture
