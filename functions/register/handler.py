@@ -1,5 +1,6 @@
 """Wakes on `registers`: a push has arrived, a timetable must be asked, a push must be tidied up."""
 
+from dataclasses import asdict
 from typing import Any
 
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
@@ -23,7 +24,9 @@ def _handle(body: str) -> None:
         try:
             match message:
                 case Push(source):
-                    publish(metrics, register(source))
+                    report = register(source)
+                    logger.info("registered", extra={"report": asdict(report)})
+                    publish(metrics, report)
                 case Refill(dag_id):
                     refill(dag_id)
                 case Retire(source):

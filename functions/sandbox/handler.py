@@ -1,4 +1,4 @@
-"""The `sandbox` function: runs author code, and holds no right but to read its bundle.
+"""The `sandbox` function: runs author code, with rights to read bundles and put its answers.
 
 Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs` asks timetables.
 """

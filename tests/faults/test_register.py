@@ -29,8 +29,8 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import aws, settings
 from lamplighter.errors import TransientError
 from lamplighter.registry.push import push_bundle
-from lamplighter.registry.references import ids_of
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetQueue, Assets, Dags, DagVersions
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo

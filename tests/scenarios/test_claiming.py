@@ -205,7 +205,7 @@ def test_row_that_stays_busy_is_left_to_the_next_tick(deploy: Deploy) -> None:
         busy = [write.row.dag_id == "busy" for write in writes]
         if any(busy):
             verdicts = [Verdict.BUSY if is_busy else Verdict.INNOCENT for is_busy in busy]
-            raise Cancelled(writes, [Reason(verdict) for verdict in verdicts])
+            raise Cancelled([Reason(verdict) for verdict in verdicts])
         transact(writes)
 
     with patch.object(claim_module, "transact", conflict):

@@ -102,7 +102,6 @@ class Memory:
         refused = [not self._may(write) for write in writes]
         if any(refused):
             raise Cancelled(
-                writes,
                 [
                     Reason(Verdict.REFUSED, self._now(write)) if bad else Reason(Verdict.INNOCENT)
                     for write, bad in zip(writes, refused, strict=True)

@@ -264,3 +264,16 @@ def test_waiting_run_whose_date_comes_due_keeps_its_place(deploy: Deploy, limit:
     assert sorted(order) == [run.run_key for run in stack.runs("hourly")]
     assert types(stack, "hourly") == ["scheduled", "manual", "manual"]
     require_sound()
+
+
+def test_date_taken_amid_a_backlog_does_not_slow_it(deploy: Deploy) -> None:
+    """The runs before a date that exists are created with the first tick, and those after it."""
+    stack = deploy(FIVE_PAST)
+    store_dags([hourly(ended=40, max_active_runs=100)])
+    taken = create_manual_run("hourly", logical_date=MIDNIGHT.subtract(hours=25))
+    finish_run("hourly", taken.run_key, state="success")
+
+    stack.tick()
+
+    assert types(stack, "hourly") == ["scheduled"] * 15 + ["manual"] + ["scheduled"] * 24
+    require_sound()

@@ -136,7 +136,7 @@ def test_many_owed_runs_need_a_yes(
     result = lamplighter("push", root, "--bundle", "mine")
     assert result.code == 3
     assert result.err == (
-        "error: 243 runs would be created; pass --yes, or catchup=False, or a later start_date\n"
+        "error: 243 runs would be owed: pass --yes, or use catchup=False or a later start_date\n"
     )
     assert "hourly owes 243 runs" in result.out
     assert list(Catalog.scan()) == []
@@ -261,6 +261,7 @@ def test_missing_credentials_are_one_line(write_bundle: WriteBundle) -> None:
     nothing = {
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_DEFAULT_REGION": "us-east-1",
+        "LAMPLIGHTER_BUCKET": "some-bucket",
         "AWS_CONFIG_FILE": "/dev/null",
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
     }

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from lamplighter import DAG, Asset, AssetAlias, SparkTask
-from lamplighter.registry import bundles
+from lamplighter.errors import RefusedError
+from lamplighter.registry import bundles, references
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
@@ -247,3 +250,30 @@ def test_event_during_the_addition_is_not_missed(register_dags: Register) -> Non
         register_dags(DAG("first", schedule=[A]), DAG("dag", schedule=[A]))
     assert waits_for() == {"a": (1, 1)}
     assert itself("a").seq == 1
+
+
+def test_crash_before_the_removal_is_made_up_for(register_dags: Register) -> None:
+    """A registration that died before it dropped old references drops them when repeated."""
+    register_dags(DAG("dag", schedule=[A, B]))
+    with (
+        patch.object(references, "drop_consumers", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        register_dags(DAG("dag", schedule=[B]))
+    assert list(waits_for()) == ["a", "b"]
+
+    register_dags(DAG("dag", schedule=[B]))
+
+    assert list(waits_for()) == ["b"]
+    assert consumers("a") == []
+
+
+def test_overtaken_push_leaves_the_newer_asset(register_dags: Register) -> None:
+    """What an older push says about an asset is not written once a newer one has begun."""
+    register_dags(DAG("dag", schedule=[Asset("a", "s3://new/a", extra={"k": 2})]))
+    old = DAG("dag", schedule=[Asset("a", "s3://old/a", extra={"k": 1})])
+
+    with pytest.raises(RefusedError):
+        references.register_assets([old], Source("bundle", "0" * 64, 0))
+
+    assert (itself("a").uri, itself("a").extra) == ("s3://new/a", {"k": 2})

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from lamplighter import settings
 from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.dags.owed import STOP_COUNTING_AT
@@ -39,6 +40,7 @@ def push(
 ) -> None:
     """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
     root = require_bundle(path)
+    settings.current().require("bucket")
     name = require_id(bundle or root.name, what="bundle")
     report = _check(root)
     if report.errors and not force:
@@ -87,10 +89,10 @@ def _show_owed(owed: dict[str, int]) -> None:
 
 
 def _confirm(total: int) -> None:
-    question = f"{total:,} runs would be created at once. Push?"
+    question = f"{total:,} runs would be owed, and created as slots allow. Push?"
     if console.is_interactive() and typer.confirm(question, err=True):
         return
     console.error(
-        f"{total:,} runs would be created; pass --yes, or catchup=False, or a later start_date"
+        f"{total:,} runs would be owed: pass --yes, or use catchup=False or a later start_date"
     )
     raise typer.Exit(_UNCONFIRMED)

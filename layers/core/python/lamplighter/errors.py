@@ -49,3 +49,7 @@ class TransientError(LamplighterError):
 
 class PermanentError(LamplighterError):
     """A service refuses what it was asked for, and will again: a mistake of ours, or no right."""
+
+
+# All that code may raise which takes data from elsewhere for what it claims to be.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -13,7 +13,8 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.errors import TransientError
+from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.identifiers import require_id
 
 DAGS_PER_MESSAGE = 50
 RUNS_PER_MESSAGE = 10
@@ -53,7 +54,9 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
 def read_claims(body: str) -> list[str]:
     """Return the DAG ids of a message on `claims`."""
     ids = json.loads(body)["dag_ids"]
-    return [str(dag_id) for dag_id in ids]
+    if not isinstance(ids, list):
+        raise DefinitionError(f"dag_ids must be a list, not {ids!r}")
+    return [require_id(dag_id, what="DAG") for dag_id in ids]
 
 
 def send_submits(runs: Iterable[tuple[str, str]]) -> None:

@@ -12,6 +12,11 @@ from typing import Self
 from lamplighter.errors import SettingsError
 
 _PREFIX = "LAMPLIGHTER_"
+_BOUNDS = {
+    "transaction_actions": (10, 100),
+    # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
+    "look_ahead_seconds": (1, 840),
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,12 @@ class Settings:
     # A queued run whose message was lost is found again after this time.
     wake_after_seconds: int = 120
     keep_finished_runs_days: int = 90
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that the services or the protocols do not allow."""
+        for name, (least, most) in _BOUNDS.items():
+            if not least <= getattr(self, name) <= most:
+                raise SettingsError(f"{name} must be between {least} and {most}")
 
     @classmethod
     def from_environment(cls) -> Self:

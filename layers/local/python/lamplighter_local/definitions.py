@@ -15,9 +15,7 @@ _SOURCE = Source("objects", "0" * 64, 1)
 def row_of(dag: DAG, row: Dags | None = None) -> Dags:
     """Return the row that a push of this DAG would write over `row`, or as a new one."""
     document = encode_dag(dag)
-    definition = Definition(
-        dag, document, content_hash(document), "dags/objects.py", to_json(document)
-    )
+    definition = Definition(dag, content_hash(document), "dags/objects.py", to_json(document))
     row = row or new_row(definition)
     if define(row, definition, None, _SOURCE, now=clock.now()):
         ask_schedule(row, now=clock.now())

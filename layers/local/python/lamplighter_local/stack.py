@@ -46,9 +46,9 @@ class LocalStack:
         self.settings = settings
         self.clock = clock
 
-    def push(self, root: Path, *, bundle: str = "bundle") -> None:
+    def push(self, root: Path | str, *, bundle: str = "bundle") -> None:
         """Push a bundle and let it be registered."""
-        push_bundle(root, bundle)
+        push_bundle(Path(root), bundle)
         self.run_until_idle()
 
     def tick(self, *, scheduled_at: datetime | None = None) -> dict[str, int]:
@@ -115,14 +115,26 @@ def local_stack(*, at: datetime) -> Iterator[LocalStack]:
     """Make a deployment whose clock stands at `at`; it is gone when the block ends."""
     movable = MovableClock(at)
     with (
-        patch.dict(os.environ, _ENVIRONMENT),
+        _only_moto(),
         guarded_moto(),
         clock.using(movable),
         queues_on_our_clock(),
         local_invocations(f"{NAME}-"),
     ):
-        aws.client.cache_clear()
         made = resources.create_all(NAME)
         with settings.using(made):
             yield LocalStack(made, movable)
+
+
+@contextmanager
+def _only_moto() -> Iterator[None]:
+    """Let nothing in the environment lead to an account, a profile or an endpoint."""
+    with patch.dict(os.environ, _ENVIRONMENT):
+        for name in list(os.environ):
+            if name.startswith("AWS_") and name not in _ENVIRONMENT:
+                del os.environ[name]
         aws.client.cache_clear()
+        try:
+            yield
+        finally:
+            aws.client.cache_clear()

@@ -39,14 +39,23 @@ def ask_workers(requests: Sequence[Request], *, at_once: int) -> Iterator[Any]:
             worker.communicate()
 
 
+_WITHHELD = ("AWS_", "_X_AMZN", "LAMBDA_", "LAMPLIGHTER_")
+
+
 def _start_worker() -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": _import_path()},
+        env=_environment(),
     )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of author code: without credentials, or names of resources."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
+    return {**kept, "PYTHONPATH": _import_path()}
 
 
 def _import_path() -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.bundles.following import LastRun, Question
+from lamplighter.errors import UNREADABLE
 from lamplighter.registry.definition import Definition
-from lamplighter.registry.reading import UNREADABLE
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, in_short

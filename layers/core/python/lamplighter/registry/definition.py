@@ -13,6 +13,7 @@ from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.pending import ids_of
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.base import DagRunInfo
@@ -34,7 +35,6 @@ class Definition:
     """One DAG that a push defines, read and checked."""
 
     dag: DAG
-    document: dict[str, Any]
     hash: str
     file: str
     stored: str | bytes  # the document as text, or compressed
@@ -73,6 +73,7 @@ def define(
     row.is_custom = definition.is_custom or None
     row.max_active_runs = dag.max_active_runs
     row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
+    row.asset_refs = (row.asset_refs or set()) | set(ids_of(condition)) or None
     if condition != row.asset_condition:
         # Events that wait for the old condition may fulfil the new one: the claim looks.
         row.asset_since = now if condition and row.is_stored else None

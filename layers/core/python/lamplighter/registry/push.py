@@ -1,5 +1,6 @@
 """Pushes a bundle: its archive into the bucket, and the news of it to whoever registers."""
 
+import io
 from pathlib import Path
 
 from botocore.exceptions import ClientError
@@ -10,6 +11,9 @@ from lamplighter.identifiers import require_id
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.registry.sandbox import bundle_key
+
+# A part of the archive over a slow line.
+_UPLOAD_SECONDS = 120.0
 
 
 def push_bundle(root: Path, bundle: str) -> Source:
@@ -22,7 +26,8 @@ def push_archive(archive: Archive, bundle: str) -> Source:
     """Upload an archive, unless its content is there already, and announce it."""
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
-        aws.client("s3").put_object(Bucket=bucket, Key=key, Body=archive.data)
+        client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
+        client.upload_fileobj(io.BytesIO(archive.data), bucket, key)
     source = Source(bundle, archive.hash, bundles.number(bundle))
     bundles.announce(source)
     return source

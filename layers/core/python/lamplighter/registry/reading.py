@@ -6,22 +6,12 @@ from typing import Any
 
 from lamplighter.bundles.check import CheckedDag
 from lamplighter.bundles.importer import ParsedFile, Problem
-from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
 from lamplighter.scheduler.cursor import in_short
 from lamplighter.serialization import content_hash, decode_dag, to_json
 from lamplighter.serialization.dags import MAX_BYTES
-
-# All that code may raise which takes a document for what it claims to be.
-UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 # A person can read the document in the table up to here; then it is compressed.
 _READABLE_BYTES = 16_000
@@ -91,7 +81,7 @@ def read_definition(found: CheckedDag) -> Definition:
             dag = decode_dag(document)
         text = to_json(document)
         definition = Definition(
-            dag, document, content_hash(document), found.file, _stored(found.dag_id, text)
+            dag, content_hash(document), found.file, _stored(found.dag_id, text)
         )
         timetable = len(to_json(document["timetable"]).encode())
     except DefinitionError:

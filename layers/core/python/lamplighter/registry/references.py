@@ -7,6 +7,7 @@ can reach a consumer that does not wait for it any more, but never miss one that
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from lamplighter import clock, settings
@@ -17,7 +18,7 @@ from lamplighter.errors import TransientError
 from lamplighter.identifiers import asset_id
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
-from lamplighter.store.models import AssetQueue, Assets
+from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.transactions import (
     Cancelled,
@@ -25,7 +26,7 @@ from lamplighter.store.transactions import (
     Put,
     Update,
     Write,
-    patiently,
+    change_dag,
     pauses,
 )
 
@@ -67,20 +68,10 @@ def compile_condition(condition: AssetCondition, targets: Mapping[str, str]) -> 
     return None
 
 
-def ids_of(compiled: Compiled) -> Iterator[str]:
-    """Yield the assets of a compiled condition."""
-    if isinstance(compiled, str):
-        yield compiled
-    elif compiled:
-        for (members,) in (compiled.values(),):
-            for member in members:
-                yield from ids_of(member)
-
-
 # The rows of assets.
 
 
-def register_assets(dags: Sequence[DAG]) -> dict[str, str]:
+def register_assets(dags: Sequence[DAG], source: Source) -> dict[str, str]:
     """Let every asset that a DAG waits for, reads or produces have its row.
 
     Returns where the URIs lead that are references' only name of an asset.
@@ -88,7 +79,7 @@ def register_assets(dags: Sequence[DAG]) -> dict[str, str]:
     leaves = [leaf for dag in dags for leaf in _named(dag)]
     # A definition says more about an asset than a reference by name does, and comes last.
     leaves.sort(key=lambda leaf: isinstance(leaf, Asset))
-    _put({row.asset_id: row for leaf in leaves for row in _rows_of(leaf)})
+    _put({row.asset_id: row for leaf in leaves for row in _rows_of(leaf)}, source)
     uris = {leaf.uri for leaf in leaves if isinstance(leaf, AssetRef) and leaf.uri is not None}
     found = Assets.batch_get([(_uri_row_id(uri), ITSELF) for uri in uris], consistent_read=True)
     targets = {row.asset_id: row.target for row in found if row.target is not None}
@@ -98,7 +89,7 @@ def register_assets(dags: Sequence[DAG]) -> dict[str, str]:
         for uri in uris
         if _uri_row_id(uri) not in targets
     ]
-    _put({row.asset_id: row for row in unknown})
+    _put({row.asset_id: row for row in unknown}, source)
     return targets
 
 
@@ -132,14 +123,14 @@ def _asset_row(key: str, *, kind: str = "asset", **columns: Any) -> Assets:
     return Assets(key, ITSELF, kind=kind, seq=0, refs_rev=0, created_at=clock.now(), **columns)
 
 
-def _put(wanted: Mapping[str, Assets]) -> None:
+def _put(wanted: Mapping[str, Assets], source: Source) -> None:
     """Store rows that are missing, and what definitions say anew about those that are not."""
     keys = [(row.asset_id, ITSELF) for row in wanted.values()]
     found = {row.asset_id: row for row in Assets.batch_get(keys, consistent_read=True)}
     missing: list[Write] = [Put(row) for name, row in wanted.items() if name not in found]
-    size = settings.current().transaction_actions
+    size = settings.current().transaction_actions - 1
     for at in range(0, len(missing), size):
-        _put_each_once(missing[at : at + size])
+        _put_each_once(missing[at : at + size], source)
     for name, row in found.items():
         said = {column: getattr(wanted[name], column) for column in _DESCRIPTION}
         news = {
@@ -148,16 +139,17 @@ def _put(wanted: Mapping[str, Assets]) -> None:
             if value is not None and value != getattr(row, column)
         }
         if news:
-            row.update([getattr(Assets, column).set(value) for column, value in news.items()])
+            actions = [getattr(Assets, column).set(value) for column, value in news.items()]
+            bundles.write(source, [Update(row, actions, Assets.asset_id.exists())])
 
 
-def _put_each_once(writes: Sequence[Write]) -> None:
+def _put_each_once(writes: Sequence[Write], source: Source) -> None:
     try:
-        patiently(writes)
+        bundles.write(source, writes)
     except Cancelled:
         if len(writes) > 1:
             for write in writes:
-                _put_each_once([write])
+                _put_each_once([write], source)
         # Else it is there: another registration was faster, which is as good.
 
 
@@ -192,12 +184,21 @@ def _additions(asset: str, dag_ids: Sequence[str]) -> Callable[[Assets], list[Wr
     return writes
 
 
-def drop_consumers(dag_id: str, keep: Iterable[str], source: Source) -> None:
+def drop_consumers(dag_id: str, keep: AbstractSet[str], source: Source) -> None:
     """Let a DAG wait for no other assets than those to keep."""
-    kept = set(keep)
     for row in list(AssetQueue.query(dag_id, consistent_read=True)):
-        if row.asset_id not in kept:
+        if row.asset_id not in keep:
             _change_asset(row.asset_id, _removals(row), source)
+
+    def change(row: Dags) -> list[Write]:
+        row.asset_refs = set(keep) or None
+        return [bundles.is_newest(source)]
+
+    try:
+        change_dag(dag_id, change)
+    except Cancelled as cancelled:
+        bundles.require_newest(source, cancelled)
+        raise
 
 
 def _removals(row: AssetQueue) -> Callable[[Assets], list[Write]]:

@@ -7,6 +7,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.cursor import in_short
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dag
 
@@ -29,6 +30,5 @@ def refill(dag_id: str) -> None:
         return [answer.apply(row)]
 
     written = change_dag(dag_id, change, row=row)
-    if written is not None and written.due_shard is not None:
-        assert written.next_run_create_after is not None
-        queues.announce_due([(dag_id, written.next_run_create_after)])
+    if written is not None:
+        queues.announce_due(announcement(written))

@@ -28,6 +28,8 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler.pending import ids_of
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     Cancelled,
@@ -52,8 +54,7 @@ _INDEX_LAG_SECONDS = 60
 class RegisterReport:
     """What a push brought."""
 
-    bundle: str
-    push: int
+    source: Source
     new: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     unchanged: int = 0
@@ -98,7 +99,7 @@ class _Registration:
         self.source = source
         self.sandbox = Sandbox(source.bundle, source.version)
         self.now = clock.now()
-        self.report = RegisterReport(source.bundle, source.push)
+        self.report = RegisterReport(source)
         self.steps_left = _STEPS_FOR_COUNTING
         self.refused: dict[str, set[str]] = defaultdict(set)
 
@@ -115,7 +116,8 @@ class _Registration:
         self.report.errors += [*found.errors, *nonsense]
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))
-        self.targets = references.register_assets([item.dag for item in definitions])
+        dags = [item.dag for item in definitions]
+        self.targets = references.register_assets(dags, self.source)
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
         problems.store(
@@ -146,23 +148,17 @@ class _Registration:
         """Write the rows of some DAGs, with all that belongs to them."""
         rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
-        wanted = {item.dag.dag_id: set(references.ids_of(self._condition(item))) for item in mine}
-        waited = {
-            dag_id: set(references.ids_of(row.asset_condition)) for dag_id, row in rows.items()
-        }
+        wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
         references.add_consumers(wanted, self.source)
         self.answers = ask_authors(self.sandbox, mine, rows, now=self.now)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
         for row in written:
-            if wanted[row.dag_id] or waited.get(row.dag_id):
+            # Noted on the row, so that whoever repeats this after a crash still knows of them.
+            if (row.asset_refs or set()) != wanted[row.dag_id]:
                 references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
-        queues.announce_due(
-            (row.dag_id, row.next_run_create_after)
-            for row in written
-            if row.due_shard is not None and row.next_run_create_after is not None
-        )
+        queues.announce_due(entry for row in written for entry in announcement(row))
 
     def _condition(self, item: Definition) -> references.Compiled:
         return references.compile_condition(item.dag.timetable.asset_condition, self.targets)

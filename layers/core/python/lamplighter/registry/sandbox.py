@@ -1,6 +1,7 @@
-"""Asks the sandbox, the function that runs author code and may do nothing but read its bundle."""
+"""Asks the sandbox: the function that runs author code, and whose word is not taken for it."""
 
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,6 @@ class Sandbox:
         self._bucket = settings.current().require("bucket")
         self._key = bundle_key(bundle, version)
         self._results = f"results/{bundle}/{version}"
-        self._calls = 0
 
     def parse(self) -> Iterator[ParsedFile]:
         """Yield what each DAG file defines; an answer that is none is an error of its file."""
@@ -35,21 +35,23 @@ class Sandbox:
             for file, data in zip(asked, answer["files"], strict=True):
                 yield _read_file(file, data)
 
-    def coming_runs(self, questions: Sequence[Question]) -> dict[str, dict[str, Any]]:
+    def coming_runs(self, questions: Sequence[Question]) -> dict[str, Any]:
         """Return what authors' timetables say about the runs to come, by DAG id."""
-        answers: list[dict[str, Any]] = []
+        found: dict[str, Any] = {}
         for at in range(0, len(questions), _QUESTIONS_PER_CALL):
-            part = list(questions[at : at + _QUESTIONS_PER_CALL])
-            answers += self._ask({"verb": "runs", "questions": part})["answers"]
-        return {answer["dag_id"]: answer for answer in answers}
+            asked = list(questions[at : at + _QUESTIONS_PER_CALL])
+            answers = self._ask({"verb": "runs", "questions": asked})["answers"]
+            for question, answer in zip(asked, answers, strict=True):
+                found[question["dag_id"]] = answer
+        return found
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        self._calls += 1
+        result_key = f"{self._results}/{uuid.uuid4().hex}.json"
         event = {
             **question,
             "bucket": self._bucket,
             "key": self._key,
-            "result_key": f"{self._results}/{self._calls}.json",
+            "result_key": result_key,
         }
         answer = aws.client("lambda", read_seconds=_READ_SECONDS).invoke(
             FunctionName=settings.current().require("sandbox_function"),
@@ -61,7 +63,7 @@ class Sandbox:
             # can mend that; the message is delivered again and parked if it stays so.
             raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
         if "result_key" in payload:
-            body = aws.client("s3").get_object(Bucket=self._bucket, Key=payload["result_key"])
+            body = aws.client("s3").get_object(Bucket=self._bucket, Key=result_key)
             payload = json.loads(body["Body"].read())
         if "error" in payload:
             raise DefinitionError(payload["error"])

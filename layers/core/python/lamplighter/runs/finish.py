@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lamplighter import clock, queues
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import run_of
+from lamplighter.store.due import announcement, run_of
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Cancelled, Write, change_dag, patiently
 
@@ -28,9 +28,9 @@ def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
             patiently([run_rows.finish(dag_id, run_key, state=state, now=now)])
     except Cancelled:
         return False
-    run_rows.log_move(dag_id, run_key, "unfinished", state)
-    if row is not None and row.due_shard is not None and row.next_run_create_after is not None:
-        queues.announce_due([(dag_id, row.next_run_create_after)])
+    run_rows.log_move(dag_id, run_key, state)
+    if row is not None:
+        queues.announce_due(announcement(row))
     return True
 
 

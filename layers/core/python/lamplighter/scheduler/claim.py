@@ -8,17 +8,19 @@ finds it changed has lost, which is normal and never an error.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.errors import DefinitionError, PermanentError, TransientError
+from lamplighter.errors import UNREADABLE, PermanentError, TransientError
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_events
 from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim, step_over
 from lamplighter.scheduler.report import ClaimReport
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import log_move
 from lamplighter.store.transactions import (
@@ -35,7 +37,7 @@ log = logging.getLogger(__name__)
 
 # So many DAGs are read and claimed before the clock is looked at again.
 _AT_ONCE = 500
-# Delays of messages are whole seconds: one may arrive this much too early, and waits.
+# The clocks of two machines differ: a message may come this much too early, and waits.
 _PATIENCE_SECONDS = 1.0
 
 
@@ -71,9 +73,12 @@ def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport
     this = _Claim(most, foretold.outlooks_of(rows))
     this.report.considered = len(rows)
     plans = [plan for row in rows if (plan := this.plan(row)) is not None]
+    # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
+    unfinished = this.tell()
     for bulk in _bulks(plans):
         this.commit(bulk)
-    return this.report, this.tell()
+        unfinished += this.tell()
+    return this.report, unfinished
 
 
 def _wait_for_the_second(rows: Sequence[Dags]) -> None:
@@ -110,7 +115,9 @@ class _Claim:
             return None
         return plan
 
-    def _plan(self, row: Dags, outlook: Outlook) -> Plan | Skipped:
+    def _plan(
+        self, row: Dags, outlook: Outlook, taken: AbstractSet[str] = frozenset()
+    ) -> Plan | Skipped:
         pending = {} if row.asset_since is None else pending_events(row.dag_id)
         room = settings.current().transaction_actions - len(pending) - 1
         return plan_claim(
@@ -120,7 +127,20 @@ class _Claim:
             claim_id=self.claim_id,
             most=max(1, min(self.most, room)),
             pending=pending,
+            taken=taken,
         )
+
+    def _replan(
+        self, row: Dags, outlook: Outlook, taken: AbstractSet[str], over: AbstractSet[str]
+    ) -> Plan | Skipped:
+        """Return what to do when runs stood in the way; it always gets the DAG on."""
+        if not taken and not over:
+            return self._plan(row, outlook)
+        moved = step_over(
+            row, outlook, taken=taken, over=over, now=self.now, claim_id=self.claim_id
+        )
+        # If it is not the first that exists, those before it do not, and are created.
+        return self._plan(row, outlook, taken) if isinstance(moved, Skipped) else moved
 
     def _try(self, plan: Callable[[Outlook], Plan | Skipped], row: Dags) -> Plan | Skipped:
         """Return what `plan` says; a schedule that cannot answer holds up nobody else."""
@@ -129,7 +149,7 @@ class _Claim:
         except NothingForetold:
             self.refills.append(row.dag_id)
             return Skipped("waits for its timetable")
-        except DefinitionError as error:
+        except UNREADABLE as error:
             log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
             broken.schedule_error = cursor.in_short(error)
@@ -210,21 +230,9 @@ class _Claim:
         if row is None:  # the DAG is gone
             self.report.lost += 1
             return None
-        if refused:
-            over = set(plan.released) & set(refused)
-            replanned = self._try(
-                lambda outlook: step_over(
-                    row,
-                    outlook,
-                    taken=set(refused) - over,
-                    over=over,
-                    now=self.now,
-                    claim_id=self.claim_id,
-                ),
-                row,
-            )
-        else:
-            replanned = self._try(lambda outlook: self._plan(row, outlook), row)
+        over = set(plan.released) & set(refused)
+        taken = set(refused) - over
+        replanned = self._try(lambda outlook: self._replan(row, outlook, taken, over), row)
         if isinstance(replanned, Skipped):
             self.report.lost += 1
             return None
@@ -244,19 +252,21 @@ class _Claim:
             report.claimed_runs += len(plan.runs)
             report.released_runs += len(plan.released)
             for run in plan.runs:
-                lateness = (self.now - run.run_after).total_seconds()
+                log_move(row.dag_id, run.run_key, run.state)
+            if plan.runs and not plan.has_more:
+                # Of the newest run: how late a backlog is says nothing about the scheduler.
+                lateness = (self.now - plan.runs[-1].run_after).total_seconds()
                 report.max_lateness_seconds = max(report.max_lateness_seconds, lateness)
-                log_move(row.dag_id, run.run_id, None, run.state)
             submits += [(row.dag_id, key) for key in plan.keys]
-            if row.due_shard is not None and row.next_run_create_after is not None:
-                if row.next_run_create_after <= self.now:
-                    unfinished.append(row.dag_id)
-                else:
-                    announced.append((row.dag_id, row.next_run_create_after))
+            if plan.has_more:
+                unfinished.append(row.dag_id)
+            else:
+                announced += announcement(row)
             outlook = self.outlooks.get(row.dag_id)
             if isinstance(outlook, Foretold) and outlook.is_short_after(cursor.position(row)):
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
         foretold.ask_for_more(self.refills)
+        self.won, self.refills = [], []
         return unfinished

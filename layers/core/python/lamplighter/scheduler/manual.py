@@ -11,7 +11,7 @@ from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.json_values import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import free_slots, is_open, waiting_entry
+from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import Cancelled, Put, Write, change_dag, require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
@@ -66,11 +66,13 @@ def create_manual_run(
         raise RefusedError(
             f"DAG {dag_id!r} has a run {run.run_key} already: clear that one, or take another date"
         ) from cancelled
-    run_rows.log_move(dag_id, run.run_id, None, run.state)
+    if written is None:
+        raise RefusedError(f"DAG {dag_id!r} was deleted meanwhile")
+    run_rows.log_move(dag_id, run.run_key, run.state)
     if is_active:
         queues.send_submits([(dag_id, run.run_key)])
-    elif written is not None and written.due_shard is not None:
-        queues.announce_due([(dag_id, now)])
+    else:
+        queues.announce_due(announcement(written))
     return run
 
 

@@ -7,6 +7,7 @@ from pendulum import DateTime
 from lamplighter import clock, queues
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, require_dag
 
@@ -36,8 +37,7 @@ def unpause(dag_id: str) -> Dags:
         return []
 
     row = change_dag(dag_id, change) or require_dag(dag_id)
-    if row.due_shard is not None and row.next_run_create_after is not None:
-        queues.announce_due([(dag_id, row.next_run_create_after)])
+    queues.announce_due(announcement(row))
     # Runs that were frozen in the middle go on.
     queues.send_submits((dag_id, key) for key in sorted(row.active or ()))
     return row

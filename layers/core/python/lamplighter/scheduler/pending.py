@@ -4,7 +4,7 @@ Owns: what a run takes: of every asset that the DAG waits for, all events that a
 those that the condition did not need. What is taken is a range of sequences, never of time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,16 @@ def pending_events(dag_id: str) -> dict[str, Pending]:
     """Return what is pending for a DAG, by asset."""
     rows = AssetQueue.query(dag_id, consistent_read=True)
     return {row.asset_id: Pending(row) for row in rows if row.last_seq > row.consumed_seq}
+
+
+def ids_of(condition: Any) -> Iterator[str]:
+    """Yield the assets of a condition on asset ids."""
+    if isinstance(condition, str):
+        yield condition
+    elif condition:
+        (members,) = condition.values()
+        for member in members:
+            yield from ids_of(member)
 
 
 def holds(condition: Any, pending: Mapping[str, object]) -> bool:

@@ -60,6 +60,12 @@ class Plan:
         return [*map(Put, self.runs), *released, *consumed, dag_write(self.row)]
 
     @property
+    def has_more(self) -> bool:
+        """Whether the DAG could be claimed again at once."""
+        at = self.row.next_run_create_after
+        return self.row.due_shard is not None and at is not None and at <= self.now
+
+    @property
     def keys(self) -> list[str]:
         """The run keys that get a slot."""
         return [*(run.run_key for run in self.runs), *self.released]
@@ -73,10 +79,12 @@ def plan_claim(
     claim_id: str,
     most: int = MOST_RUNS,
     pending: Mapping[str, Pending] = MappingProxyType({}),
+    taken: AbstractSet[str] = frozenset(),
 ) -> Plan | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `pending` are the asset events that wait for the DAG.
+    `pending` are the asset events that wait for the DAG, `taken` keys of runs that exist, as far as
+    that is known; what is due is created up to the first of them.
     """
     if not is_open(row):
         return Skipped("paused" if row.is_paused else "stale" if row.is_stale else "import errors")
@@ -85,7 +93,7 @@ def plan_claim(
         return Skipped("no free slot")
     plan = Plan(row, claim_id, now)
     # Manual runs among them may have a date of the schedule's, which then has its run.
-    known = set(row.active or ()) | {run_of(entry) for entry in row.waiting or ()}
+    known = taken | set(row.active or ()) | {run_of(entry) for entry in row.waiting or ()}
     is_moved = _drop_unfounded(row, pending) | _pass_over(row, outlook, known, now=now)
     timed = _due_until_known(row, outlook, known, now=now, most=slots)
     chosen = _oldest(row, timed.runs, slots)

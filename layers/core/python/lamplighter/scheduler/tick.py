@@ -5,13 +5,13 @@ lost costs nothing as long as the ticks before it looked far enough, and a lost 
 minute, since every tick reads again all that is overdue.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import due_until
+from lamplighter.scheduler.due import DueDag, due_until
 from lamplighter.scheduler.report import TickReport
 from lamplighter.store.look_ahead import covered_until, raise_covered_until
 
@@ -26,15 +26,23 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     found = due_until(max(now, horizon))
     report = TickReport()
 
-    # Ahead first: it is quick, and a long backlog must not delay what is due in a moment.
-    covered = max(now, covered_until() or now)
-    if horizon > covered:
-        ahead = [(dag_id, due_at) for due_at, dag_id in found if due_at > covered]
-        report.sent_ahead = queues.send_claims(ahead)
-        raise_covered_until(horizon)
     overdue = [(due_at, dag_id) for due_at, dag_id in found if due_at <= now]
     report.backlog_seconds = max(
         ((now - due_at).total_seconds() for due_at, _ in overdue), default=0
     )
-    report.add(claim_all((dag_id for _, dag_id in overdue), has_time=has_time))
+    try:
+        # First, because it is quick: a long backlog must not delay what is due in a moment.
+        report.sent_ahead = _look_ahead(found, now, horizon)
+    finally:
+        report.add(claim_all((dag_id for _, dag_id in overdue), has_time=has_time))
     return report
+
+
+def _look_ahead(found: Sequence[DueDag], now: DateTime, horizon: DateTime) -> int:
+    """Send messages for what comes due, as far as no tick has yet; return how many."""
+    covered = max(now, covered_until() or now)
+    if horizon <= covered:
+        return 0
+    sent = queues.send_claims((dag_id, at) for at, dag_id in found if covered < at <= horizon)
+    raise_covered_until(horizon)
+    return sent

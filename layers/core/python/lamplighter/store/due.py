@@ -31,6 +31,12 @@ def index_entry(row: Dags, *, shards: int) -> Entry:
     return Entry(key, shard_of(row.dag_id, shards) if is_member else None)
 
 
+def announcement(row: Dags) -> list[tuple[str, DateTime]]:
+    """Return when the claim should look at a DAG, as written just now; nothing if never."""
+    at = row.next_run_create_after
+    return [] if row.due_shard is None or at is None else [(row.dag_id, at)]
+
+
 def is_open(row: Dags) -> bool:
     """Return whether the DAG may have runs at all."""
     return not (row.is_paused or row.is_stale or row.has_import_errors)

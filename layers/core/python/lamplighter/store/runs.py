@@ -48,10 +48,9 @@ def new_run(
     )
 
 
-def log_move(dag_id: str, run: str, before: str | None, after: str) -> None:
+def log_move(dag_id: str, key: str, to: str) -> None:
     """Write the one line in the log that every change of a run's state has."""
-    move = {"dag_id": dag_id, "run": run, "from": before, "to": after}
-    log.info("run of %s is %s", dag_id, after, extra=move)
+    log.info("run is %s", to, extra={"dag_id": dag_id, "run_key": key, "to": to})
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:

@@ -137,9 +137,8 @@ class Reason:
 class Cancelled(Exception):
     """Nothing was written. `reasons` stand in the order of the writes."""
 
-    def __init__(self, writes: Sequence[Write], reasons: Sequence[Reason]) -> None:
-        super().__init__(f"{len(writes)} writes cancelled")
-        self.writes = tuple(writes)
+    def __init__(self, reasons: Sequence[Reason]) -> None:
+        super().__init__(f"{len(reasons)} writes cancelled")
         self.reasons = tuple(reasons)
 
 
@@ -159,7 +158,7 @@ def _translate(error: Exception, writes: Sequence[Write]) -> Exception:
         codes = {reason["Code"] for reason in found}
         if codes <= _OURS_TO_HANDLE:
             pairs = zip(writes, found, strict=True)
-            return Cancelled(writes, [_reason(write, reason) for write, reason in pairs])
+            return Cancelled([_reason(write, reason) for write, reason in pairs])
     elif code in _TRANSIENT or isinstance(error, HTTPClientError | ConnectionError):
         return TransientError(f"DynamoDB could not take a transaction now: {error}")
     return PermanentError(f"DynamoDB will not take a transaction: {error}")

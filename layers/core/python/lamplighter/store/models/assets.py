@@ -83,4 +83,3 @@ class AssetQueue(Row):
     asset_id = UnicodeAttribute(range_key=True)
     last_seq = NumberAttribute()
     consumed_seq = NumberAttribute()
-    first_at = Instant(null=True)

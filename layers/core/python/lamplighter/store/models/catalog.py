@@ -27,7 +27,6 @@ class Catalog(Row):
     registering = NumberAttribute(null=True)
     registered = NumberAttribute(null=True)
     bundle_version = UnicodeAttribute(null=True)
-    summary = JSONAttribute(null=True)
 
     # kind "problems#<bundle>", id = a file that failed or was warned about.
     push = NumberAttribute(null=True)

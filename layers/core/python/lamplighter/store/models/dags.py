@@ -90,6 +90,7 @@ class Dags(Row):
     # Since when the asset condition holds without having become a run.
     asset_since = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
+    asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
     failed_in_a_row = NumberAttribute(null=True)
 
     # Derived from all of the above in the same write; see `due`.
