@@ -14,13 +14,14 @@ from lamplighter.store.rows import Row
 class TableDefinition:
     """One table as `CreateTable` takes it, and what is switched on after that.
 
-    Every table is billed per request, protected against deletion, and can be restored to any moment
-    of the last weeks. Rows that have an end are removed some time after it.
+    Every table is billed per request and protected against deletion. Rows that have an end are
+    removed some time after it.
     """
 
     name: str
     create: dict[str, Any]
     ttl_attribute: str | None
+    has_point_in_time_recovery: bool = True
 
 
 def table_definitions(prefix: str) -> list[TableDefinition]:
