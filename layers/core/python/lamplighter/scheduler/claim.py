@@ -255,7 +255,7 @@ class _Claim:
                 log_move(row.dag_id, run.run_key, run.state)
             if plan.runs and not plan.has_more:
                 # Of the newest run: how late a backlog is says nothing about the scheduler.
-                lateness = (self.now - plan.runs[-1].run_after).total_seconds()
+                lateness = self.now.timestamp() - plan.runs[-1].run_after.timestamp()
                 report.max_lateness_seconds = max(report.max_lateness_seconds, lateness)
             submits += [(row.dag_id, key) for key in plan.keys]
             if plan.has_more:

@@ -27,9 +27,8 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     report = TickReport()
 
     overdue = [(due_at, dag_id) for due_at, dag_id in found if due_at <= now]
-    report.backlog_seconds = max(
-        ((now - due_at).total_seconds() for due_at, _ in overdue), default=0
-    )
+    if overdue:  # the oldest comes first
+        report.backlog_seconds = now.timestamp() - overdue[0][0].timestamp()
     try:
         # First, because it is quick: a long backlog must not delay what is due in a moment.
         report.sent_ahead = _look_ahead(found, now, horizon)

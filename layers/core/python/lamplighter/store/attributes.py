@@ -33,6 +33,9 @@ class Instant(Attribute[DateTime]):
 
 def instant_text(value: datetime.datetime) -> str:
     """Return the written form: `2026-01-31T06:00:00.000000Z`."""
-    moment = as_utc(value)
-    text = datetime.datetime.isoformat(moment, timespec="microseconds")
-    return text.removesuffix("+00:00") + "Z"
+    at = as_utc(value)
+    # By hand, like reading: `isoformat` asks the zone for its offset, which takes longer than this.
+    return (
+        f"{at.year:04}-{at.month:02}-{at.day:02}"
+        f"T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
+    )

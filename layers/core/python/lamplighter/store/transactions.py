@@ -186,12 +186,14 @@ def pauses() -> Iterator[None]:
 def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[list[T]]:
     """Yield groups of members, each within every limit: a measure, and its largest sum."""
     group: list[T] = []
+    sums = [0] * len(limits)
     for member in members:
-        together = [*group, member]
-        if group and any(sum(map(measure, together)) > most for measure, most in limits):
+        sizes = [measure(member) for measure, _ in limits]
+        sums = [before + size for before, size in zip(sums, sizes, strict=True)]
+        if group and any(total > most for total, (_, most) in zip(sums, limits, strict=True)):
             yield group
-            together = [member]
-        group = together
+            group, sums = [], sizes
+        group.append(member)
     if group:
         yield group
 

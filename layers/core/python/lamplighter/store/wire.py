@@ -45,7 +45,7 @@ def change(row: Row, unchanged: tuple[str, ...]) -> Request:
     removes: list[str] = []
     for at, (name, attribute) in enumerate(type(row).get_attributes().items()):
         before, after = row.stored.get(name), row.attribute_values.get(name)
-        if before == after:
+        if before is after or before == after:  # comparing instants is slow, and few were touched
             continue
         names[f"#{at}"] = name
         if after is None:
