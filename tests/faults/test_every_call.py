@@ -6,7 +6,6 @@ message or command comes again, the timer fires a minute later. Then the tables 
 what was asked for must have happened.
 """
 
-import copy
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,9 +16,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
@@ -32,7 +28,8 @@ from lamplighter.store.rows import connection
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.faults import SINGLE_WRITES, TRANSACTIONS, Crash, Faults, Kind
 from lamplighter_local.invariants import violations
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.snapshot import Snapshot, queues
+from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)
 FIVE_PAST = MIDNIGHT.add(seconds=5)
@@ -156,45 +153,16 @@ SCENARIOS = {
 }
 
 
-class Emulator:
-    """One deployment that is put back for each try: making a new one takes longer than the try."""
-
-    def __init__(self, stack: LocalStack, scenario: Scenario) -> None:
-        self.stack = stack
-        store_dags(scenario.dags)
-        scenario.arrange(stack)
-        self._tables = {table.name: copy.deepcopy(table.items) for table in _tables()}
-        self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in _queues()}
-        self._began_at = stack.clock.now()
-
-    def put_back(self) -> LocalStack:
-        """Let everything be as it was when the scenario could begin."""
-        for table in _tables():
-            table.items = copy.deepcopy(self._tables[table.name])
-        for queue in _queues():
-            queue._messages = copy.deepcopy(self._messages[queue.name])
-            queue.deleted_messages.clear()
-            queue.pending_messages.clear()
-        self.stack.clock._at = self._began_at
-        return self.stack
-
-
-def _tables() -> list[Any]:
-    return list(dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values())
-
-
-def _queues() -> list[Any]:
-    return list(sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values())
-
-
 @contextmanager
-def emulator(scenario: Scenario) -> Iterator[Emulator]:
+def emulator(scenario: Scenario) -> Iterator[Snapshot]:
     """Make a deployment on one shard, in which the scenario can begin."""
     with local_stack(at=FIVE_PAST) as stack:
         made = replace(stack.settings, due_shards=1)
         with settings.using(made):
             stack.settings = made
-            yield Emulator(stack, scenario)
+            store_dags(scenario.dags)
+            scenario.arrange(stack)
+            yield Snapshot(stack)
 
 
 def try_with(faults: Faults, scenario: Scenario, stack: LocalStack) -> None:
@@ -300,5 +268,5 @@ def test_lost_answer_of_a_release_still_sends_its_run() -> None:
 
 def submits() -> str:
     """Return the bodies of all messages that ask for a run to be moved on."""
-    (queue,) = [queue for queue in _queues() if queue.name.endswith("-submits")]
+    (queue,) = [queue for queue in queues() if queue.name.endswith("-submits")]
     return "".join(message.body for message in queue._messages)

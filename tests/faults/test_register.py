@@ -20,10 +20,7 @@ from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
-from pendulum import DateTime, datetime
+from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import aws, settings
@@ -38,7 +35,9 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.invariants import violations
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.snapshot import Snapshot, tables
+from lamplighter_local.snapshot import queues as all_queues
+from lamplighter_local.stack import LocalStack, local_stack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 READS = frozenset({"BatchGetItem", "GetItem", "GetObject", "Invoke", "Query"})
@@ -83,34 +82,13 @@ SECOND = {
 PUSHES = {"first": (FIRST,), "second": (FIRST, SECOND)}
 
 
-@dataclass
-class Emulator:
-    """One deployment that is put back for each try, with a push on its way."""
+@dataclass(frozen=True)
+class Emulated:
+    """A deployment with a push on its way, and where schedules stood then."""
 
     stack: LocalStack
-    tables: dict[str, Any]
-    messages: dict[str, Any]
-    began_at: DateTime
+    before: Snapshot
     origins: dict[str, DagRunInfo]
-
-    def put_back(self) -> LocalStack:
-        """Let everything be as it was when the push was announced."""
-        for table in _tables():
-            table.items = copy.deepcopy(self.tables[table.name])
-        for queue in _queues():
-            queue._messages = copy.deepcopy(self.messages[queue.name])
-            queue.deleted_messages.clear()
-            queue.pending_messages.clear()
-        self.stack.clock._at = self.began_at
-        return self.stack
-
-
-def _tables() -> list[Any]:
-    return list(dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values())
-
-
-def _queues() -> list[Any]:
-    return list(sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values())
 
 
 @contextmanager
@@ -134,7 +112,7 @@ def sandbox_remembers() -> Iterator[None]:
 
 
 @contextmanager
-def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emulator]:
+def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emulated]:
     """Make a deployment in which all pushes but the last are done, and the last is announced."""
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
@@ -149,11 +127,9 @@ def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emu
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             push_bundle(tmp_path, "bundle")
-        yield Emulator(
+        yield Emulated(
             stack,
-            {table.name: copy.deepcopy(table.items) for table in _tables()},
-            {queue.name: copy.deepcopy(queue._messages) for queue in _queues()},
-            stack.clock.now(),
+            Snapshot(stack),
             {row.dag_id: at for row in Dags.scan() if (at := cursor.position(row)) is not None},
         )
 
@@ -183,7 +159,7 @@ def contents() -> dict[str, list[str]]:
     """Return all rows, as texts, apart from what depends on the moment."""
     return {
         table.name: sorted(map(_lasting, rows))
-        for table in _tables()
+        for table in tables()
         # From the emulator's memory: there are more tries than patience for requests.
         if (rows := [item.attrs for part in table.items.values() for item in _items(part)])
     }
@@ -242,7 +218,9 @@ def wrong_after(faults: Faults, expected: dict[str, list[str]]) -> Iterator[str]
         rows, wanted = set(found.get(table, ())), set(expected.get(table, ()))
         if rows != wanted:
             yield f"{faults.injected}: {table} has {rows - wanted} instead of {wanted - rows}"
-    queues = [queue for queue in _queues() if queue.name.endswith(("registers", "registers-dead"))]
+    queues = [
+        queue for queue in all_queues() if queue.name.endswith(("registers", "registers-dead"))
+    ]
     left = [message.body for queue in queues for message in queue._messages]
     if any("retire" not in body for body in left):
         yield f"{faults.injected}: messages are left: {left}"
@@ -256,9 +234,9 @@ def test_fault_at_every_call_of_a_push(
     """Whatever fails at whichever call, the message delivered again ends in the same state."""
     wrong: list[str] = []
     with emulator(tmp_path, PUSHES[name]) as emulated:
-        try_with(Faults(), emulated.put_back())  # and the sandbox has been asked everything
+        try_with(Faults(), emulated.before.put_back())  # and the sandbox has been asked everything
         counted = Faults()
-        try_with(counted, emulated.put_back())
+        try_with(counted, emulated.before.put_back())
         deliver_again(emulated.stack)
         expected = contents()
         assert list(wrong_now(emulated.origins)) == []
@@ -266,7 +244,7 @@ def test_fault_at_every_call_of_a_push(
         for kind, number in points:
             faults = Faults()
             faults.at(number, kind)
-            stack = emulated.put_back()
+            stack = emulated.before.put_back()
             try:
                 try_with(faults, stack)
                 if kind == "crash-after":

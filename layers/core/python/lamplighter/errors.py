@@ -53,3 +53,11 @@ class PermanentError(LamplighterError):
 
 # All that code may raise which takes data from elsewhere for what it claims to be.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+_MAX_LENGTH = 1_000
+
+
+def in_short(error: object) -> str:
+    """Return an error as a row can hold it: a sentence, and not a novel."""
+    message = str(error)
+    return message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]}…"

@@ -61,7 +61,7 @@ class Settings:
             text = os.environ.get(name)
             if text is not None:
                 values[field.name] = text if field.type is str else _whole_number(name, text)
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
     def require(self, name: str) -> str:
         """Return a name that must have been given, or say which variable is missing."""

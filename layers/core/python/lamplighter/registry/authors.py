@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pendulum import DateTime
 
 from lamplighter.bundles.following import LastRun, Question
-from lamplighter.errors import UNREADABLE
+from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor, foretold
-from lamplighter.scheduler.cursor import Foretold, NothingForetold, in_short
+from lamplighter.scheduler.cursor import Foretold, NothingForetold
 from lamplighter.scheduler.foretold import run_as_json, run_from_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
@@ -77,7 +77,9 @@ def question(dag_id: str, file: str, row: Dags | None, *, now: DateTime) -> Ques
     return Question(
         dag_id=dag_id,
         file=file,
-        last=None if last is None else _as_json(last),
+        last=None
+        if last is None
+        else cast("LastRun", {**run_as_json(last), "partition_date": None}),
         count=foretold.COUNT,
         at=iso(now),
     )
@@ -91,14 +93,3 @@ def ask(sandbox: Sandbox, questions: Sequence[Question]) -> dict[str, Answer]:
     return {
         asked["dag_id"]: read_answer(found.get(asked["dag_id"], "no answer")) for asked in questions
     }
-
-
-def _as_json(last: DagRunInfo) -> LastRun:
-    start, end = last.data_interval or (None, None)
-    return LastRun(
-        run_after=iso(last.run_after),
-        data_interval_start=None if start is None else iso(start),
-        data_interval_end=None if end is None else iso(end),
-        partition_date=None,
-        partition_key=None,
-    )

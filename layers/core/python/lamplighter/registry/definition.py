@@ -11,7 +11,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import DefinitionError
+from lamplighter.errors import DefinitionError, in_short
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.serialization import to_json
@@ -99,7 +99,7 @@ def ask_schedule(row: Dags, *, now: DateTime) -> None:
             info = next_run_of(row, now=now)
     except DefinitionError as error:
         info = None
-        row.schedule_error = cursor.in_short(error)
+        row.schedule_error = in_short(error)
     cursor.set_next(row, info)
 
 

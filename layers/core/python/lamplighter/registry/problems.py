@@ -6,9 +6,9 @@ from collections.abc import Set as AbstractSet
 
 from lamplighter import clock
 from lamplighter.bundles.importer import Problem
+from lamplighter.errors import in_short
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
-from lamplighter.scheduler.cursor import in_short
 from lamplighter.store.models import Catalog
 from lamplighter.store.transactions import Delete, Put
 

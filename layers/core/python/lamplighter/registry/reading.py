@@ -6,10 +6,9 @@ from typing import Any
 
 from lamplighter.bundles.check import CheckedDag
 from lamplighter.bundles.importer import ParsedFile, Problem
-from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
+from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
-from lamplighter.scheduler.cursor import in_short
 from lamplighter.serialization import content_hash, decode_dag, to_json
 from lamplighter.serialization.dags import MAX_BYTES
 

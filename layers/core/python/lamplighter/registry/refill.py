@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
-from lamplighter.errors import DefinitionError
+from lamplighter.errors import DefinitionError, in_short
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.cursor import in_short
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dag

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.errors import UNREADABLE, PermanentError, TransientError
+from lamplighter.errors import UNREADABLE, PermanentError, TransientError, in_short
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_events
@@ -152,7 +152,7 @@ class _Claim:
         except UNREADABLE as error:
             log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
-            broken.schedule_error = cursor.in_short(error)
+            broken.schedule_error = in_short(error)
             cursor.set_next(broken, None)
             return Plan(broken, self.claim_id, self.now)
 

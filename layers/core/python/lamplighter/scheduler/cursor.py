@@ -23,7 +23,6 @@ from lamplighter.timetables.simple import ContinuousTimetable
 
 # Missed runs that are walked through one by one, where a timetable has no shorter way.
 _MAX_STEPS = 100_000
-_MAX_ERROR_LENGTH = 1_000
 
 
 class Outlook(Protocol):
@@ -72,7 +71,12 @@ class Foretold:
     runs: Sequence[DagRunInfo]
     is_last: bool
 
-    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:  # noqa: ARG002
+    def after(
+        self,
+        last: DagRunInfo | None,
+        *,
+        catchup: bool,  # noqa: ARG002 - it was on when these were told; the claim skips among them
+    ) -> DagRunInfo | None:
         for info in self.runs:
             if last is None or _place(info) > _place(last):
                 return info
@@ -158,12 +162,6 @@ def set_next(row: Dags, info: DagRunInfo | None) -> None:
     row.next_run_after = info.run_after if info else None
     row.next_run = (info.logical_date or info.run_after) if info else None
     row.next_partition_key = info.partition_key if info else None
-
-
-def in_short(error: object) -> str:
-    """Return an error as a row can hold it: a sentence, and not a novel."""
-    message = str(error)
-    return message if len(message) <= _MAX_ERROR_LENGTH else f"{message[:_MAX_ERROR_LENGTH]}…"
 
 
 # Moving on.
