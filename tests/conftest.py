@@ -15,6 +15,7 @@ from pendulum import datetime
 from lamplighter import settings
 from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.events.fan_out import forget_consumers
 from lamplighter_local.stack import REGION, LocalStack, local_stack
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -65,5 +66,6 @@ def stack(noon_deployment: LocalStack) -> LocalStack:
         table.items.clear()
     for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
         queue._messages.clear()
+    forget_consumers()
     noon_deployment.clock._at = NOON
     return noon_deployment

@@ -7,6 +7,7 @@
     │   └── SerializationError       a definition that cannot be written down or read back
     ├── SettingsError            an operator mends the environment of a process
     ├── RefusedError             someone asked for what the state does not allow
+    ├── RejectedError            a producer mends what it sends
     ├── TransientError           nobody acts: the same call may succeed later
     └── PermanentError           an operator acts: the same call will never succeed
 
@@ -41,6 +42,10 @@ class SettingsError(LamplighterError):
 
 class RefusedError(LamplighterError):
     """What was asked for is not possible as things stand: no such DAG, a run that exists."""
+
+
+class RejectedError(LamplighterError):
+    """A message from outside can never be taken as it is; the text says why, to its sender."""
 
 
 class TransientError(LamplighterError):

@@ -67,6 +67,16 @@ def asset_id(name: str) -> str:
     return f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def alias_id(name: str) -> str:
+    """Return the id of an alias; the colon keeps it apart from assets, whose ids have none."""
+    return f"alias:{asset_id(name)}"
+
+
+def uri_id(uri: str) -> str:
+    """Return the id of a URI in its normal form, under which it leads to the asset that has it."""
+    return f"uri:{hashlib.sha256(uri.encode()).hexdigest()[:32]}"
+
+
 def run_key(run_id: str) -> str:
     """Return the key under which a run is stored: what follows the type in its id.
 

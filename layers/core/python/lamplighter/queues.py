@@ -1,6 +1,6 @@
 """Messages between functions. A message is a hint: what it names is read again before it is used.
 
-Owns: the bodies of messages on `claims`, `submits` and `registers`, and how they are sent.
+Owns: the bodies of messages on `claims`, `submits` and `registers`, and how all are sent.
 """
 
 import json
@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from pendulum import DateTime
 
@@ -16,9 +16,11 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.identifiers import require_id
 
+T = TypeVar("T")
+
 DAGS_PER_MESSAGE = 50
 RUNS_PER_MESSAGE = 10
-_PER_CALL = 10
+PER_CALL = 10
 _LONGEST_DELAY = 900
 # Entries that come due within the look-ahead are announced by whoever writes them, because the tick
 # has passed already. A minute more than the look-ahead covers a tick that is on its way.
@@ -45,9 +47,9 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
     messages = [
         {"MessageBody": json.dumps({"dag_ids": ids}), "DelaySeconds": delay}
         for delay, together in sorted(by_delay.items())
-        for ids in _chunks(together, DAGS_PER_MESSAGE)
+        for ids in chunks(together, DAGS_PER_MESSAGE)
     ]
-    _send("claims_queue_url", messages)
+    send("claims_queue_url", messages)
     return len(messages)
 
 
@@ -61,27 +63,28 @@ def read_claims(body: str) -> list[str]:
 
 def send_submits(runs: Iterable[tuple[str, str]]) -> None:
     """Ask for each run, named by DAG and run key, to be moved on."""
-    bodies = [json.dumps({"runs": chunk}) for chunk in _chunks(runs, RUNS_PER_MESSAGE)]
-    _send("submits_queue_url", [{"MessageBody": body} for body in bodies])
+    bodies = [json.dumps({"runs": chunk}) for chunk in chunks(runs, RUNS_PER_MESSAGE)]
+    send("submits_queue_url", [{"MessageBody": body} for body in bodies])
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
     """Ask for the coming runs of authors' timetables to be foretold again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
-    _send("registers_queue_url", [{"MessageBody": body} for body in bodies])
+    send("registers_queue_url", [{"MessageBody": body} for body in bodies])
 
 
 def send_retire(bundle: str, push: int, *, delay: int) -> None:
     """Ask once more for what a push left out to be retired, when the index has caught up."""
     body = json.dumps({"retire": bundle, "push": push})
-    _send("registers_queue_url", [{"MessageBody": body, "DelaySeconds": delay}])
+    send("registers_queue_url", [{"MessageBody": body, "DelaySeconds": delay}])
 
 
-def _send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
+def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
+    """Send messages to the queue that a setting names, as few calls as possible."""
     if not messages:
         return
     url = settings.current().require(queue)
-    for chunk in _chunks(messages, _PER_CALL):
+    for chunk in chunks(messages, PER_CALL):
         entries = [{"Id": str(at), **message} for at, message in enumerate(chunk)]
         answer = aws.client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
         failed = answer.get("Failed", [])
@@ -91,7 +94,8 @@ def _send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most so many items."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk

@@ -12,6 +12,7 @@ from typing import Self
 from lamplighter.errors import SettingsError
 
 _PREFIX = "LAMPLIGHTER_"
+_CHOICES = {"unknown_assets": ("reject", "register")}
 _BOUNDS = {
     "transaction_actions": (10, 100),
     # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
@@ -28,12 +29,16 @@ class Settings:
     claims_queue_url: str = ""
     submits_queue_url: str = ""
     registers_queue_url: str = ""
+    events_queue_url: str = ""
+    events_fifo_queue_url: str = ""
+    events_dead_queue_url: str = ""
+    events_dead_fifo_queue_url: str = ""
     sandbox_function: str = ""
 
     # A claim rewrites one entry of the due index; a shard takes about 500 of them per second. The
     # number may be raised at any time: entries move when they are next written.
     due_shards: int = 16
-    # Shards of the indexes on runs.
+    # Shards of the indexes on runs, and of the one on assets whose events are being handed on.
     run_shards: int = 8
     # DynamoDB takes 100; some emulators take fewer.
     transaction_actions: int = 100
@@ -45,12 +50,19 @@ class Settings:
     # A queued run whose message was lost is found again after this time.
     wake_after_seconds: int = 120
     keep_finished_runs_days: int = 90
+    # An event is known by its id, and its extras can be read, for this time.
+    keep_events_days: int = 90
+    # Events of assets that no DAG has named: "reject" them, or "register" the asset.
+    unknown_assets: str = "reject"
 
     def __post_init__(self) -> None:
         """Refuse numbers that the services or the protocols do not allow."""
         for name, (least, most) in _BOUNDS.items():
             if not least <= getattr(self, name) <= most:
                 raise SettingsError(f"{name} must be between {least} and {most}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise SettingsError(f"{name} must be one of {', '.join(choices)}")
 
     @classmethod
     def from_environment(cls) -> Self:

@@ -62,7 +62,10 @@ def _record(url: str, message: dict[str, Any]) -> dict[str, Any]:
         "receiptHandle": message["ReceiptHandle"],
         "body": message["Body"],
         "attributes": message.get("Attributes", {}),
-        "messageAttributes": {},
+        "messageAttributes": {
+            name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+            for name, value in message.get("MessageAttributes", {}).items()
+        },
         "md5OfBody": message["MD5OfBody"],
         "eventSource": "aws:sqs",
         "eventSourceARN": f"arn:aws:sqs:us-east-1:{DEFAULT_ACCOUNT_ID}:{url.rpartition('/')[2]}",

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import boto3
 
 from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
 
-QUEUES = ("claims", "submits", "registers")
+QUEUES = ("claims", "submits", "registers", "events", "events.fifo")
 MAX_RECEIVES = 20
 VISIBILITY_SECONDS = 180
 RETENTION_SECONDS = 14 * 24 * 3600
@@ -33,31 +33,42 @@ def create_all(name: str) -> Settings:
     """Create everything a deployment has, and return the settings that name it."""
     prefix = f"{name}-"
     create_tables(boto3.client("dynamodb"), prefix)
-    urls = {queue: _create_queue(f"{prefix}{queue}") for queue in QUEUES}
+    urls = {queue: _create_queue(prefix, queue) for queue in QUEUES}
     bucket = f"{prefix}bucket"
-    _create_bucket(bucket, urls["registers"])
+    _create_bucket(bucket, urls["registers"].live)
     return Settings(
         table_prefix=prefix,
         bucket=bucket,
-        claims_queue_url=urls["claims"],
-        submits_queue_url=urls["submits"],
-        registers_queue_url=urls["registers"],
+        claims_queue_url=urls["claims"].live,
+        submits_queue_url=urls["submits"].live,
+        registers_queue_url=urls["registers"].live,
+        events_queue_url=urls["events"].live,
+        events_fifo_queue_url=urls["events.fifo"].live,
+        events_dead_queue_url=urls["events"].dead,
+        events_dead_fifo_queue_url=urls["events.fifo"].dead,
         sandbox_function=f"{prefix}sandbox",
     )
 
 
-def _create_queue(name: str) -> str:
+class _Queue(NamedTuple):
+    """The URLs of a queue, and of the one for messages that were delivered too often."""
+
+    live: str
+    dead: str
+
+
+def _create_queue(prefix: str, name: str) -> _Queue:
     sqs = boto3.client("sqs")
-    dead = sqs.create_queue(QueueName=f"{name}-dead")["QueueUrl"]
-    arn = _arn(sqs, dead)
-    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": MAX_RECEIVES})
-    attributes = {
-        "RedrivePolicy": policy,
-        "VisibilityTimeout": str(VISIBILITY_SECONDS),
-        "MessageRetentionPeriod": str(RETENTION_SECONDS),
-    }
-    url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    return url
+    stem, dot, kind = name.partition(".")
+    # The dead letters of a FIFO queue must be in one too.
+    fifo = {"FifoQueue": "true"} if kind == "fifo" else {}
+    kept = {"MessageRetentionPeriod": str(RETENTION_SECONDS)}
+    dead_name = f"{prefix}{stem}-dead{dot}{kind}"
+    dead = sqs.create_queue(QueueName=dead_name, Attributes=fifo | kept)["QueueUrl"]
+    policy = json.dumps({"deadLetterTargetArn": _arn(sqs, dead), "maxReceiveCount": MAX_RECEIVES})
+    attributes = {"RedrivePolicy": policy, "VisibilityTimeout": str(VISIBILITY_SECONDS)}
+    live = sqs.create_queue(QueueName=f"{prefix}{name}", Attributes=fifo | kept | attributes)
+    return _Queue(live["QueueUrl"], dead)
 
 
 def _arn(sqs: Any, url: str) -> str:

@@ -7,6 +7,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 from moto.sqs.models import sqs_backends
 
+from lamplighter.events.fan_out import forget_consumers
 from lamplighter_local.stack import REGION, LocalStack
 
 
@@ -27,6 +28,7 @@ class Snapshot:
             queue._messages = copy.deepcopy(self._messages[queue.name])  # noqa: SLF001 - as above
             queue.deleted_messages.clear()
             queue.pending_messages.clear()
+        forget_consumers()
         self.stack.clock._at = self._at  # noqa: SLF001 - nothing that was written later remains
         return self.stack
 

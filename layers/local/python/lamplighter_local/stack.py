@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -17,6 +18,8 @@ from moto.dynamodb.models.dynamo_type import Item
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
+from lamplighter.events.emit import emit
+from lamplighter.events.fan_out import forget_consumers
 from lamplighter.registry.push import push_bundle
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs
@@ -58,13 +61,29 @@ class LocalStack:
         answer: dict[str, int] = handlers.call("tick", {"time": iso(minute)})
         return answer
 
+    def emit(self, asset: str | None = None, **event: Any) -> str:
+        """Push an event of an asset, as anyone does: through the queue."""
+        return emit(asset, **event)
+
+    def sweep(self) -> dict[str, int]:
+        """Fire the timer that looks for what was left behind."""
+        answer: dict[str, int] = handlers.call("sweep", {})
+        return answer
+
     def run_until_idle(self) -> None:
         """Deliver everything that can be delivered now, and what comes of it."""
-        urls = self.settings
-        while deliver(urls.registers_queue_url, "register") + deliver(
-            urls.claims_queue_url, "claim"
-        ):
+        while sum(deliver(url, function) for url, function in self._sources()):
             pass
+
+    def _sources(self) -> list[tuple[str, str]]:
+        """Return the queues, each with the function that it wakes."""
+        made = self.settings
+        return [
+            (made.registers_queue_url, "register"),
+            (made.events_queue_url, "ingest"),
+            (made.events_fifo_queue_url, "ingest"),
+            (made.claims_queue_url, "claim"),
+        ]
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
         """Let time pass: ticks at the minutes where one could act, messages at their instants."""
@@ -97,8 +116,7 @@ class LocalStack:
 
     def _next_message(self) -> DateTime | None:
         """Return when the next message that waits for its delay, or for redelivery, can come."""
-        urls = (self.settings.claims_queue_url, self.settings.registers_queue_url)
-        waiting = [next_delivery(url) for url in urls]
+        waiting = [next_delivery(url) for url, _ in self._sources()]
         return min((as_utc(at) for at in waiting if at is not None), default=None)
 
     def dag(self, dag_id: str) -> Dags:
@@ -122,6 +140,7 @@ def local_stack(*, at: datetime) -> Iterator[LocalStack]:
         local_invocations(f"{NAME}-"),
     ):
         made = resources.create_all(NAME)
+        forget_consumers()
         with settings.using(made):
             yield LocalStack(made, movable)
 

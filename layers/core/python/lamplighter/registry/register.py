@@ -14,6 +14,7 @@ from lamplighter.bundles.importer import Problem
 from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import bundles, problems, references
+from lamplighter.registry.assets import register_assets
 from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import (
     Definition,
@@ -117,7 +118,7 @@ class _Registration:
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))
         dags = [item.dag for item in definitions]
-        self.targets = references.register_assets(dags, self.source)
+        register_assets(dags, self.source)
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
         problems.store(
@@ -161,7 +162,7 @@ class _Registration:
         queues.announce_due(entry for row in written for entry in announcement(row))
 
     def _condition(self, item: Definition) -> references.Compiled:
-        return references.compile_condition(item.dag.timetable.asset_condition, self.targets)
+        return references.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
         """Return whether this push may write a DAG's row."""

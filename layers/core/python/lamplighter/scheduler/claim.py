@@ -17,7 +17,7 @@ from lamplighter import clock, queues, settings
 from lamplighter.errors import UNREADABLE, PermanentError, TransientError, in_short
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
-from lamplighter.scheduler.pending import pending_events
+from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim, step_over
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.due import announcement
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 500
 # The clocks of two machines differ: a message may come this much too early, and waits.
 _PATIENCE_SECONDS = 1.0
+# A row that stayed busy through all tries is left alone for this time.
+_BUSY_SECONDS = 30
 
 
 def claim_all(
@@ -71,8 +73,10 @@ def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport
     rows = read_dags(dag_ids)
     _wait_for_the_second(rows)
     this = _Claim(most, foretold.outlooks_of(rows))
+    pending = pending_of(rows)
     this.report.considered = len(rows)
-    plans = [plan for row in rows if (plan := this.plan(row)) is not None]
+    found = [this.plan(row, pending.get(row.dag_id, {})) for row in rows]
+    plans = [plan for plan in found if plan is not None]
     # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
     unfinished = this.tell()
     for bulk in _bulks(plans):
@@ -106,19 +110,23 @@ class _Claim:
     report: ClaimReport = field(default_factory=ClaimReport)
     won: list[Plan] = field(default_factory=list)
     refills: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
 
-    def plan(self, row: Dags) -> Plan | None:
+    def plan(self, row: Dags, pending: PendingEvents) -> Plan | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
-        plan = self._try(lambda outlook: self._plan(row, outlook), row)
+        plan = self._try(lambda outlook: self._plan(row, outlook, pending), row)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
             return None
         return plan
 
     def _plan(
-        self, row: Dags, outlook: Outlook, taken: AbstractSet[str] = frozenset()
+        self,
+        row: Dags,
+        outlook: Outlook,
+        pending: PendingEvents,
+        taken: AbstractSet[str] = frozenset(),
     ) -> Plan | Skipped:
-        pending = {} if row.asset_since is None else pending_events(row.dag_id)
         room = settings.current().transaction_actions - len(pending) - 1
         return plan_claim(
             row,
@@ -134,13 +142,14 @@ class _Claim:
         self, row: Dags, outlook: Outlook, taken: AbstractSet[str], over: AbstractSet[str]
     ) -> Plan | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
+        pending = pending_of([row]).get(row.dag_id, {})
         if not taken and not over:
-            return self._plan(row, outlook)
+            return self._plan(row, outlook, pending)
         moved = step_over(
             row, outlook, taken=taken, over=over, now=self.now, claim_id=self.claim_id
         )
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row, outlook, taken) if isinstance(moved, Skipped) else moved
+        return self._plan(row, outlook, pending, taken) if isinstance(moved, Skipped) else moved
 
     def _try(self, plan: Callable[[Outlook], Plan | Skipped], row: Dags) -> Plan | Skipped:
         """Return what `plan` says; a schedule that cannot answer holds up nobody else."""
@@ -212,6 +221,7 @@ class _Claim:
                 self.won.append(plan)
                 return
         self.report.left_busy += 1
+        self.busy.append(plan.row.dag_id)
 
     def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything."""
@@ -267,6 +277,8 @@ class _Claim:
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
+        # The index remembers due times, but not yet that a condition holds: the hint lives on.
+        queues.send_claims((dag_id, self.now.add(seconds=_BUSY_SECONDS)) for dag_id in self.busy)
         foretold.ask_for_more(self.refills)
-        self.won, self.refills = [], []
+        self.won, self.refills, self.busy = [], [], []
         return unfinished

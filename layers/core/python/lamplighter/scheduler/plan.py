@@ -4,7 +4,7 @@ Owns: which of the things that wait for a slot get one, oldest first: a time tha
 that found no slot before, an asset condition that holds. Refuses: reading or writing anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -15,7 +15,7 @@ from pendulum import DateTime
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due, Outlook
-from lamplighter.scheduler.pending import Pending, holds
+from lamplighter.scheduler.pending import Pending, PendingEvents, is_met
 from lamplighter.store import runs as run_rows
 from lamplighter.store.attributes import instant_text
 from lamplighter.store.due import free_slots, is_open, run_of
@@ -78,7 +78,7 @@ def plan_claim(
     now: DateTime,
     claim_id: str,
     most: int = MOST_RUNS,
-    pending: Mapping[str, Pending] = MappingProxyType({}),
+    pending: PendingEvents = MappingProxyType({}),
     taken: AbstractSet[str] = frozenset(),
 ) -> Plan | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
@@ -86,15 +86,14 @@ def plan_claim(
     `pending` are the asset events that wait for the DAG, `taken` keys of runs that exist, as far as
     that is known; what is due is created up to the first of them.
     """
-    if not is_open(row):
-        return Skipped("paused" if row.is_paused else "stale" if row.is_stale else "import errors")
-    slots = min(free_slots(row), most)
-    if not slots:
-        return Skipped("no free slot")
     plan = Plan(row, claim_id, now)
+    is_noted = _note_condition(row, pending, now)
+    slots = min(free_slots(row), most) if is_open(row) else 0
+    if not slots:
+        return plan if is_noted else Skipped(_why_closed(row))
     # Manual runs among them may have a date of the schedule's, which then has its run.
     known = taken | set(row.active or ()) | {run_of(entry) for entry in row.waiting or ()}
-    is_moved = _drop_unfounded(row, pending) | _pass_over(row, outlook, known, now=now)
+    is_moved = _pass_over(row, outlook, known, now=now) or is_noted
     timed = _due_until_known(row, outlook, known, now=now, most=slots)
     chosen = _oldest(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
@@ -115,12 +114,21 @@ def plan_claim(
     return plan
 
 
-def _drop_unfounded(row: Dags, pending: Mapping[str, Pending]) -> bool:
-    """Forget that an asset condition waits if it does not hold; return whether it was so."""
-    if row.asset_since is None or holds(row.asset_condition, pending):
+def _note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
+    """Let the row say whether its asset condition waits for a run; return whether that is new."""
+    waits = is_met(row.asset_condition, pending)
+    if waits == (row.asset_since is not None):
         return False
-    row.asset_since = None
+    row.asset_since = now if waits else None
     return True
+
+
+def _why_closed(row: Dags) -> str:
+    if row.is_paused:
+        return "paused"
+    if row.is_stale:
+        return "stale"
+    return "import errors" if row.has_import_errors else "no free slot"
 
 
 @dataclass(frozen=True)
@@ -160,13 +168,14 @@ def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
     )
 
 
-def _asset_run(plan: Plan, pending: Mapping[str, Pending]) -> Runs:
+def _asset_run(plan: Plan, pending: PendingEvents) -> Runs:
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
+    run_after = max(found.recorded_at for found in pending.values())
     return run_rows.new_run(
         plan.row,
-        DagRunInfo(plan.now, None),
+        DagRunInfo(run_after, None),
         run_id=run_id(
-            "asset_triggered", run_after=plan.now, logical_date=None, content={"events": events}
+            "asset_triggered", run_after=run_after, logical_date=None, content={"events": events}
         ),
         now=plan.now,
         claim_id=plan.claim_id,

@@ -14,7 +14,8 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.store.attributes import instant_text
-from lamplighter.store.models import Dags
+from lamplighter.store.models import Assets, Dags
+from lamplighter.store.models.assets import CONSUMER
 from lamplighter.store.rows import Row, connection
 
 Request = dict[str, Any]
@@ -138,26 +139,55 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-# The due index.
+# Keys of many rows, of which nothing else is wanted.
 
 
 def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
-    Dags._get_connection()  # noqa: SLF001 - the name is known from then on
-    request: Request = {
-        "TableName": Dags.Meta.table_name,
-        "IndexName": "due",
-        "KeyConditionExpression": "due_shard = :shard AND next_run_create_after <= :until",
-        "ExpressionAttributeValues": {
-            ":shard": {"N": str(shard)},
-            ":until": {"S": instant_text(until)},
-        },
-    }
+    items = _items(
+        Dags,
+        IndexName="due",
+        KeyConditionExpression="due_shard = :shard AND next_run_create_after <= :until",
+        ExpressionAttributeValues=_bounds(shard, until),
+    )
+    return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
+
+
+def open_assets(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the assets of one shard whose events may not have been handed on, oldest first."""
+    items = _items(
+        Assets,
+        IndexName="open",
+        KeyConditionExpression="open_shard = :shard AND recorded_at <= :until",
+        ExpressionAttributeValues=_bounds(shard, until),
+    )
+    return (item["asset_id"]["S"] for item in items)
+
+
+def consumers_of(asset_id: str) -> Iterator[str]:
+    """Yield the ids of the DAGs that wait for an asset."""
+    items = _items(
+        Assets,
+        ConsistentRead=True,
+        KeyConditionExpression="asset_id = :asset AND begins_with(#ref, :consumer)",
+        ProjectionExpression="#ref",
+        ExpressionAttributeNames={"#ref": "ref"},
+        ExpressionAttributeValues={":asset": {"S": asset_id}, ":consumer": {"S": CONSUMER}},
+    )
+    return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
+
+
+def _bounds(shard: int, until: DateTime) -> Request:
+    return {":shard": {"N": str(shard)}, ":until": {"S": instant_text(until)}}
+
+
+def _items(model: type[Row], **request: Any) -> Iterator[Request]:
+    """Yield what a query finds, page after page."""
+    model._get_connection()  # noqa: SLF001 - the name is known from then on
     client: Any = connection().client
     while True:
-        answer = client.query(**request)
-        for item in answer["Items"]:
-            yield item["next_run_create_after"]["S"], item["dag_id"]["S"]
+        answer = client.query(TableName=model.Meta.table_name, **request)
+        yield from answer["Items"]
         if "LastEvaluatedKey" not in answer:
             return
         request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]

@@ -1,0 +1,1 @@
+"""Asset events: recorded once, and handed on to who waits for them."""

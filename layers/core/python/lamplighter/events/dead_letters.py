@@ -1,0 +1,189 @@
+"""Messages that can never be taken as they are: kept with the reason, listed, sent once more.
+
+Owns: the attributes of a dead letter. A reject is copied first and acknowledged after that, so that
+a crash in between only makes two copies. Sending it again keeps the id by which it was first known,
+so that what was recorded the first time is not recorded twice.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lamplighter import aws, clock, queues, settings
+from lamplighter.errors import RefusedError
+from lamplighter.events.delivery import FIRST_ID, Delivery
+from lamplighter.store.models import AssetEvents
+from lamplighter.store.models.assets import REJECTED
+from lamplighter.store.transactions import pack
+from lamplighter.zones import iso
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 200_000
+_MAX_REASON = 500
+# A call to SQS takes 1 MiB in all, names of attributes included.
+_MAX_CALL_BYTES = 900_000
+# Letters that are being listed are hidden from other readers for this time.
+_SECONDS_TO_READ = 30
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A message, and why it cannot be taken; the ids of its events, as far as they are known."""
+
+    delivery: Delivery
+    reason: str
+    event_ids: tuple[str, ...] = ()
+
+
+def bury(rejects: Sequence[Reject]) -> list[Reject]:
+    """Keep what cannot be taken, each with its reason; return those that could not be kept."""
+    lost: list[Reject] = []
+    limits = (
+        (lambda _: 1, queues.PER_CALL),
+        (lambda reject: len(reject.delivery.body), _MAX_CALL_BYTES),
+    )
+    for some in pack(rejects, *limits):
+        try:
+            _note(some)
+            queues.send("events_dead_queue_url", [_copy(reject) for reject in some])
+        except Exception:
+            log.exception("%d rejected messages could not be kept, and come again", len(some))
+            lost += some
+    return lost
+
+
+def _note(rejects: Sequence[Reject]) -> None:
+    """Write down why, for whoever looks for the event later."""
+    now = clock.now()
+    expires_at = now.add(days=settings.current().keep_events_days)
+    why = {
+        event_id: reject.reason
+        for reject in rejects
+        for event_id in reject.event_ids or (reject.delivery.first_id,)
+    }
+    with AssetEvents.batch_write() as batch:
+        for event_id, reason in why.items():
+            batch.save(
+                AssetEvents(
+                    REJECTED,
+                    event_id,
+                    timestamp=now,
+                    recorded_at=now,
+                    rejected=reason,
+                    expires_at=expires_at,
+                )
+            )
+
+
+def _bytes(reject: Reject) -> int:
+    return min(len(reject.delivery.body.encode()), MAX_BODY_BYTES) + _MAX_REASON
+
+
+def _copy(reject: Reject) -> dict[str, Any]:
+    delivery = reject.delivery
+    body = delivery.body.encode()[:MAX_BODY_BYTES].decode(errors="ignore")
+    facts = {
+        "reason": reject.reason[:_MAX_REASON],
+        "rejected_at": iso(clock.now()),
+        FIRST_ID: delivery.first_id,
+        "lane": delivery.lane,
+        "is_cut": "true" if body != delivery.body else None,
+    }
+    attributes = {name: _text(value) for name, value in facts.items() if value}
+    return {"MessageBody": body, "MessageAttributes": attributes}
+
+
+def _text(value: str) -> dict[str, str]:
+    # SQS refuses characters that XML does not have; a reason quotes what someone sent.
+    printable = "".join(char if char.isprintable() else "?" for char in value)
+    return {"DataType": "String", "StringValue": printable}
+
+
+# Looking at them, and sending them once more.
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A message that was given up, as it lies in a dead-letter queue."""
+
+    message_id: str
+    body: str
+    reason: str
+    first_id: str
+    lane: str | None
+    rejected_at: str | None
+    is_cut: bool
+    queue_url: str
+    receipt: str
+
+
+def dead_letters(*, most: int) -> list[DeadLetter]:
+    """Return dead letters; others do not see them until they are released, or for a while."""
+    found: dict[str, DeadLetter] = {}
+    for url in _dead_queues():
+        while len(found) < most:
+            answer = aws.client("sqs").receive_message(
+                QueueUrl=url,
+                MaxNumberOfMessages=min(queues.PER_CALL, most - len(found)),
+                VisibilityTimeout=_SECONDS_TO_READ,
+                AttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            messages = answer.get("Messages", [])
+            if not messages:
+                break
+            found |= {message["MessageId"]: _letter(url, message) for message in messages}
+    return list(found.values())
+
+
+def _dead_queues() -> list[str]:
+    given = settings.current()
+    urls = (given.require("events_dead_queue_url"), given.events_dead_fifo_queue_url)
+    return [url for url in urls if url]
+
+
+def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
+    said = {
+        name: value["StringValue"] for name, value in message.get("MessageAttributes", {}).items()
+    }
+    return DeadLetter(
+        message["MessageId"],
+        message["Body"],
+        said.get("reason", "delivered too often without success"),
+        said.get(FIRST_ID, message["MessageId"]),
+        said.get("lane") or message.get("Attributes", {}).get("MessageGroupId"),
+        said.get("rejected_at"),
+        "is_cut" in said,
+        url,
+        message["ReceiptHandle"],
+    )
+
+
+def release(letters: Sequence[DeadLetter]) -> None:
+    """Let others see the letters again."""
+    for letter in letters:
+        aws.client("sqs").change_message_visibility(
+            QueueUrl=letter.queue_url, ReceiptHandle=letter.receipt, VisibilityTimeout=0
+        )
+
+
+def replay(letter: DeadLetter) -> None:
+    """Send a letter to the queue that it came from, and remove it from among the dead."""
+    if letter.is_cut:
+        raise RefusedError(
+            f"letter {letter.message_id} was too long to be kept whole: send the event again"
+        )
+    message: dict[str, Any] = {
+        "MessageBody": letter.body,
+        "MessageAttributes": {FIRST_ID: _text(letter.first_id)},
+    }
+    if letter.lane is None:
+        queues.send("events_queue_url", [message])
+    else:
+        # A name of its own: SQS would take the first one's for a repetition and drop it.
+        name = f"replay-{letter.message_id}"
+        lane = {"MessageGroupId": letter.lane, "MessageDeduplicationId": name}
+        queues.send("events_fifo_queue_url", [message | lane])
+    aws.client("sqs").delete_message(QueueUrl=letter.queue_url, ReceiptHandle=letter.receipt)

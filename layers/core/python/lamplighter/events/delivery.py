@@ -1,0 +1,52 @@
+"""One message as SQS delivers it, and what becomes of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+# Under this attribute a replayed message carries the id by which it was first known.
+FIRST_ID = "event_id"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message, as far as it matters who sent it and how often it has come."""
+
+    message_id: str
+    body: str
+    first_id: str
+    receipt: str
+    receives: int
+    lane: str | None  # of a FIFO queue: its messages are taken in order
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """Return what a record of Lambda's envelope says."""
+        attributes = record.get("attributes", {})
+        replayed = record.get("messageAttributes", {}).get(FIRST_ID, {})
+        is_fifo = record["eventSourceARN"].endswith(".fifo")
+        return cls(
+            record["messageId"],
+            record["body"],
+            replayed.get("stringValue") or record["messageId"],
+            record["receiptHandle"],
+            int(attributes.get("ApproximateReceiveCount", 1)),
+            attributes.get("MessageGroupId") if is_fifo else None,
+        )
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it came from the queue with lanes."""
+        return self.lane is not None
+
+
+def from_first_in_lane(deliveries: Iterable[Delivery], ids: set[str]) -> set[str]:
+    """Return the ids, and with each of them those that come after it in its lane."""
+    behind: set[str] = set()
+    blocked: set[str] = set()
+    for delivery in deliveries:
+        if delivery.message_id in ids or delivery.lane in blocked:
+            behind.add(delivery.message_id)
+            if delivery.lane is not None:
+                blocked.add(delivery.lane)
+    return behind

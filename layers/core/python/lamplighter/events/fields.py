@@ -1,0 +1,183 @@
+"""What a field of a message may hold.
+
+Each function returns the value as it is kept, or rejects it and says what to send instead. Reasons
+are stored and shown: they name fields and kinds, and hardly ever repeat what was sent.
+"""
+
+import json
+import re
+import warnings
+from itertools import accumulate
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.assets.uri import normalize_uri
+from lamplighter.errors import DefinitionError, RejectedError
+from lamplighter.zones import parse_instant
+
+MAX_BODY_BYTES = 262_144
+MAX_DEPTH = 20
+MAX_NAME = 1_500
+MAX_ALIASES = 10
+MAX_EXTRA = 32_000
+MAX_SOURCE_TEXT = 1_000
+MAX_SOURCE_OBJECT = 4_000
+_SHOWN = 80
+
+# The end is optional so that a text which never ends is passed over once, not from each quote anew.
+_TEXTS = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_INSTANT = re.compile(
+    r"(?:19[7-9]|2[01][0-9])[0-9]-[0-9]{2}-[0-9]{2}"
+    r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+    r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
+
+
+def json_object(body: str, what: str) -> dict[str, Any]:
+    """Return the JSON object that a text holds."""
+    size = _size(body, what)
+    if size > MAX_BODY_BYTES:
+        raise RejectedError(f"{what} has {size:,} bytes: send at most {MAX_BODY_BYTES:,}")
+    # Looked at before it is parsed, because the parser calls itself for each bracket.
+    if _depth(body) > MAX_DEPTH:
+        raise RejectedError(f"{what} is nested too deeply: at most {MAX_DEPTH} levels are read")
+    try:
+        value = json.loads(body)
+    except json.JSONDecodeError as error:
+        raise RejectedError(f"{what} must be JSON: {error}") from error
+    except ValueError as error:
+        raise RejectedError(f"{what} has a number with too many digits") from error
+    _require_storable(value, what)
+    return mapping(value, what)
+
+
+def mapping(value: object, field: str) -> dict[str, Any]:
+    """Return a JSON object."""
+    if not isinstance(value, dict):
+        raise RejectedError(f"{field} must be an object, not {kind(value)}")
+    return value
+
+
+def text(value: object, field: str, *, most: int = MAX_NAME) -> str:
+    """Return a text that is not blank and not too long."""
+    if not isinstance(value, str):
+        raise RejectedError(f"{field} must be a text, not {kind(value)}")
+    if not value.strip():
+        raise RejectedError(f"{field} must not be blank: give a value, or leave the field out")
+    if len(value) > most:
+        raise RejectedError(f"{field} has {len(value):,} characters: send at most {most:,}")
+    return value
+
+
+def line(value: object, field: str, *, most: int) -> str:
+    """Return a text without control characters and line breaks."""
+    found = text(value, field, most=most)
+    if _CONTROLS.search(found):
+        raise RejectedError(f"{field} must not have control characters or line breaks")
+    return found
+
+
+def uri(value: object, field: str) -> str:
+    """Return a URI in its normal form."""
+    given = text(value, field)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a password is dropped, and its owner reads no logs here
+        try:
+            return normalize_uri(given)
+        except DefinitionError:
+            # Without its cause, which repeats the URI, and with that a password it may have.
+            raise RejectedError(
+                f"{field} is none that an asset can have: send one such as s3://lake/orders"
+            ) from None
+
+
+def instant(value: object, field: str) -> DateTime:
+    """Return the instant that ISO text with an offset means, in UTC."""
+    given = text(value, field)
+    written = _INSTANT.fullmatch(given)
+    if written is None:
+        raise RejectedError(
+            f"{field} {shown(given)} must be an instant of the years 1970 to 2199,"
+            " such as 2026-01-31T06:00:00Z"
+        )
+    if written["offset"] is None:
+        raise RejectedError(f"{field} {given!r} has no offset: give one, such as {given}Z")
+    try:
+        return parse_instant(given)
+    except DefinitionError as error:
+        raise RejectedError(f"{field}: {error}") from error
+
+
+def aliases(value: object, field: str) -> tuple[str, ...]:
+    """Return names of aliases, each once."""
+    if not isinstance(value, list):
+        raise RejectedError(f"{field} must be a list of texts, not {kind(value)}")
+    if len(value) > MAX_ALIASES:
+        raise RejectedError(f"{field} has {len(value):,} names: send at most {MAX_ALIASES}")
+    return tuple(dict.fromkeys(text(name, f"{field}[{at}]") for at, name in enumerate(value)))
+
+
+def extra(value: object, field: str) -> dict[str, Any]:
+    """Return an object that is small enough to travel with an event."""
+    return _small(mapping(value, field), field, MAX_EXTRA)
+
+
+def source(value: object, field: str) -> dict[str, Any] | str:
+    """Return who says so: a text, or an object."""
+    if isinstance(value, dict):
+        return _small(value, field, MAX_SOURCE_OBJECT)
+    if isinstance(value, str):
+        return text(value, field, most=MAX_SOURCE_TEXT)
+    raise RejectedError(f"{field} must be a text or an object, not {kind(value)}")
+
+
+def kind(value: object) -> str:
+    """Return what JSON calls a value, for reasons that do not repeat the value."""
+    return _KINDS.get(type(value), "null")
+
+
+def shown(value: str) -> str:
+    """Return a text as a reason may repeat it: on one line, and cut."""
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
+
+
+def _small(value: dict[str, Any], field: str, most: int) -> dict[str, Any]:
+    size = len(json.dumps(value))
+    if size > most:
+        raise RejectedError(
+            f"{field} has {size:,} characters as JSON: send at most {most:,}, and a reference to"
+            " the rest"
+        )
+    return value
+
+
+def _size(body: str, what: str) -> int:
+    try:
+        return len(body.encode())
+    except UnicodeEncodeError as error:
+        raise RejectedError(f"{what} has half a surrogate pair: send whole characters") from error
+
+
+def _depth(body: str) -> int:
+    marks = _BRACKETS.findall(_TEXTS.sub("", body))
+    return max(accumulate(1 if mark in "[{" else -1 for mark in marks), default=0)
+
+
+def _require_storable(value: object, what: str) -> None:
+    """Refuse what JSON text can spell, and what cannot be stored or written again."""
+    try:
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except ValueError as error:
+        raise RejectedError(f"{what} has a number that is not finite: send null instead") from error
+    _size(written, what)

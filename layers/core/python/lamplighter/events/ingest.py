@@ -1,0 +1,174 @@
+"""A batch of messages, from reading to answering: recorded first, acknowledged after that.
+
+Owns: what becomes of each message. Taken: its events are recorded and handed on. Rejected: it can
+never be taken, is kept among the dead letters with the reason, and does not come again. Failed:
+something was busy or broken, and it is delivered again, later each time; of a lane, with all that
+comes after it.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lamplighter import aws, settings
+from lamplighter.errors import RejectedError
+from lamplighter.events.dead_letters import Reject, bury
+from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.events.fan_out import fan_out
+from lamplighter.events.message import AssetEvent, read_events
+from lamplighter.events.record import Entry, Recorder, Unit
+from lamplighter.events.resolve import Resolver
+from lamplighter.queues import PER_CALL, chunks
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 300
+# Of one asset, so that a unit fits into a transaction even if each event is recorded twice.
+EVENTS_PER_UNIT = 45
+
+
+@dataclass
+class IngestReport:
+    """What became of a batch, in numbers; `failed` are the messages to be delivered again."""
+
+    received: int = 0
+    recorded: int = 0
+    rejected: int = 0
+    fired_runs: int = 0
+    failed: set[str] = field(default_factory=set)
+
+
+def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]) -> IngestReport:
+    """Take the messages of a batch, as Lambda hands them over."""
+    batch = _Batch([Delivery.of(record) for record in records], has_time)
+    try:
+        batch.run()
+    except Exception:
+        log.exception("a batch of %d messages failed", len(batch.deliveries))
+        batch.fail(delivery.message_id for delivery in batch.deliveries)
+    _come_back_later([one for one in batch.deliveries if one.message_id in batch.report.failed])
+    return batch.report
+
+
+@dataclass
+class _Batch:
+    """Messages that arrived together."""
+
+    deliveries: list[Delivery]
+    has_time: Callable[[], bool]
+    report: IngestReport = field(default_factory=IngestReport)
+    events: dict[str, list[AssetEvent]] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    rejects: dict[str, Reject] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.report.received = len(self.deliveries)
+        for delivery in self.deliveries:
+            self._read(delivery)
+        resolver = Resolver.reading([event for events in self.events.values() for event in events])
+        for delivery in self.deliveries:
+            self._resolve(delivery, resolver)
+        lost = bury(list(self.rejects.values()))
+        self.fail(reject.delivery.message_id for reject in lost)
+        self.report.rejected = len(self.rejects) - len(lost)
+        recorder = Recorder(resolver)
+        units = self._units()
+        recorder.record(units, has_time=self.has_time)
+        self.report.recorded = recorder.recorded
+        for unit in units:
+            if unit.failure is not None:
+                log.warning("events are delivered again: %s", unit.failure)
+                self.fail(entry.delivery.message_id for entry in unit.entries)
+        self._hand_on(units, resolver)
+
+    def fail(self, message_ids: Iterable[str]) -> None:
+        """Let messages come again, and with each what follows it in its lane."""
+        failed = self.report.failed | set(message_ids)
+        self.report.failed = from_first_in_lane(self.deliveries, failed)
+
+    def _read(self, delivery: Delivery) -> None:
+        try:
+            self.events[delivery.message_id] = read_events(
+                delivery.body, first_id=delivery.first_id
+            )
+        except RejectedError as rejected:
+            self._reject(delivery, str(rejected))
+
+    def _resolve(self, delivery: Delivery, resolver: Resolver) -> None:
+        """Find the assets of a message's events; it is rejected if one of them has none."""
+        for event in self.events.get(delivery.message_id, ()):
+            try:
+                asset = resolver.streams_of(event)[0]
+            except RejectedError as rejected:
+                self._reject(delivery, str(rejected), event.event_id)
+            else:
+                self.entries.append(Entry(delivery, event, asset))
+
+    def _reject(self, delivery: Delivery, reason: str, *event_ids: str) -> None:
+        before = self.rejects.get(delivery.message_id)
+        if before is not None:
+            reason, event_ids = before.reason, (*before.event_ids, *event_ids)
+        self.rejects[delivery.message_id] = Reject(delivery, reason, event_ids)
+
+    def _units(self) -> list[Unit]:
+        """Return what is to be recorded: by asset, or by lane in the order of its messages."""
+        by_asset: dict[str, list[Entry]] = defaultdict(list)
+        by_lane: dict[str, list[Entry]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.delivery.message_id in self.report.failed:
+                continue
+            if entry.delivery.lane is None:
+                by_asset[entry.asset].append(entry)
+            else:
+                by_lane[entry.delivery.lane].append(entry)
+        units = [Unit(some) for all_ in by_asset.values() for some in chunks(all_, EVENTS_PER_UNIT)]
+        for entries in by_lane.values():
+            units.append(Unit(entries[:EVENTS_PER_UNIT]))
+            self.fail(entry.delivery.message_id for entry in entries[EVENTS_PER_UNIT:])
+        return units
+
+    def _hand_on(self, units: Sequence[Unit], resolver: Resolver) -> None:
+        """Let those who wait for the recorded events have their runs.
+
+        Also for events that were recorded before: whoever did it may not have come this far.
+        """
+        entries = [entry for unit in units if unit.failure is None for entry in unit.entries]
+        streams = {stream for entry in entries for stream in resolver.streams_of(entry.event)}
+        rows = [resolver.rows[stream] for stream in sorted(streams)]
+        opened = [row for row in rows if row.open_shard is not None]
+        if not opened:
+            return
+        try:
+            self.report.fired_runs = fan_out(opened, has_time=self.has_time).claimed_runs
+        except Exception:
+            log.exception("events of %d assets could not be handed on yet", len(opened))
+            self.fail(entry.delivery.message_id for entry in entries)
+
+
+def _come_back_later(deliveries: Sequence[Delivery]) -> None:
+    """Let each failed message be delivered again, later each time."""
+    given = settings.current()
+    for is_fifo, url in ((False, given.events_queue_url), (True, given.events_fifo_queue_url)):
+        for some in chunks((one for one in deliveries if one.is_fifo == is_fifo), PER_CALL):
+            entries = [
+                {
+                    "Id": str(at),
+                    "ReceiptHandle": delivery.receipt,
+                    "VisibilityTimeout": _pause(delivery.receives),
+                }
+                for at, delivery in enumerate(some)
+            ]
+            try:
+                aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
+            except (BotoCoreError, ClientError):
+                log.warning("failed messages come back when their queue says", exc_info=True)
+
+
+def _pause(receives: int) -> int:
+    # A power of a large number would be larger than any clock.
+    doubled = _FIRST_PAUSE_SECONDS * 2 ** min(receives, 10)
+    return int(min(doubled, _LONGEST_PAUSE_SECONDS))

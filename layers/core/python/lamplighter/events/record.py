@@ -1,0 +1,165 @@
+"""Records events: once per id, with the next number of their asset, all of a unit or none.
+
+Owns: the numbers. They are dense and given at the commit, so that "up to number 7" means the same
+to everybody for ever. The same transaction marks the asset as open: until it is closed again, there
+may be consumers who have not been looked at since its newest event.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+
+from pendulum import DateTime
+
+from lamplighter import clock, settings
+from lamplighter.errors import LamplighterError, TransientError
+from lamplighter.events.delivery import Delivery
+from lamplighter.events.message import AssetEvent
+from lamplighter.events.resolve import Resolver
+from lamplighter.store.due import shard_of
+from lamplighter.store.models import AssetEvents, Assets
+from lamplighter.store.transactions import (
+    Cancelled,
+    Change,
+    Put,
+    Verdict,
+    pack,
+    pauses,
+    transact,
+)
+
+# Extras of one transaction, which may have 4 MB in all.
+_MAX_BYTES = 3_000_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event, the message that brought it, and the asset that it is of."""
+
+    delivery: Delivery
+    event: AssetEvent
+    asset: str
+
+
+@dataclass
+class Unit:
+    """Events that are recorded together: those of one asset, or of one lane in their order."""
+
+    entries: list[Entry]
+    failure: Exception | None = None
+
+
+@dataclass
+class Recorder:
+    """Records units on the rows of their assets, which it keeps up to date."""
+
+    resolver: Resolver
+    now: DateTime = field(default_factory=clock.now)
+    recorded: int = 0
+    known: set[tuple[str, str]] = field(default_factory=set)
+
+    def record(self, units: Sequence[Unit], *, has_time: Callable[[], bool]) -> None:
+        """Record each unit, as many as possible together; note on the others why they failed."""
+        limits = settings.current().transaction_actions, _MAX_BYTES
+        for bulk in pack(units, (self._actions, limits[0]), (self._bytes, limits[1])):
+            if not has_time():
+                for unit in bulk:
+                    unit.failure = TransientError("no time was left to record them")
+                continue
+            try:
+                self._commit(bulk)
+            except LamplighterError:
+                # One of them is at fault, or too busy; alone, each finds out.
+                for unit in bulk:
+                    self._commit_alone(unit)
+
+    def _actions(self, unit: Unit) -> int:
+        streams = [stream for entry in unit.entries for stream in self._streams(entry)]
+        return len(streams) + len(set(streams))
+
+    def _bytes(self, unit: Unit) -> int:
+        return sum(len(entry.delivery.body) * len(self._streams(entry)) for entry in unit.entries)
+
+    def _streams(self, entry: Entry) -> tuple[str, ...]:
+        # Asked each time: a push may change where an event belongs while it is being recorded.
+        return self.resolver.streams_of(entry.event)
+
+    def _commit_alone(self, unit: Unit) -> None:
+        try:
+            self._commit([unit])
+        except LamplighterError as error:
+            unit.failure = error
+
+    def _commit(self, units: Sequence[Unit]) -> None:
+        for _ in pauses():
+            events, assets = self._changes(units)
+            if not events:
+                return
+            changes = [Change(row, ("seq", "refs_rev")) for row in assets]
+            try:
+                transact([*map(Put, events), *changes])
+            except Cancelled as cancelled:
+                self._learn(events, assets, cancelled)
+            else:
+                self._keep(events, assets)
+                return
+        raise TransientError("assets stayed busy while their events were to be recorded")
+
+    def _changes(self, units: Sequence[Unit]) -> tuple[list[AssetEvents], list[Assets]]:
+        """Return the rows of all events that are not known yet, and those of their assets."""
+        events: list[AssetEvents] = []
+        assets: dict[str, Assets] = {}
+        seen = set(self.known)
+        for entry in (entry for unit in units for entry in unit.entries):
+            streams = self._streams(entry)
+            for stream in streams:
+                key = (stream, entry.event.event_id)
+                if key in seen:
+                    continue
+                seen.add(key)
+                row = assets.setdefault(stream, self.resolver.rows[stream].as_stored())
+                row.seq = int(row.seq or 0) + 1
+                origin = None if stream == streams[0] else streams[0]
+                events.append(self._event_row(entry.event, stream, row.seq, origin))
+        for stream, row in assets.items():
+            row.recorded_at = self.now
+            row.open_shard = shard_of(stream, settings.current().run_shards)
+        return events, list(assets.values())
+
+    def _event_row(
+        self, event: AssetEvent, stream: str, seq: int, origin: str | None
+    ) -> AssetEvents:
+        return AssetEvents(
+            stream,
+            event.event_id,
+            seq=seq,
+            origin=origin,
+            timestamp=event.timestamp or self.now,
+            recorded_at=self.now,
+            extra=event.extra or None,
+            source=event.source,
+            partition_key=event.partition_key,
+            expires_at=self.now.add(days=settings.current().keep_events_days),
+        )
+
+    def _learn(
+        self, events: Sequence[AssetEvents], assets: Sequence[Assets], cancelled: Cancelled
+    ) -> None:
+        """Take in what stood in the way: events that exist, assets that have moved on."""
+        refused = [reason.verdict is Verdict.REFUSED for reason in cancelled.reasons]
+        for event in compress(events, refused):
+            self.known.add((event.asset_id, event.event_id))
+        of_assets = zip(assets, cancelled.reasons[len(events) :], strict=True)
+        for row, reason in of_assets:
+            if reason.verdict is not Verdict.REFUSED:
+                continue
+            if reason.row is None:
+                raise TransientError(f"asset {row.asset_id!r} was removed meanwhile")
+            self.resolver.learn(reason.row)
+
+    def _keep(self, events: Sequence[AssetEvents], assets: Sequence[Assets]) -> None:
+        self.recorded += len(events)
+        self.known |= {(event.asset_id, event.event_id) for event in events}
+        for row in assets:
+            row.stored = dict(row.attribute_values)
+            self.resolver.rows[row.asset_id] = row

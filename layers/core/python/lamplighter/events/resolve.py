@@ -1,0 +1,114 @@
+"""Which asset an event is of, and where else it is recorded."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lamplighter import settings
+from lamplighter.assets.asset import Asset, AssetRef
+from lamplighter.errors import RejectedError
+from lamplighter.events.message import AssetEvent
+from lamplighter.identifiers import alias_id, asset_id, uri_id
+from lamplighter.store.assets import new_rows, read_assets
+from lamplighter.store.models import Assets
+from lamplighter.store.transactions import Cancelled, Put, patiently
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Resolver:
+    """The rows that some events are about. Each is read once, whatever their number."""
+
+    rows: dict[str, Assets] = field(default_factory=dict)
+
+    @classmethod
+    def reading(cls, events: Sequence[AssetEvent]) -> "Resolver":
+        """Return a resolver that has read all that the events name."""
+        this = cls()
+        this._read(key for event in events for key in (*_named(event), *_aliases(event)))
+        if settings.current().unknown_assets == "register":
+            this._register(events)
+        this._follow()
+        return this
+
+    def learn(self, row: Assets) -> None:
+        """Take in a row as it is now; it may lead elsewhere than before."""
+        self.rows[row.asset_id] = row
+        self._follow()
+
+    def _follow(self) -> None:
+        """Read where URIs lead, and the URIs under which assets are waited for."""
+        self._read([row.target for row in self.rows.values() if row.target is not None])
+        self._read([key for row in self.rows.values() for key in row.also or ()])
+
+    def _read(self, keys: Iterable[str]) -> None:
+        missing = set(keys) - self.rows.keys()
+        if missing:
+            self.rows |= read_assets(missing)
+
+    def _register(self, events: Sequence[AssetEvent]) -> None:
+        """Let assets that nobody has named yet have their rows."""
+        unknown = {
+            row.asset_id: row
+            for event in events
+            if event.object_uri is None and _named(event)[0] not in self.rows
+            for row in new_rows(_asset_of(event))
+        }
+        for row in unknown.values():
+            try:
+                patiently([Put(row)])
+            except Cancelled:
+                log.info("asset %s has been registered by another", row.asset_id)
+        self._read(unknown)
+
+    def streams_of(self, event: AssetEvent) -> tuple[str, ...]:
+        """Return the ids under which an event is recorded, that of its asset first."""
+        key = next((key for key in _named(event) if key in self.rows), None)
+        if key is None:
+            raise RejectedError(_unknown(event))
+        row = self.rows[key]
+        if row.target is not None:
+            row = self.rows[row.target]
+        aliases = _aliases(event)
+        if unknown := [
+            name for name, key in zip(event.aliases, aliases, strict=True) if key not in self.rows
+        ]:
+            raise RejectedError(f"aliases: no DAG has named the alias {unknown[0]!r}")
+        return tuple(dict.fromkeys((row.asset_id, *sorted(row.also or ()), *aliases)))
+
+
+def _named(event: AssetEvent) -> list[str]:
+    """Return the ids that may lead to the event's asset, the best first."""
+    if event.asset is not None:
+        return [asset_id(event.asset)]
+    if event.uri is not None:
+        return [uri_id(event.uri)]
+    assert event.object_uri is not None
+    return [uri_id(uri) for uri in uris_above(event.object_uri)]
+
+
+def _aliases(event: AssetEvent) -> list[str]:
+    return [alias_id(name) for name in event.aliases]
+
+
+def uris_above(object_uri: str) -> list[str]:
+    """Return the URIs that an object lies below, the longest first; its own comes before them."""
+    scheme, _, rest = object_uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    parts = key.split("/")
+    folders = ["/".join(parts[:length]).rstrip("/") for length in range(len(parts), -1, -1)]
+    # The normal form of a bucket's own URI ends with a slash, all others do not.
+    return list(dict.fromkeys(f"{scheme}://{bucket}/{folder}" for folder in folders))
+
+
+def _unknown(event: AssetEvent) -> str:
+    if event.asset is not None:
+        return f"asset: no DAG has named an asset {event.asset!r}"
+    if event.uri is not None:
+        return f"uri: no DAG has named an asset with the URI {event.uri!r}"
+    return f"the object {event.object_uri!r} lies below the URI of no asset"
+
+
+def _asset_of(event: AssetEvent) -> Asset | AssetRef:
+    return Asset.ref(name=event.asset) if event.asset is not None else Asset(uri=event.uri)
