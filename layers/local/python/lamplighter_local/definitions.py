@@ -1,10 +1,17 @@
-"""Writes the rows of DAG objects without a bundle: for tests and measurements of what follows."""
+"""DAG objects in the tables without a bundle: for tests and measurements of what follows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+from unittest.mock import patch
 
 from lamplighter import clock
+from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
+from lamplighter.registry import bundles
 from lamplighter.registry.definition import Definition, Source, ask_schedule, define, new_row
+from lamplighter.registry.register import RegisterReport, register
+from lamplighter.registry.sandbox import Sandbox
 from lamplighter.serialization import content_hash, encode_dag, to_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import dag_write
@@ -28,3 +35,37 @@ def store_dags(dags: Iterable[DAG]) -> None:
     with Dags.batch_write() as batch:
         for dag in dags:
             batch.save(row_of(dag))
+
+
+def register_dags(*dags: DAG, bundle: str = "objects") -> RegisterReport:
+    """Register DAG objects as a push of a bundle that has these and no others."""
+    return register_found({"dags/objects.py": [found_in_a_file(dag) for dag in dags]}, bundle)
+
+
+def register_found(
+    files: Mapping[str, list[dict[str, Any]]],
+    bundle: str,
+    *,
+    coming_runs: Mapping[str, Any] = MappingProxyType({}),
+) -> RegisterReport:
+    """Register what a sandbox would have found in files, and its answers about custom timetables."""
+    source = Source(bundle, _SOURCE.version, bundles.number(bundle))
+    parsed = [ParsedFile(file, dags=dags) for file, dags in files.items()]
+    with (
+        patch.object(Sandbox, "parse", lambda _: iter(parsed)),
+        patch.object(Sandbox, "coming_runs", lambda *_: dict(coming_runs)),
+    ):
+        return register(source)
+
+
+def found_in_a_file(dag: DAG) -> dict[str, Any]:
+    """Return a DAG as the sandbox reports it."""
+    document = encode_dag(dag)
+    return {
+        "dag_id": dag.dag_id,
+        "line": 1,
+        "hash": content_hash(document),
+        "schedule": dag.timetable.summary,
+        "description": "",
+        "document": document,
+    }
