@@ -48,7 +48,7 @@ def register_found(
     *,
     coming_runs: Mapping[str, Any] = MappingProxyType({}),
 ) -> RegisterReport:
-    """Register what a sandbox would have found in files, and its answers about custom timetables."""
+    """Register what a sandbox would have found in files, with its answers about timetables."""
     source = Source(bundle, _SOURCE.version, bundles.number(bundle))
     parsed = [ParsedFile(file, dags=dags) for file, dags in files.items()]
     with (
