@@ -9,13 +9,13 @@ from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
-from lamplighter_cli import console
+from lamplighter_cli import assets, console, events, runs
 from lamplighter_cli.check import check
 from lamplighter_cli.next import next_runs
 from lamplighter_cli.push import push
 
 app = typer.Typer(
-    help="Run scheduling with no servers: check DAG files, see when they run, push them.",
+    help="Run scheduling with no servers: check DAG files, push them, follow events and runs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,6 +23,9 @@ app = typer.Typer(
 app.command("check")(check)
 app.command("next")(next_runs)
 app.command("push")(push)
+app.add_typer(assets.app, name="assets")
+app.add_typer(events.app, name="events")
+app.add_typer(runs.app, name="runs")
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -13,6 +13,7 @@ from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import Problem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter_cli import console
+from lamplighter_cli.deployment import AsJson
 
 _LINES_OF_OUTPUT = 5
 
@@ -22,7 +23,7 @@ def check(
         Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
     ] = Path(),
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: AsJson = False,
     seconds: Annotated[
         float, typer.Option("--time-limit", help="Seconds that one file may take.", min=0.1)
     ] = DEFAULT_LIMITS.seconds,

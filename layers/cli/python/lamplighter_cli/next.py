@@ -14,6 +14,7 @@ from lamplighter import clock
 from lamplighter.bundles.check import CheckedDag, find_coming_runs
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
+from lamplighter_cli.deployment import AsJson
 
 
 def next_runs(
@@ -25,7 +26,7 @@ def next_runs(
         str,
         typer.Option(help="The moment to look from, such as 2026-03-27T00:00:00Z. Default: now."),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the coming runs of a DAG; gaps between intervals and clock changes are marked."""
     moment = parse_instant(at) if at else clock.now().replace(microsecond=0)

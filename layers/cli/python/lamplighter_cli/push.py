@@ -15,6 +15,7 @@ from lamplighter.registry.owing import owed_after_push
 from lamplighter.registry.push import push_bundle
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
+from lamplighter_cli.deployment import AsJson, EndpointUrl
 
 # More than this many runs at once is more often a mistake than a wish.
 MAX_UNASKED = 100
@@ -36,7 +37,8 @@ def push(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask about runs that would be owed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: AsJson = False,
+    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
     root = require_bundle(path)

@@ -1,0 +1,198 @@
+"""What became of an event, and which events a run was made of. Reads only.
+
+Owns: the answer to "where is my event?", worked out from the rows that decide about it: the numbers
+that a DAG has consumed, the ranges that its runs took, and the ranges that were dropped by rule.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lamplighter import clock
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.identifiers import asset_id, run_key
+from lamplighter.scheduler.pending import ids_of, pending_of
+from lamplighter.store.assets import read_assets
+from lamplighter.store.due import free_slots
+from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
+from lamplighter.store.models.assets import ITSELF, REJECTED
+from lamplighter.store.transactions import read_dag
+from lamplighter.store.wire import consumers_of
+
+# The index by number lags behind the table by less than this.
+_INDEX_LAG_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What one consumer did with an event: consumed, pending, waiting, dropped, or never owed."""
+
+    dag_id: str
+    state: str
+    why: str = ""
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One event of one asset, and its fate with everyone who waits for that asset now."""
+
+    asset: str
+    event: AssetEvents
+    fates: list[Fate] = field(default_factory=list)
+
+    @property
+    def rejected(self) -> str | None:
+        """Why it was never recorded, if so."""
+        return self.event.rejected
+
+
+# From an event to its runs.
+
+
+def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
+    """Return what became of an event of an asset, or of every asset that has one of this id."""
+    keys = [(stream, event_id) for stream in (*_all_streams(), REJECTED)]
+    found = [
+        event
+        for event in AssetEvents.batch_get(keys, consistent_read=True)
+        if asset is None or (event.origin or event.asset_id) == asset_id(asset)
+    ]
+    if not found:
+        of_asset = f" of asset {asset!r}" if asset is not None else ""
+        raise RefusedError(
+            f"there is no event {event_id!r}{of_asset}: it has not arrived, or is no longer kept"
+        )
+    by_asset: dict[str, list[AssetEvents]] = {}
+    for event in sorted(found, key=lambda event: event.origin is not None):  # the asset's own first
+        by_asset.setdefault(event.origin or event.asset_id, []).append(event)
+    names = _names(by_asset)
+    return [
+        Trace(
+            names.get(key, ""),
+            events[0],
+            list(dict.fromkeys(fate for event in events for fate in _fates(event))),
+        )
+        for key, events in by_asset.items()
+    ]
+
+
+def _all_streams() -> list[str]:
+    rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
+    return [row.asset_id for row in rows]
+
+
+def _names(keys: Any) -> dict[str, str]:
+    """Return what people call assets, by id."""
+    return {key: row.name or row.uri or key for key, row in read_assets(keys).items()}
+
+
+def _fates(event: AssetEvents) -> Iterator[Fate]:
+    if event.seq is None:
+        return
+    for dag_id in consumers_of(event.asset_id):
+        try:
+            queue = AssetQueue.get(dag_id, event.asset_id, consistent_read=True)
+        except AssetQueue.DoesNotExist:
+            continue  # it has just stopped to wait
+        yield _fate(event, queue)
+
+
+def _fate(event: AssetEvents, queue: AssetQueue) -> Fate:
+    dag_id, seq = queue.dag_id, int(event.seq or 0)
+    if seq <= queue.since_seq:
+        return Fate(dag_id, "not owed", "recorded before the DAG waited for it")
+    for after, until, when, why in queue.dropped or ():
+        if after < seq <= until:
+            return Fate(dag_id, "dropped", f"{why}, un-paused at {when}")
+    if seq > queue.consumed_seq:
+        row = read_dag(dag_id)
+        return Fate(dag_id, *_why_pending(row)) if row else Fate(dag_id, "pending", "no such DAG")
+    run = _run_with(event, dag_id)
+    if run is None:
+        return Fate(dag_id, "consumed", "by a run that is no longer kept")
+    return Fate(dag_id, "consumed", run_id=run.run_id)
+
+
+def _why_pending(row: Dags) -> tuple[str, str]:
+    if row.is_paused:
+        then = "kept for then" if row.catchup else "dropped then"
+        return "pending", f"until the DAG is un-paused; {then}"
+    if row.is_stale or row.has_import_errors:
+        return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
+    missing = set(ids_of(row.asset_condition)) - pending_of([row]).get(row.dag_id, {}).keys()
+    if row.asset_since is None and missing:
+        names = _names(missing)
+        return "pending", f"no event yet of {', '.join(sorted(names.get(k, k) for k in missing))}"
+    if not free_slots(row):
+        return "waiting", f"for a slot: {len(row.active or ())} of {row.max_active_runs:.0f} taken"
+    return "pending", "about to become a run"
+
+
+def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
+    """Return the run that consumed an event; its key begins no earlier than the event's second."""
+    # Runs are named by the newest of their events, down to a fraction that may be left out.
+    not_before = event.recorded_at.format("YYYY-MM-DDTHH:mm:ss")
+    for run in Runs.query(dag_id, Runs.run_key >= not_before, consistent_read=True):
+        after, until = (run.events or {}).get(event.asset_id, (0, 0))
+        if after < (event.seq or 0) <= until:
+            return run
+    return None
+
+
+# From a run to its events.
+
+
+@dataclass(frozen=True)
+class RunEvents:
+    """The events that a run consumed, by asset; of those that have expired, how many there were."""
+
+    events: Mapping[str, list[dict[str, Any]]]
+    expired: Mapping[str, int]
+
+
+def triggering_asset_events(run: Runs) -> RunEvents:
+    """Return the events that a run consumed, oldest first, each once."""
+    rows: dict[tuple[str, str], AssetEvents] = {}
+    expired: dict[str, int] = {}
+    for stream, (after, until) in sorted((run.events or {}).items()):
+        found = list(AssetEvents.by_seq.query(stream, AssetEvents.seq.between(after + 1, until)))
+        # Numbers are dense, so that it can be told whether some are missing.
+        missing = until - after - len(found)
+        if missing and _may_be_lagging(run):
+            raise TransientError(f"the newest events of run {run.run_id} cannot be listed yet")
+        expired |= {stream: missing} if missing else {}
+        # One that came through an alias as well stands under both.
+        rows |= {(row.origin or row.asset_id, row.event_id): row for row in found}
+    names = _names({*expired, *(origin for origin, _ in rows)})
+    events: dict[str, list[dict[str, Any]]] = {}
+    for (origin, _), row in sorted(rows.items(), key=lambda item: item[1].recorded_at):
+        events.setdefault(names.get(origin, origin), []).append(_described(row))
+    return RunEvents(events, {names.get(key, key): count for key, count in expired.items()})
+
+
+def _may_be_lagging(run: Runs) -> bool:
+    return (clock.now() - run.created_at).total_seconds() < _INDEX_LAG_SECONDS
+
+
+def _described(row: AssetEvents) -> dict[str, Any]:
+    return {
+        "event_id": row.event_id,
+        "timestamp": row.timestamp.isoformat(),
+        "extra": row.extra or {},
+        "source": row.source,
+        "partition_key": row.partition_key,
+    }
+
+
+def require_run(name: str) -> Runs:
+    """Return the run that is called `DAG/RUN`, by its id or its key."""
+    dag_id, slash, rest = name.partition("/")
+    if not slash:
+        raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
+    for key in (run_key(rest), rest):
+        try:
+            return Runs.get(dag_id, key, consistent_read=True)
+        except Runs.DoesNotExist:
+            continue
+    raise RefusedError(f"DAG {dag_id!r} has no run {rest!r}")
