@@ -21,6 +21,7 @@ from rich.console import Console
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+from tests.bench.events import measure_events  # noqa: E402 - the path comes first
 from tests.bench.rows import Row, show  # noqa: E402 - the path comes first
 from tests.bench.scheduling import measure_scheduling  # noqa: E402
 
@@ -122,6 +123,7 @@ def main() -> None:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         rows = measure_timetables(options.airflow_python, environment, status.update)
         rows += measure_scheduling(options.airflow_python, environment, status.update)
+        rows += measure_events(options.airflow_python, environment, status.update)
         rows += measure_imports(options.airflow_python, environment, status.update)
     if options.json:
         print(json.dumps([{**asdict(row), "is_met": row.is_met} for row in rows], indent=2))
