@@ -91,7 +91,9 @@ def test_events_of_a_lane_go_to_the_fifo_queue(deployment: Settings) -> None:
 
     messages = waiting(deployment.events_fifo_queue_url)
     assert [event_in(message).event_id for message in messages] == ids == ["e0", "e1", "e2"]
-    assert [group_and_token(message) for message in messages] == [("shop-7", id_) for id_ in ids]
+    assert [group_and_token(message) for message in messages] == [
+        ("shop-7", f"orders#{id_}") for id_ in ids
+    ]
     assert waiting(deployment.events_queue_url) == []
 
 
@@ -103,6 +105,15 @@ def test_event_sent_twice_into_a_lane_arrives_once(deployment: Settings) -> None
     assert len(waiting(deployment.events_fifo_queue_url)) == 1
 
 
+def test_two_assets_may_share_an_event_id(deployment: Settings) -> None:
+    """An id names an event among those of its asset, so SQS must not take one for the other."""
+    for asset in ("orders", "fx"):
+        emit(asset, event_id="2026-01-31", lane="night")
+    emit(uri="s3://lake/fx", event_id="2026-01-31", lane="night")
+
+    assert len(waiting(deployment.events_fifo_queue_url)) == 3
+
+
 @pytest.mark.parametrize("name", ["Zürich", "two words", "x" * 129])
 def test_name_that_sqs_does_not_take_is_hashed(deployment: Settings, name: str) -> None:
     """Lane and event id that break the rules of SQS are replaced there, and kept in the body."""
@@ -110,19 +121,20 @@ def test_name_that_sqs_does_not_take_is_hashed(deployment: Settings, name: str) 
 
     (message,) = waiting(deployment.events_fifo_queue_url)
     group, token = group_and_token(message)
-    assert group == token
-    assert len(token) == 64
-    assert set(token) <= set("0123456789abcdef")
+    for hashed in (group, token):
+        assert len(hashed) == 64
+        assert set(hashed) <= set("0123456789abcdef")
+    assert group != token
     assert event_in(message).event_id == name
 
 
 def test_longest_name_that_sqs_takes_is_kept(deployment: Settings) -> None:
     """Every sign that SQS allows, and as many as it allows, are sent as they are."""
-    name = "".join(map(chr, range(0x21, 0x7F))).ljust(128, "x")
-    emit("orders", event_id=name, lane=name)
+    lane = "".join(map(chr, range(0x21, 0x7F))).ljust(128, "x")
+    emit("orders", event_id=lane[len("orders#") :], lane=lane)
 
     (message,) = waiting(deployment.events_fifo_queue_url)
-    assert group_and_token(message) == (name, name)
+    assert group_and_token(message) == (lane, "orders#" + lane[len("orders#") :])
 
 
 def test_empty_lane_is_rejected(deployment: Settings) -> None:

@@ -290,7 +290,9 @@ class TestS3:
         assert event.timestamp == datetime(2026, 1, 31, 6, 0, 0, 123_000)
         assert event.source == "s3"
 
-    @pytest.mark.parametrize("version", [{}, {"versionId": "v1", "version-id": "v1"}])
+    @pytest.mark.parametrize(
+        "version", [{}, {"versionId": "v1", "version-id": "v1"}, {"versionId": "null"}]
+    )
     def test_object_told_in_two_ways_is_one_event(self, version: dict[str, str]) -> None:
         """S3's own notification, EventBridge's and that of SNS give one id and the same facts."""
         direct = only(notification(record(**version)))

@@ -17,6 +17,7 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
+from lamplighter_local.event_invariants import event_violations
 
 _NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, int] = MappingProxyType({})
@@ -25,7 +26,10 @@ _MAX_STEPS = 20_000
 
 
 def violations(
-    *, origins: Mapping[str, DagRunInfo] = _NOTHING, limits: Mapping[str, int] = _NO_LIMITS
+    *,
+    origins: Mapping[str, DagRunInfo] = _NOTHING,
+    limits: Mapping[str, int] = _NO_LIMITS,
+    is_idle: bool = True,
 ) -> list[str]:
     """Return what is wrong in the tables, one sentence each; an empty list means that all is well.
 
@@ -33,12 +37,15 @@ def violations(
         origins: By DAG, the position at which its present schedule began, where that was not at the
             beginning: the schedule was changed, or older runs have expired.
         limits: By DAG, the largest number of active runs since the limit was lowered.
+        is_idle: Whether all messages have been delivered. While some have not, or someone has just
+            crashed, events that are enough for a run may not have reached their consumer.
     """
     runs: dict[str, list[Runs]] = {}
     for run in Runs.scan(consistent_read=True):
         runs.setdefault(run.dag_id, []).append(run)
     found = [text for each in runs.values() for run in each for text in _of_run(run)]
-    for row in Dags.scan(consistent_read=True):
+    dags = list(Dags.scan(consistent_read=True))
+    for row in dags:
         own = runs.get(row.dag_id, [])
         checks = (
             _of_slots(row, own, limits.get(row.dag_id, int(row.max_active_runs))),
@@ -46,14 +53,17 @@ def violations(
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
-    return found
+    return [*found, *event_violations(dags, runs, is_idle=is_idle)]
 
 
 def require_sound(
-    *, origins: Mapping[str, DagRunInfo] = _NOTHING, limits: Mapping[str, int] = _NO_LIMITS
+    *,
+    origins: Mapping[str, DagRunInfo] = _NOTHING,
+    limits: Mapping[str, int] = _NO_LIMITS,
+    is_idle: bool = True,
 ) -> None:
     """Raise an `AssertionError` that says everything that is wrong in the tables."""
-    found = violations(origins=origins, limits=limits)
+    found = violations(origins=origins, limits=limits, is_idle=is_idle)
     assert not found, "\n".join(found)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
-from lamplighter.events.delivery import FIRST_ID, Delivery
+from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import pack
@@ -40,11 +40,7 @@ class Reject:
 def bury(rejects: Sequence[Reject]) -> list[Reject]:
     """Keep what cannot be taken, each with its reason; return those that could not be kept."""
     lost: list[Reject] = []
-    limits = (
-        (lambda _: 1, queues.PER_CALL),
-        (lambda reject: len(reject.delivery.body), _MAX_CALL_BYTES),
-    )
-    for some in pack(rejects, *limits):
+    for some in pack(rejects, (lambda _: 1, queues.PER_CALL), (_bytes, _MAX_CALL_BYTES)):
         try:
             _note(some)
             queues.send("events_dead_queue_url", [_copy(reject) for reject in some])
@@ -78,12 +74,17 @@ def _note(rejects: Sequence[Reject]) -> None:
 
 
 def _bytes(reject: Reject) -> int:
-    return min(len(reject.delivery.body.encode()), MAX_BODY_BYTES) + _MAX_REASON
+    return len(_kept(reject.delivery.body))
+
+
+def _kept(body: str) -> bytes:
+    # Half a surrogate pair, for which a message may have been rejected, cannot be sent.
+    return body.encode(errors="replace")[:MAX_BODY_BYTES]
 
 
 def _copy(reject: Reject) -> dict[str, Any]:
     delivery = reject.delivery
-    body = delivery.body.encode()[:MAX_BODY_BYTES].decode(errors="ignore")
+    body = _kept(delivery.body).decode(errors="ignore")
     facts = {
         "reason": reject.reason[:_MAX_REASON],
         "rejected_at": iso(clock.now()),
@@ -134,7 +135,10 @@ def dead_letters(*, most: int) -> list[DeadLetter]:
             messages = answer.get("Messages", [])
             if not messages:
                 break
+            before = len(found)
             found |= {message["MessageId"]: _letter(url, message) for message in messages}
+            if len(found) == before:
+                break  # reading took so long that the first ones can be seen again
     return list(found.values())
 
 
@@ -145,15 +149,19 @@ def _dead_queues() -> list[str]:
 
 
 def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
-    said = {
-        name: value["StringValue"] for name, value in message.get("MessageAttributes", {}).items()
-    }
+    attributes = message.get("MessageAttributes", {})
+    said = {name: value.get("StringValue", "") for name, value in attributes.items()}
+    first = first_id(said.get(FIRST_ID), message["MessageId"])
+    if "rejected_at" not in said:
+        said = {}  # not a copy of ours: SQS moved it here, with attributes of whoever sent it
+    # On a queue without lanes, groups only share out the work.
+    group = message.get("Attributes", {}).get("MessageGroupId") if url.endswith(".fifo") else None
     return DeadLetter(
         message["MessageId"],
         message["Body"],
         said.get("reason", "delivered too often without success"),
-        said.get(FIRST_ID, message["MessageId"]),
-        said.get("lane") or message.get("Attributes", {}).get("MessageGroupId"),
+        first,
+        said.get("lane") or group,
         said.get("rejected_at"),
         "is_cut" in said,
         url,

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 # Under this attribute a replayed message carries the id by which it was first known.
 FIRST_ID = "event_id"
+_MAX_FIRST_ID = 256
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,30 @@ class Delivery:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """Return what a record of Lambda's envelope says."""
-        attributes = record.get("attributes", {})
-        replayed = record.get("messageAttributes", {}).get(FIRST_ID, {})
+        attributes = record.get("attributes") or {}
+        said = (record.get("messageAttributes") or {}).get(FIRST_ID) or {}
         is_fifo = record["eventSourceARN"].endswith(".fifo")
         return cls(
             record["messageId"],
             record["body"],
-            replayed.get("stringValue") or record["messageId"],
+            first_id(said.get("stringValue"), record["messageId"]),
             record["receiptHandle"],
             int(attributes.get("ApproximateReceiveCount", 1)),
-            attributes.get("MessageGroupId") if is_fifo else None,
+            # Without its name it is a lane all the same: order is not given up.
+            attributes.get("MessageGroupId", "") if is_fifo else None,
         )
 
     @property
     def is_fifo(self) -> bool:
         """Whether it came from the queue with lanes."""
         return self.lane is not None
+
+
+def first_id(said: str | None, message_id: str) -> str:
+    """Return the id by which a message was first known, given what an attribute of it says."""
+    # Anyone may send an attribute of that name: what can be no id is not taken for one.
+    is_id = said is not None and said.isprintable() and 0 < len(said.strip()) <= _MAX_FIRST_ID
+    return said if said is not None and is_id else message_id
 
 
 def from_first_in_lane(deliveries: Iterable[Delivery], ids: set[str]) -> set[str]:

@@ -41,7 +41,8 @@ def emit(
         source=source,
         aliases=aliases,
     )
-    address = _address(event_id, lane)
+    # With the asset: an id is an event's name among those of its asset, not among all.
+    address = _address(f"{asset or uri}#{event_id}", lane)
     aws.client("sqs").send_message(MessageBody=body, **address)
     return event_id
 
@@ -83,7 +84,7 @@ def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _address(event_id: str, lane: str | None) -> dict[str, str]:
+def _address(name: str, lane: str | None) -> dict[str, str]:
     deployment = settings.current()
     if lane is None:
         return {"QueueUrl": deployment.require("events_queue_url")}
@@ -92,7 +93,7 @@ def _address(event_id: str, lane: str | None) -> dict[str, str]:
     return {
         "QueueUrl": deployment.require("events_fifo_queue_url"),
         "MessageGroupId": _token(lane),
-        "MessageDeduplicationId": _token(event_id),
+        "MessageDeduplicationId": _token(name),
     }
 
 

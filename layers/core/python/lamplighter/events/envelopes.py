@@ -112,7 +112,7 @@ def _in_record(record: dict[str, Any]) -> CreatedObject:
         created_at=fields.instant(record.get("eventTime"), "eventTime"),
         size=_size(item),
         etag=_text_of(item, "eTag"),
-        version_id=_text_of(item, "versionId"),
+        version_id=_version(item, "versionId"),
         sequencer=_text_of(item, "sequencer"),
     )
 
@@ -129,7 +129,7 @@ def _in_detail(envelope: dict[str, Any]) -> CreatedObject:
         created_at=fields.instant(envelope.get("time"), "time"),
         size=_size(item),
         etag=_text_of(item, "etag"),
-        version_id=_text_of(item, "version-id"),
+        version_id=_version(item, "version-id"),
         sequencer=_text_of(item, "sequencer"),
     )
 
@@ -144,6 +144,12 @@ def _size(item: dict[str, Any]) -> int | None:
     if size is None or (isinstance(size, int) and not isinstance(size, bool)):
         return size
     raise RejectedError(f"size must be a whole number, not {fields.kind(size)}")
+
+
+def _version(item: dict[str, Any], field: str) -> str | None:
+    # What a bucket that keeps no versions says, if it says anything.
+    version = _text_of(item, field)
+    return None if version == "null" else version
 
 
 def _text_of(item: dict[str, Any], field: str) -> str | None:

@@ -7,7 +7,7 @@ comes after it.
 """
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lamplighter import aws, settings
-from lamplighter.errors import RejectedError
+from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.dead_letters import Reject, bury
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
@@ -23,12 +23,16 @@ from lamplighter.events.message import AssetEvent, read_events
 from lamplighter.events.record import Entry, Recorder, Unit
 from lamplighter.events.resolve import Resolver
 from lamplighter.queues import PER_CALL, chunks
+from lamplighter.store.transactions import pack
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 300
-# Of one asset, so that a unit fits into a transaction even if each event is recorded twice.
-EVENTS_PER_UNIT = 45
+# So many failed messages are paused one by one; telling SQS about more would take too long.
+_MOST_PAUSED = 1_000
+# How much of a transaction the events of a unit are. So it has room for the rows of their assets,
+# and still fits when a push, meanwhile, lets each event be recorded in one place more.
+_SHARE_OF_A_TRANSACTION = 0.45
 
 
 @dataclass
@@ -75,15 +79,7 @@ class _Batch:
         lost = bury(list(self.rejects.values()))
         self.fail(reject.delivery.message_id for reject in lost)
         self.report.rejected = len(self.rejects) - len(lost)
-        recorder = Recorder(resolver)
-        units = self._units()
-        recorder.record(units, has_time=self.has_time)
-        self.report.recorded = recorder.recorded
-        for unit in units:
-            if unit.failure is not None:
-                log.warning("events are delivered again: %s", unit.failure)
-                self.fail(entry.delivery.message_id for entry in unit.entries)
-        self._hand_on(units, resolver)
+        self._hand_on(self._record(resolver), resolver)
 
     def fail(self, message_ids: Iterable[str]) -> None:
         """Let messages come again, and with each what follows it in its lane."""
@@ -105,6 +101,9 @@ class _Batch:
                 asset = resolver.streams_of(event)[0]
             except RejectedError as rejected:
                 self._reject(delivery, str(rejected), event.event_id)
+            except TransientError as error:
+                log.warning("message %s is delivered again: %s", delivery.message_id, error)
+                self.fail([delivery.message_id])
             else:
                 self.entries.append(Entry(delivery, event, asset))
 
@@ -114,8 +113,28 @@ class _Batch:
             reason, event_ids = before.reason, (*before.event_ids, *event_ids)
         self.rejects[delivery.message_id] = Reject(delivery, reason, event_ids)
 
-    def _units(self) -> list[Unit]:
-        """Return what is to be recorded: by asset, or by lane in the order of its messages."""
+    def _record(self, resolver: Resolver) -> list[Unit]:
+        """Record what was understood; return the units that were tried."""
+        recorder = Recorder(resolver)
+        tried: list[Unit] = []
+        todo = self._units(resolver)
+        while todo:
+            first = [units[0] for units in todo]
+            recorder.record(first, has_time=self.has_time)
+            tried += first
+            todo = [units[1:] for units in todo if units[1:] and units[0].failure is None]
+        self.report.recorded = recorder.recorded
+        failed = [unit for unit in tried if unit.failure is not None]
+        for reason, count in Counter(str(unit.failure) for unit in failed).items():
+            log.warning("events of %d units are delivered again: %s", count, reason)
+        self.fail(entry.delivery.message_id for unit in failed for entry in unit.entries)
+        return tried
+
+    def _units(self, resolver: Resolver) -> list[list[Unit]]:
+        """Return what is to be recorded, in lists whose units must be recorded one by one.
+
+        Units are made by asset, each a list of its own, or by lane in the order of its messages.
+        """
         by_asset: dict[str, list[Entry]] = defaultdict(list)
         by_lane: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.entries:
@@ -125,11 +144,11 @@ class _Batch:
                 by_asset[entry.asset].append(entry)
             else:
                 by_lane[entry.delivery.lane].append(entry)
-        units = [Unit(some) for all_ in by_asset.values() for some in chunks(all_, EVENTS_PER_UNIT)]
-        for entries in by_lane.values():
-            units.append(Unit(entries[:EVENTS_PER_UNIT]))
-            self.fail(entry.delivery.message_id for entry in entries[EVENTS_PER_UNIT:])
-        return units
+        most = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
+        places = (lambda entry: len(resolver.streams_of(entry.event)), most)
+        plain = [[Unit(some)] for entries in by_asset.values() for some in pack(entries, places)]
+        lanes = [[Unit(some) for some in pack(entries, places)] for entries in by_lane.values()]
+        return plain + lanes
 
     def _hand_on(self, units: Sequence[Unit], resolver: Resolver) -> None:
         """Let those who wait for the recorded events have their runs.
@@ -152,8 +171,9 @@ class _Batch:
 def _come_back_later(deliveries: Sequence[Delivery]) -> None:
     """Let each failed message be delivered again, later each time."""
     given = settings.current()
+    paused = deliveries[:_MOST_PAUSED]
     for is_fifo, url in ((False, given.events_queue_url), (True, given.events_fifo_queue_url)):
-        for some in chunks((one for one in deliveries if one.is_fifo == is_fifo), PER_CALL):
+        for some in chunks((one for one in paused if one.is_fifo == is_fifo), PER_CALL):
             entries = [
                 {
                     "Id": str(at),
@@ -166,6 +186,7 @@ def _come_back_later(deliveries: Sequence[Delivery]) -> None:
                 aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
             except (BotoCoreError, ClientError):
                 log.warning("failed messages come back when their queue says", exc_info=True)
+                return
 
 
 def _pause(receives: int) -> int:

@@ -18,6 +18,7 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.transactions import read_dag
 from lamplighter.store.wire import consumers_of
+from lamplighter.zones import iso
 
 # The index by number lags behind the table by less than this.
 _INDEX_LAG_SECONDS = 60
@@ -178,7 +179,7 @@ def _may_be_lagging(run: Runs) -> bool:
 def _described(row: AssetEvents) -> dict[str, Any]:
     return {
         "event_id": row.event_id,
-        "timestamp": row.timestamp.isoformat(),
+        "timestamp": iso(row.timestamp),
         "extra": row.extra or {},
         "source": row.source,
         "partition_key": row.partition_key,

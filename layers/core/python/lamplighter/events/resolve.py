@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from lamplighter import settings
 from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.errors import RejectedError
+from lamplighter.errors import DefinitionError, RejectedError, TransientError
+from lamplighter.events.fields import shown
 from lamplighter.events.message import AssetEvent
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.assets import new_rows, read_assets
@@ -53,7 +54,7 @@ class Resolver:
             row.asset_id: row
             for event in events
             if event.object_uri is None and _named(event)[0] not in self.rows
-            for row in new_rows(_asset_of(event))
+            for row in _rows_for(event)
         }
         for row in unknown.values():
             try:
@@ -64,18 +65,25 @@ class Resolver:
 
     def streams_of(self, event: AssetEvent) -> tuple[str, ...]:
         """Return the ids under which an event is recorded, that of its asset first."""
-        key = next((key for key in _named(event) if key in self.rows), None)
-        if key is None:
+        found = (self.rows[key] for key in _named(event) if key in self.rows)
+        row = next(filter(_is_in_use, found), None)
+        if row is None:
             raise RejectedError(_unknown(event))
-        row = self.rows[key]
         if row.target is not None:
-            row = self.rows[row.target]
+            row = self._of(row.target)
         aliases = _aliases(event)
         if unknown := [
             name for name, key in zip(event.aliases, aliases, strict=True) if key not in self.rows
         ]:
-            raise RejectedError(f"aliases: no DAG has named the alias {unknown[0]!r}")
-        return tuple(dict.fromkeys((row.asset_id, *sorted(row.also or ()), *aliases)))
+            raise RejectedError(f"aliases: no DAG has named the alias {shown(unknown[0])}")
+        also = [self._of(key).asset_id for key in sorted(row.also or ())]
+        return tuple(dict.fromkeys((row.asset_id, *also, *aliases)))
+
+    def _of(self, key: str) -> Assets:
+        """Return a row that another one leads to."""
+        if key not in self.rows:
+            raise TransientError(f"asset {key!r} is being registered at this moment")
+        return self.rows[key]
 
 
 def _named(event: AssetEvent) -> list[str]:
@@ -86,6 +94,11 @@ def _named(event: AssetEvent) -> list[str]:
         return [uri_id(event.uri)]
     assert event.object_uri is not None
     return [uri_id(uri) for uri in uris_above(event.object_uri)]
+
+
+def _is_in_use(row: Assets) -> bool:
+    """Return False for a URI that an asset once had, and that nobody waits for."""
+    return row.kind != "uri" or row.target is not None or bool(row.is_waited_for)
 
 
 def _aliases(event: AssetEvent) -> list[str]:
@@ -104,10 +117,18 @@ def uris_above(object_uri: str) -> list[str]:
 
 def _unknown(event: AssetEvent) -> str:
     if event.asset is not None:
-        return f"asset: no DAG has named an asset {event.asset!r}"
+        return f"asset: no DAG has named an asset {shown(event.asset)}"
     if event.uri is not None:
-        return f"uri: no DAG has named an asset with the URI {event.uri!r}"
-    return f"the object {event.object_uri!r} lies below the URI of no asset"
+        return f"uri: no DAG has named an asset with the URI {shown(event.uri)}"
+    return f"the object {shown(event.object_uri or '')} lies below the URI of no asset"
+
+
+def _rows_for(event: AssetEvent) -> list[Assets]:
+    """Return the rows that an asset gets when its first event comes, if it can be one."""
+    try:
+        return new_rows(_asset_of(event))
+    except DefinitionError:
+        return []  # it stays unknown, and its event is rejected
 
 
 def _asset_of(event: AssetEvent) -> Asset | AssetRef:

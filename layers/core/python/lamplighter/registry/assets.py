@@ -3,11 +3,15 @@
 A URI has a row too. It leads to the asset that was pushed with it last, and a DAG may wait for it,
 whichever asset that is, even if none has come yet: then that asset's events are recorded under the
 URI as well. So the order in which bundles are pushed does not matter.
+
+Owns: what these rows say about each other. A URI leads only to an asset that has it, and an asset's
+events are recorded under its URI exactly while that is waited for and leads to it. This is so at
+every moment, whoever crashes or comes at the same time, since the rows concerned change together.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from lamplighter import settings
 from lamplighter.assets.asset import Asset, AssetRef
@@ -19,8 +23,9 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, new_rows, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.transactions import Cancelled, Change, Put, Update, Write, pauses
+from lamplighter.store.transactions import Cancelled, Change, Check, Put, Write, pack, pauses
+
+Rows = Mapping[str, Assets]
 
 _DESCRIPTION = ("name", "uri", "group", "extra")
 
@@ -30,18 +35,23 @@ def register_assets(dags: Sequence[DAG], source: Source) -> None:
     leaves = [leaf for dag in dags for leaf in _named(dag)]
     # A definition says more about an asset than a reference does, and comes last.
     leaves.sort(key=lambda leaf: isinstance(leaf, Asset))
-    wanted = {row.asset_id: row for leaf in leaves for row in new_rows(leaf)}
-    waited_for = {leaf_id(leaf) for leaf in leaves if isinstance(leaf, AssetRef)}
+    named = {leaf_id(leaf): leaf for leaf in leaves}
+    wanted = {row.asset_id: row for leaf in named.values() for row in new_rows(leaf)}
+    # The last of several assets with the same URI.
+    leads = {key: row.target for key, row in wanted.items() if row.target is not None}
     found = read_assets(wanted)
-    _put([Put(row) for key, row in wanted.items() if key not in found], source)
-    for key, row in wanted.items():
-        now = found.get(key, row)
-        if row.kind != "uri":
-            _describe(now, row, source)
-        elif row.target not in (None, now.target):
-            _lead(key, partial(_to, row.target), source)
-        if row.kind == "uri" and key in waited_for and not now.is_waited_for:
-            _lead(key, _waited_for, source)
+    if len(found) < len(wanted):
+        _put({key: row for key, row in wanted.items() if key not in found}, source)
+        found = read_assets(wanted)
+    for key, leaf in named.items():
+        row = wanted[key]
+        if isinstance(leaf, Asset):
+            uri = uri_id(leaf.uri)
+            is_leading = leads[uri] == key
+            if _is_other(found[key], row) or (is_leading and found[uri].target != key):
+                _change(partial(_describe, row, is_leading=is_leading), [key, uri], source)
+        elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].is_waited_for:
+            _change(partial(_wait_for, key), [key], source)
 
 
 def _named(dag: DAG) -> Iterator[AssetLeaf]:
@@ -50,76 +60,96 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
         yield from (*task.inlets, *task.outlets)
 
 
-def _put(missing: Sequence[Write], source: Source) -> None:
-    size = settings.current().transaction_actions - 1
-    for at in range(0, len(missing), size):
-        _put_each_once(missing[at : at + size], source)
+# Rows that were not there.
 
 
-def _put_each_once(writes: Sequence[Write], source: Source) -> None:
-    try:
-        bundles.write(source, writes)
-    except Cancelled:
-        if len(writes) > 1:
-            for write in writes:
-                _put_each_once([write], source)
-        # Else it is there: another registration was faster, which is as good.
-
-
-def _describe(now: Assets, wanted: Assets, source: Source) -> None:
-    """Let a row say what a definition says anew."""
-    said = {column: getattr(wanted, column) for column in _DESCRIPTION}
-    news = {
-        column: value
-        for column, value in said.items()
-        if value is not None and value != getattr(now, column)
-    }
-    if not news:
-        return
-    if "uri" in news and now.uri is not None:
-        _lead(uri_id(now.uri), partial(_away_from, now.asset_id), source)
-    actions = [getattr(Assets, column).set(value) for column, value in news.items()]
-    bundles.write(source, [Update(now, actions, Assets.asset_id.exists())])
-
-
-# Where a URI leads.
-
-
-def _to(target: str | None, row: Assets) -> None:
-    row.target = target
-
-
-def _away_from(asset: str, row: Assets) -> None:
-    row.target = None if row.target == asset else row.target
-
-
-def _waited_for(row: Assets) -> None:
-    row.is_waited_for = True
-
-
-def _lead(key: str, change: Callable[[Assets], None], source: Source) -> None:
-    """Change a URI's row, and let the assets that it leads or led to know, all at once."""
-    for _ in pauses():
-        row = Assets.get(key, ITSELF, consistent_read=True)
-        before = row.target if row.is_waited_for else None
-        change(row)
-        if not row.is_changed:
-            return
-        after = row.target if row.is_waited_for else None
-        row.refs_rev = row.stored["refs_rev"] + 1
-        writes: list[Write] = [Change(row, ("refs_rev",))]
-        if before != after:
-            writes += [_also(before, Assets.also.delete({key}))] if before else []
-            writes += [_also(after, Assets.also.add({key}))] if after else []
+def _put(missing: Rows, source: Source) -> None:
+    room = settings.current().transaction_actions - 1  # one is for the check of the push
+    for group in pack(_units(missing), (len, room)):
+        rows = [row for unit in group for row in unit]
         try:
-            bundles.write(source, writes)
+            bundles.write(source, [Put(row) for row in rows])
+        except Cancelled:
+            for row in rows:
+                _put_alone(row, source)
+
+
+def _units(missing: Rows) -> Iterator[list[Assets]]:
+    """Yield rows that must come together: a URI may lead to an asset only if that is there."""
+    for key, row in missing.items():
+        if row.kind == "uri" and row.target not in missing:
+            row.target = None
+            yield [row]
+        elif row.kind != "uri":
+            uri = missing.get(uri_id(row.uri)) if row.uri is not None else None
+            yield [row, uri] if uri is not None and uri.target == key else [row]
+
+
+def _put_alone(row: Assets, source: Source) -> None:
+    row.target = None
+    with suppress(Cancelled):  # another registration was faster, which is as good
+        bundles.write(source, [Put(row)])
+
+
+# Rows that say something else.
+
+
+def _is_other(now: Assets, wanted: Assets) -> bool:
+    return any(getattr(now, column) != getattr(wanted, column) for column in _DESCRIPTION)
+
+
+def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
+    """Let an asset's row say what its definition says, and its URI lead to it."""
+    row = rows[wanted.asset_id]
+    if row.uri is not None and row.uri != wanted.uri:
+        old = rows.get(uri_id(row.uri))
+        if old is not None and old.target == row.asset_id:
+            old.target = None
+    for column in _DESCRIPTION:
+        setattr(row, column, getattr(wanted, column))
+    if is_leading:
+        rows[uri_id(wanted.uri)].target = row.asset_id
+
+
+def _wait_for(key: str, rows: Rows) -> None:
+    rows[key].is_waited_for = True
+
+
+def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source) -> None:
+    """Change rows and those that they are tied to, if all of them are as they were read."""
+    for _ in pauses():
+        rows = read_assets(keys)
+        rows |= read_assets(_neighbours(rows) - rows.keys())
+        change(rows)
+        _tell_assets(rows)
+        if not any(row.is_changed for row in rows.values()):
+            return
+        try:
+            bundles.write(source, [_write(row) for row in rows.values()])
         except Cancelled:
             continue
         return
-    raise TransientError(f"the URI of {key!r} is too busy to lead elsewhere")
+    raise TransientError(f"assets {sorted(keys)} are being changed by too many at once")
 
 
-def _also(asset: str, action: Any) -> Update:
+def _neighbours(rows: Rows) -> set[str]:
+    uris = {uri_id(row.uri) for row in rows.values() if row.uri is not None}
+    return uris | {row.target for row in rows.values() if row.target is not None}
+
+
+def _tell_assets(rows: Rows) -> None:
+    """Let each asset know under which of the URIs its events are waited for."""
+    uris = {key: row for key, row in rows.items() if row.kind == "uri"}
+    for row in rows.values():
+        if row.kind == "asset":
+            own = {key for key, uri in uris.items() if uri.target == row.asset_id}
+            waited_for = {key for key in own if uris[key].is_waited_for}
+            row.also = (set(row.also or ()) - uris.keys()) | waited_for or None
+
+
+def _write(row: Assets) -> Write:
+    if not row.is_changed:
+        return Check(row, Assets.refs_rev == row.refs_rev)
     # An event that is being recorded goes by the old state, and is refused.
-    actions = [action, Assets.refs_rev.set(Assets.refs_rev + 1)]
-    return Update(Assets(asset, ITSELF), actions, Assets.refs_rev.exists())
+    row.refs_rev = row.stored["refs_rev"] + 1
+    return Change(row, ("refs_rev",))

@@ -1,0 +1,41 @@
+"""The command as a user types it, against a deployment in this process."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import pytest
+
+from lamplighter_cli.app import main
+from lamplighter_local.stack import LocalStack
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def lamplighter(stack: LocalStack, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs the command with the deployment in force."""
+    assert stack.settings.bucket
+
+    def lamplighter(*arguments: object) -> Result:
+        code = 0
+        with patch.object(sys, "argv", ["lamplighter", *map(str, arguments)]):
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return Result(code, out, err)
+
+    return lamplighter
