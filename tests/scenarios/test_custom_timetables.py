@@ -20,7 +20,7 @@ from lamplighter.registry.refill import refill
 from lamplighter.registry.sandbox import bundle_key
 from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
-from lamplighter.store.models import AssetQueue, Catalog, Dags
+from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local import deliveries
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants import require_sound
@@ -437,14 +437,12 @@ def test_assets_or_own_time_has_both(stack: LocalStack, push: Push) -> None:
 def test_assets_or_own_time_fires_on_assets(stack: LocalStack, push: Push) -> None:
     """Events that wait beside an author's timetable become a run of their own."""
     push(OWN.replace("Every()", "AssetOrTimeSchedule(timetable=Every(), assets=[Asset('a')])"))
-    AssetQueue("own", "a").update([AssetQueue.last_seq.set(2)])
-    row = stack.dag("own")
-    Dags("own").update([Dags.asset_since.set(NOON), Dags.next_run_create_after.set(NOON)])
-    assert row.due_shard is not None
-    stack.clock.move(to=NOON.add(minutes=1))
-    stack.tick()
+    for _ in range(2):
+        stack.emit("a")
+    stack.run_until_idle()
     runs = [run for run in stack.runs("own") if run.run_type == "asset_triggered"]
     assert [run.events for run in runs] == [{"a": [0, 2]}]
+    assert len(stack.runs("own")) == 4
 
 
 def test_continuous_goes_on_after_a_push(stack: LocalStack, push: Push) -> None:

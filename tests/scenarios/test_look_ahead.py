@@ -143,7 +143,7 @@ class Memory:
                 (tick_module, "raise_covered_until", self.raise_covered),
                 (claim_module, "read_dags", self.read),
                 (claim_module, "transact", self.transact),
-                (queues, "_send", self.send),
+                (queues, "send", self.send),
             ):
                 patches.enter_context(patch.object(module, name, replacement))
             yield
@@ -226,7 +226,7 @@ def test_lost_message_costs_at_most_a_minute(deploy: Deploy) -> None:
     stack = deploy(FIRST)
     store_dags(dag for dag in schedules() if dag.dag_id in {"five", "odd"})
     for minute in range(16):
-        with patch.object(queues, "_send"):
+        with patch.object(queues, "send"):
             stack.clock.move(to=FIRST.add(minutes=minute))
             tick(has_time=lambda: True)
 

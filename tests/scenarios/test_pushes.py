@@ -468,7 +468,7 @@ class Between:
 
 
 STEPS = [
-    (references, "register_assets"),
+    (register_module, "register_assets"),
     (references, "add_consumers"),
     (register_module, "ask_authors"),
     (register_module, "dag_write"),

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset
+from lamplighter.events import ingest
 from lamplighter.registry.register import RegisterReport
 from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -24,10 +27,19 @@ Register = Callable[..., RegisterReport]
 A, B = Asset("a"), Asset("b")
 
 
-def events(dag_id: str = "dag", /, **last: int) -> None:
-    """Let a consumer's assets be at these sequences."""
-    for asset, seq in last.items():
-        AssetQueue(dag_id, asset).update([AssetQueue.last_seq.set(seq)])
+def emit(stack: LocalStack, /, **numbers: int) -> None:
+    """Send so many events of each asset, and do what comes of them."""
+    for asset, number in numbers.items():
+        for _ in range(number):
+            stack.emit(asset)
+    stack.run_until_idle()
+
+
+def record(stack: LocalStack, /, **numbers: int) -> None:
+    """Let so many events of each asset be recorded by someone who does not hand them on."""
+    stack.run_until_idle()  # a new DAG is looked at once, and would have them
+    with patch.object(ingest, "fan_out", return_value=ClaimReport()):
+        emit(stack, **numbers)
 
 
 def consumed(dag_id: str = "dag") -> dict[str, int]:
@@ -59,7 +71,7 @@ def claim(stack: LocalStack) -> None:
 def test_condition_that_holds_becomes_a_run(register_dags: Register, stack: LocalStack) -> None:
     """The run names the events of each asset, and they are consumed with it."""
     register_dags(DAG("dag", schedule=(A & B)))
-    events(a=3, b=1)
+    record(stack, a=3, b=1)
     could_not_fire(stack.clock.now())
     claim(stack)
     (run,) = stack.runs("dag")
@@ -76,8 +88,8 @@ def test_condition_that_holds_becomes_a_run(register_dags: Register, stack: Loca
 def test_second_condition_takes_what_is_new(register_dags: Register, stack: LocalStack) -> None:
     """Two runs share no event, and leave none between them."""
     register_dags(DAG("dag", schedule=[A]))
-    for last in (2, 5):
-        events(a=last)
+    for more in (2, 3):
+        record(stack, a=more)
         could_not_fire(stack.clock.now())
         claim(stack)
         stack.clock.advance(timedelta(minutes=1))
@@ -87,8 +99,7 @@ def test_second_condition_takes_what_is_new(register_dags: Register, stack: Loca
 def test_any_of_two_takes_events_of_both(register_dags: Register, stack: LocalStack) -> None:
     """A run takes all that is pending, also what its condition did not need."""
     register_dags(DAG("dag", schedule=(A | B)), DAG("other", schedule=[A]))
-    events(a=1, b=2)
-    events("other", a=1)
+    record(stack, a=1, b=2)
     could_not_fire(stack.clock.now())
     claim(stack)
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1], "b": [0, 2]}]
@@ -98,7 +109,7 @@ def test_any_of_two_takes_events_of_both(register_dags: Register, stack: LocalSt
 def test_condition_that_fails_is_forgotten(register_dags: Register, stack: LocalStack) -> None:
     """A condition that does not hold gives no run, consumes nothing and leaves the index."""
     register_dags(DAG("dag", schedule=(A & B)))
-    events(a=3)
+    record(stack, a=3)
     could_not_fire(stack.clock.now())
     claim(stack)
     row = stack.dag("dag")
@@ -110,16 +121,15 @@ def test_condition_that_fails_is_forgotten(register_dags: Register, stack: Local
 def test_condition_waits_for_a_slot(register_dags: Register, stack: LocalStack) -> None:
     """At the limit nothing is consumed; the run that ends makes room, and all is taken then."""
     register_dags(DAG("dag", schedule=[A], max_active_runs=1))
-    events(a=1)
-    could_not_fire(stack.clock.now())
-    claim(stack)
-    events(a=2)
-    could_not_fire(stack.clock.now())
+    emit(stack, a=1)
+    stack.clock.advance(timedelta(minutes=1))
+    emit(stack, a=1)
     stack.clock.advance(timedelta(minutes=1))
     claim(stack)
-    assert stack.dag("dag").due_shard is None
+    row = stack.dag("dag")
+    assert columns(row, "asset_since", "due_shard") == (stack.clock.now().subtract(minutes=1), None)
     assert consumed() == {"a": 1}
-    events(a=4)
+    emit(stack, a=2)
     finish_run("dag", stack.runs("dag")[0].run_key, state="success")
     stack.run_until_idle()
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}, {"a": [1, 4]}]
@@ -130,8 +140,7 @@ def test_paused_condition_waits(register_dags: Register, stack: LocalStack) -> N
     """A paused DAG keeps what is pending until it is unpaused."""
     register_dags(DAG("dag", schedule=[A]))
     pause("dag")
-    events(a=1)
-    could_not_fire(stack.clock.now())
+    emit(stack, a=1)
     claim(stack)
     assert stack.runs("dag") == []
     unpause("dag")
@@ -144,13 +153,13 @@ def three_reasons(register_dags: Register, stack: LocalStack, limit: int) -> Non
     timetable = CronTriggerTimetable("3 12 * * *", timezone="UTC")
     schedule = AssetOrTimeSchedule(timetable=timetable, assets=[A])
     register_dags(
-        DAG("dag", schedule=schedule, catchup=False, max_active_runs=limit),
+        DAG("dag", schedule=schedule, start_date=stack.clock.now(), max_active_runs=limit),
     )
+    stack.run_until_idle()
     pause("dag")
     create_manual_run("dag", logical_date=None, run_id="by-hand")
     stack.clock.advance(timedelta(minutes=1))
-    events(a=1)
-    could_not_fire(stack.clock.now())
+    emit(stack, a=1)
     stack.clock.advance(timedelta(minutes=10))
     unpause("dag")
     stack.run_until_idle()
@@ -181,7 +190,7 @@ def types_of_active(stack: LocalStack) -> list[str]:
 def test_two_claims_consume_events_once(register_dags: Register, stack: LocalStack) -> None:
     """A second claim of the same row, however late, creates nothing."""
     register_dags(DAG("dag", schedule=[A]))
-    events(a=1)
+    record(stack, a=1)
     could_not_fire(stack.clock.now())
     claim(stack)
     could_not_fire(stack.clock.now())

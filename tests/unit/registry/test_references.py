@@ -1,4 +1,4 @@
-"""References to assets: rows of assets, and the consumers that wait for them."""
+"""References to assets: who waits for them, and from which event on."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,19 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask
 from lamplighter.errors import RefusedError
+from lamplighter.events import ingest
+from lamplighter.identifiers import uri_id
 from lamplighter.registry import bundles, references
+from lamplighter.registry import register as register_module
+from lamplighter.registry.assets import register_assets
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
+from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
+from lamplighter_local.deliveries import deliver
 from lamplighter_local.stack import LocalStack
 
 Register = Callable[..., RegisterReport]
@@ -23,9 +29,9 @@ A, B, C = Asset("a", "s3://lake/a"), Asset("b", "s3://lake/b"), Asset("c", "s3:/
 
 
 def waits_for(dag_id: str = "dag") -> dict[str, tuple[float, float]]:
-    """Return how far a DAG is with each asset that it waits for: last and consumed sequence."""
+    """Return how far each asset is that a DAG waits for, and how far the DAG with it."""
     rows = AssetQueue.query(dag_id, consistent_read=True)
-    return {row.asset_id: (row.last_seq, row.consumed_seq) for row in rows}
+    return {row.asset_id: (itself(row.asset_id).seq, row.consumed_seq) for row in rows}
 
 
 def consumers(asset: str) -> list[str]:
@@ -44,15 +50,14 @@ def columns(row: Any, *names: str) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in names)
 
 
-def record_event(asset: str) -> None:
-    """Raise the sequence of an asset and of its consumers, as an event does."""
-    seq = int(itself(asset).seq or 0) + 1
-    Assets(asset, ITSELF).update([Assets.seq.set(seq)])
-    for dag_id in consumers(asset):
-        AssetQueue(dag_id, asset).update([AssetQueue.last_seq.set(seq)])
+def record_event(stack: LocalStack, asset: str) -> None:
+    """Let an event of an asset be recorded by someone who does not hand it on."""
+    stack.emit(asset)
+    with patch.object(ingest, "fan_out", return_value=ClaimReport()):
+        deliver(stack.settings.events_queue_url, "ingest")
 
 
-# Which assets there are.
+# What a condition waits for.
 
 
 def test_condition_registers_assets_and_consumers(register_dags: Register) -> None:
@@ -84,37 +89,29 @@ def test_alias_and_names_are_told_apart(register_dags: Register, stack: LocalSta
     assert (itself("alias:a").kind, itself("a").kind) == ("alias", "asset")
 
 
-def test_reference_by_uri_leads_to_asset(register_dags: Register, stack: LocalStack) -> None:
-    """A URI that some DAG of the push has given a name means that asset."""
+def test_reference_by_uri_waits_for_the_uri(register_dags: Register, stack: LocalStack) -> None:
+    """A URI is waited for as such, also if the same push says which asset has it."""
     producer = DAG("producer")
     SparkTask("task", entry_point="jobs/job.py", outlets=[A], dag=producer)
-    register_dags(DAG("dag", schedule=[Asset.ref(uri="s3://lake/a")]), producer)
-    assert stack.dag("dag").asset_condition == {"all": ["a"]}
-    assert consumers("a") == ["dag"]
+    register_dags(DAG("dag", schedule=[Asset.ref(uri="s3://lake/a/")]), producer)
+    uri = uri_id("s3://lake/a")
+    assert stack.dag("dag").asset_condition == {"all": [uri]}
+    assert (consumers(uri), consumers("a")) == (["dag"], [])
 
 
-def test_reference_by_uri_finds_earlier_pushes(register_dags: Register, stack: LocalStack) -> None:
-    """The asset behind a URI may have come with another bundle, long ago."""
-    register_dags(DAG("first", schedule=[A]), bundle="first")
-    register_dags(DAG("dag", schedule=[Asset.ref(uri="s3://lake/a")]), bundle="second")
-    assert stack.dag("dag").asset_condition == {"all": ["a"]}
-
-
-def test_reference_by_unknown_uri_is_kept(register_dags: Register, stack: LocalStack) -> None:
-    """A URI that no asset has yet is an asset of its own name until one comes."""
-    register_dags(DAG("dag", schedule=[Asset.ref(uri="s3://lake/a")]))
-    assert stack.dag("dag").asset_condition is not None
-    register_dags(DAG("dag", schedule=[Asset.ref(uri="s3://lake/a")]), DAG("x", schedule=[A]))
-    assert stack.dag("dag").asset_condition == {"all": ["a"]}
-    assert list(waits_for()) == ["a"]
-
-
-def test_asset_that_changes_is_written_again(register_dags: Register) -> None:
-    """Group, extra and URI of an asset are what the newest push says."""
-    register_dags(DAG("dag", schedule=[Asset.ref(name="a")]))
-    register_dags(DAG("dag", schedule=[Asset("a", "s3://lake/a", group="g", extra={"k": 1})]))
-    row = itself("a")
-    assert (row.uri, row.group, row.extra) == ("s3://lake/a", "g", {"k": 1})
+def test_reference_by_uri_stays_when_its_asset_comes(
+    register_dags: Register, stack: LocalStack
+) -> None:
+    """Whatever asset has the URI, and whenever it comes, the DAG's row is as it was."""
+    dag = DAG("dag", schedule=[Asset.ref(uri="s3://lake/a")])
+    register_dags(dag)
+    stack.run_until_idle()
+    before = stack.dag("dag")
+    register_dags(DAG("x", schedule=[A]), bundle="other")
+    register_dags(dag)
+    after = stack.dag("dag")
+    assert columns(after, "asset_condition", "asset_since") == (before.asset_condition, None)
+    assert waits_for() == {uri_id("s3://lake/a"): (0, 0)}
 
 
 def test_strange_names_get_readable_ids(register_dags: Register, stack: LocalStack) -> None:
@@ -128,21 +125,23 @@ def test_strange_names_get_readable_ids(register_dags: Register, stack: LocalSta
 # Who waits for them.
 
 
-def test_new_consumer_begins_with_the_next_event(register_dags: Register) -> None:
+def test_new_consumer_begins_with_the_next_event(
+    register_dags: Register, stack: LocalStack
+) -> None:
     """Events from before the reference do not count for it."""
     register_dags(DAG("first", schedule=[A]))
-    record_event("a")
-    record_event("a")
+    record_event(stack, "a")
+    record_event(stack, "a")
     register_dags(DAG("first", schedule=[A]), DAG("dag", schedule=[A]))
     assert waits_for() == {"a": (2, 2)}
     assert waits_for("first") == {"a": (2, 0)}
     assert itself("a").refs_rev == 2
 
 
-def test_same_push_again_leaves_references(register_dags: Register) -> None:
+def test_same_push_again_leaves_references(register_dags: Register, stack: LocalStack) -> None:
     """What a consumer has not consumed yet survives any number of pushes."""
     register_dags(DAG("dag", schedule=[A]))
-    record_event("a")
+    record_event(stack, "a")
     register_dags(DAG("dag", schedule=[A]))
     assert waits_for() == {"a": (1, 0)}
     assert itself("a").refs_rev == 1
@@ -151,7 +150,7 @@ def test_same_push_again_leaves_references(register_dags: Register) -> None:
 def test_smaller_condition_is_looked_at(register_dags: Register, stack: LocalStack) -> None:
     """When A and B become A, what has come of A may be enough: the claim is told to look."""
     register_dags(DAG("dag", schedule=(A & B)))
-    record_event("a")
+    record_event(stack, "a")
     register_dags(DAG("dag", schedule=[A]))
     row = stack.dag("dag")
     assert (row.asset_since, row.due_shard) == (stack.clock.now(), 0)
@@ -177,10 +176,31 @@ def test_condition_without_events_is_not_claimed(
     assert list(waits_for()) == ["a", "c"]
 
 
-def test_new_dag_has_nothing_to_look_at(register_dags: Register, stack: LocalStack) -> None:
-    """A condition that nobody had before cannot hold yet."""
+def test_new_dag_is_looked_at_once(register_dags: Register, stack: LocalStack) -> None:
+    """A new DAG is sent to be claimed, finds nothing, and is forgotten until an event comes."""
     register_dags(DAG("dag", schedule=[A]))
+    assert columns(stack.dag("dag"), "asset_since", "due_shard") == (stack.clock.now(), 0)
+    stack.run_until_idle()
     assert columns(stack.dag("dag"), "asset_since", "due_shard") == (None, None)
+    assert stack.runs("dag") == []
+
+
+def test_event_before_the_row_of_a_new_dag_counts(
+    register_dags: Register, stack: LocalStack
+) -> None:
+    """An event that comes between the reference and the DAG's row finds no DAG, and is not lost."""
+
+    def emit(*arguments: Any, **named: Any) -> Any:
+        stack.emit("a")
+        deliver(stack.settings.events_queue_url, "ingest")
+        return ask_authors(*arguments, **named)
+
+    ask_authors = register_module.ask_authors
+    with patch.object(register_module, "ask_authors", emit):
+        register_dags(DAG("dag", schedule=[A]))
+    assert (itself("a").open_shard, stack.runs("dag")) == (None, [])
+    stack.run_until_idle()
+    assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}]
 
 
 def test_schedule_without_assets_drops_references(
@@ -188,7 +208,7 @@ def test_schedule_without_assets_drops_references(
 ) -> None:
     """A DAG that waits for time instead is nobody's consumer any more."""
     register_dags(DAG("dag", schedule=[A, B]), DAG("other", schedule=[A]))
-    record_event("a")
+    record_event(stack, "a")
     register_dags(DAG("dag", schedule=None), DAG("other", schedule=[A]))
     row = stack.dag("dag")
     assert columns(row, "asset_condition", "asset_since") == (None, None)
@@ -200,7 +220,7 @@ def test_schedule_without_assets_drops_references(
 def test_assets_beside_time_are_kept(register_dags: Register, stack: LocalStack) -> None:
     """Adding a timetable to the same assets changes nothing about them."""
     register_dags(DAG("dag", schedule=[A]))
-    record_event("a")
+    record_event(stack, "a")
     both = AssetOrTimeSchedule(timetable=CronTriggerTimetable("@daily", timezone="UTC"), assets=[A])
     register_dags(DAG("dag", schedule=both, catchup=False))
     assert (stack.dag("dag").asset_condition, waits_for()) == ({"all": ["a"]}, {"a": (1, 0)})
@@ -233,7 +253,9 @@ def test_references_come_before_and_go_after(register_dags: Register, stack: Loc
     assert stack.dag("dag").asset_condition == {"all": ["b"]}
 
 
-def test_event_during_the_addition_is_not_missed(register_dags: Register) -> None:
+def test_event_during_the_addition_is_not_missed(
+    register_dags: Register, stack: LocalStack
+) -> None:
     """An event that is recorded while a consumer is added does not count for it, wholly."""
     register_dags(DAG("first", schedule=[A]))
     is_first = True
@@ -242,7 +264,7 @@ def test_event_during_the_addition_is_not_missed(register_dags: Register) -> Non
         nonlocal is_first
         if is_first:
             is_first = False
-            record_event("a")
+            record_event(stack, "a")
         write_all(source, writes)
 
     write_all = bundles.write
@@ -274,6 +296,6 @@ def test_overtaken_push_leaves_the_newer_asset(register_dags: Register) -> None:
     old = DAG("dag", schedule=[Asset("a", "s3://old/a", extra={"k": 1})])
 
     with pytest.raises(RefusedError):
-        references.register_assets([old], Source("bundle", "0" * 64, 0))
+        register_assets([old], Source("bundle", "0" * 64, 0))
 
     assert (itself("a").uri, itself("a").extra) == ("s3://new/a", {"k": 2})

@@ -63,6 +63,15 @@ def test_wake_index_holds_unfinished_runs() -> None:
     assert indexes(DEFINITIONS["test-Runs"])["wake"] == ("wake_shard", "wake_at")
 
 
+def test_open_index_holds_assets_to_hand_on() -> None:
+    """Assets are found by when their newest event was recorded, while it is to be handed on."""
+    table = DEFINITIONS["test-Assets"]
+    (opened,) = table.create["GlobalSecondaryIndexes"]
+
+    assert indexes(table) == {"open": ("open_shard", "recorded_at")}
+    assert opened["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+
+
 @pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
 def test_index_keys_beside_the_tables_own_may_be_absent(model: Any) -> None:
     """What makes an index sparse must be allowed to be missing; types are declared once."""
@@ -72,7 +81,7 @@ def test_index_keys_beside_the_tables_own_may_be_absent(model: Any) -> None:
 
     assert declared == used
     for index in indexes(table):
-        if index in {"due", "wake", "pending", "by_job"}:
+        if index in {"due", "wake", "open", "pending", "by_job"}:
             shard = model.get_attributes()[indexes(table)[index][0]]
             assert shard.null, f"{index} can never be left"
 

@@ -60,7 +60,7 @@ def a_dag(**columns: Any) -> Dags:
             document_gzip=b"\x00\xff\x1f\x8b",
         ),
         Catalog("runs", "dag", runs=[{"run_after": None}], is_last=False),
-        AssetQueue("dag", "orders", last_seq=2**53, consumed_seq=0),
+        AssetQueue("dag", "orders", since_seq=0, consumed_seq=2**53),
     ],
     ids=lambda row: type(row).__name__,
 )
