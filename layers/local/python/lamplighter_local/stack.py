@@ -40,6 +40,7 @@ _ENVIRONMENT = {
     "POWERTOOLS_LOG_LEVEL": "WARNING",
 }
 _MINUTE = timedelta(minutes=1)
+_SWEEP_MINUTES = 5
 
 
 class LocalStack:
@@ -86,33 +87,55 @@ class LocalStack:
         ]
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
-        """Let time pass: ticks at the minutes where one could act, messages at their instants."""
+        """Let time pass: timers at the minutes where they could act, messages at their instants."""
         end = as_utc(to) if to else as_utc(self.clock.now() + timedelta(**duration))
         self.run_until_idle()
         while True:
-            tick_at = self._next_tick()
-            instant = min(filter(None, (tick_at, self._next_message())), default=None)
+            tick_at, sweep_at = self._next_tick(), self._next_sweep()
+            instants = filter(None, (tick_at, sweep_at, self._next_message()))
+            instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
             self.clock.move(to=max(instant, self.clock.now()))
             if instant == tick_at:
                 self.tick()
+            if instant == sweep_at:
+                self.sweep()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
     def _next_tick(self) -> DateTime | None:
         """Return the next minute at which a tick finds something due, or due soon."""
-        # From the emulator's memory: a month has more minutes than there is patience for.
-        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[
-            f"{self.settings.table_prefix}Dags"
-        ]
-        rows = [item.attrs for item in table.items.values() if isinstance(item, Item)]
+        rows = self._rows("Dags")
         keys = [row["next_run_create_after"].value for row in rows if "due_shard" in row]
         if not keys:
             return None
         ahead = timedelta(seconds=self.settings.look_ahead_seconds)
         soonest = as_utc(parse_instant(min(keys)) - ahead).start_of("minute")
         return max(soonest, as_utc(self.clock.now().start_of("minute") + _MINUTE))
+
+    def _next_sweep(self) -> DateTime | None:
+        """Return the next time at which a sweep finds an asset that was left open."""
+        rows = self._rows("Assets")
+        keys = [row["recorded_at"].value for row in rows if "open_shard" in row]
+        if not keys:
+            return None
+        waits = timedelta(seconds=self.settings.wake_after_seconds)
+        soonest = max(as_utc(parse_instant(min(keys)) + waits), self.clock.now())
+        minutes = soonest.minute // _SWEEP_MINUTES * _SWEEP_MINUTES
+        before = soonest.replace(minute=minutes, second=0, microsecond=0)
+        return as_utc(before + _MINUTE * _SWEEP_MINUTES)
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of a table."""
+        # From the emulator's memory: a month has more minutes than there is patience for.
+        name = f"{self.settings.table_prefix}{table}"
+        partitions = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[name].items.values()
+        return [
+            item.attrs
+            for partition in partitions
+            for item in ([partition] if isinstance(partition, Item) else partition.values())
+        ]
 
     def _next_message(self) -> DateTime | None:
         """Return when the next message that waits for its delay, or for redelivery, can come."""
