@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
@@ -18,7 +19,14 @@ from lamplighter.errors import UNREADABLE, PermanentError, TransientError, in_sh
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import PendingEvents, pending_of
-from lamplighter.scheduler.plan import MOST_RUNS, Plan, Skipped, plan_claim, step_over
+from lamplighter.scheduler.plan import (
+    MOST_RUNS,
+    Plan,
+    Skipped,
+    note_condition,
+    plan_claim,
+    step_over,
+)
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
@@ -114,7 +122,7 @@ class _Claim:
 
     def plan(self, row: Dags, pending: PendingEvents) -> Plan | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
-        plan = self._try(lambda outlook: self._plan(row, outlook, pending), row)
+        plan = self._try(lambda outlook: self._plan(row, outlook, pending), row, pending)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
             return None
@@ -139,31 +147,55 @@ class _Claim:
         )
 
     def _replan(
-        self, row: Dags, outlook: Outlook, taken: AbstractSet[str], over: AbstractSet[str]
+        self,
+        row: Dags,
+        outlook: Outlook,
+        pending: PendingEvents,
+        taken: AbstractSet[str],
+        over: AbstractSet[str],
     ) -> Plan | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
-        pending = pending_of([row]).get(row.dag_id, {})
         if not taken and not over:
             return self._plan(row, outlook, pending)
+        note_condition(row, pending, self.now)  # for the claim that follows this step
         moved = step_over(
             row, outlook, taken=taken, over=over, now=self.now, claim_id=self.claim_id
         )
+        if not isinstance(moved, Skipped):
+            return moved
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row, outlook, pending, taken) if isinstance(moved, Skipped) else moved
+        return self._plan(row.as_stored(), outlook, pending, taken)
 
-    def _try(self, plan: Callable[[Outlook], Plan | Skipped], row: Dags) -> Plan | Skipped:
-        """Return what `plan` says; a schedule that cannot answer holds up nobody else."""
+    def _try(
+        self, plan: Callable[[Outlook], Plan | Skipped], row: Dags, pending: PendingEvents
+    ) -> Plan | Skipped:
+        """Return what `plan` says; a schedule that cannot answer holds up nobody else.
+
+        Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
+        """
         try:
-            return plan(self.outlooks.get(row.dag_id) or cursor.rule_of(row))
+            outlook = self.outlooks.get(row.dag_id) or cursor.rule_of(row)
+        except UNREADABLE as error:
+            return self._broken(row.as_stored(), error)
+        try:
+            return plan(outlook)
         except NothingForetold:
             self.refills.append(row.dag_id)
+            waiting = row.as_stored()
+            if note_condition(waiting, pending, self.now):
+                return Plan(waiting, self.claim_id, self.now)
             return Skipped("waits for its timetable")
         except UNREADABLE as error:
-            log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
-            broken.schedule_error = in_short(error)
-            cursor.set_next(broken, None)
-            return Plan(broken, self.claim_id, self.now)
+            with suppress(*UNREADABLE):  # the condition itself may be what cannot be read
+                note_condition(broken, pending, self.now)
+            return self._broken(broken, error)
+
+    def _broken(self, row: Dags, error: Exception) -> Plan:
+        log.error("the schedule of DAG %s failed", row.dag_id, exc_info=error)
+        row.schedule_error = in_short(error)
+        cursor.set_next(row, None)
+        return Plan(row, self.claim_id, self.now)
 
     # Committing.
 
@@ -242,7 +274,10 @@ class _Claim:
             return None
         over = set(plan.released) & set(refused)
         taken = set(refused) - over
-        replanned = self._try(lambda outlook: self._replan(row, outlook, taken, over), row)
+        pending = pending_of([row]).get(row.dag_id, {})
+        replanned = self._try(
+            lambda outlook: self._replan(row, outlook, pending, taken, over), row, pending
+        )
         if isinstance(replanned, Skipped):
             self.report.lost += 1
             return None

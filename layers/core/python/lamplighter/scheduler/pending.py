@@ -12,6 +12,7 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter.errors import UNREADABLE
 from lamplighter.store.assets import read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.transactions import Change
@@ -51,7 +52,7 @@ PendingEvents = Mapping[str, Pending]
 
 def pending_of(rows: Iterable[Dags]) -> dict[str, dict[str, Pending]]:
     """Return, by DAG and by asset, the events that are pending for what the DAG waits for now."""
-    waits = {row.dag_id: set(ids_of(row.asset_condition)) for row in rows}
+    waits = {row.dag_id: _waited_for(row) for row in rows}
     keys = [(dag_id, asset) for dag_id, assets in waits.items() for asset in assets]
     if not keys:
         return {}
@@ -63,6 +64,14 @@ def pending_of(rows: Iterable[Dags]) -> dict[str, dict[str, Pending]]:
             pending = Pending(row, int(asset.seq), asset.recorded_at)
             found.setdefault(row.dag_id, {})[row.asset_id] = pending
     return found
+
+
+def _waited_for(row: Dags) -> set[str]:
+    try:
+        return set(ids_of(row.asset_condition))
+    except UNREADABLE:
+        # Someone has changed the row by hand. Its own plan says so; the others go on.
+        return set()
 
 
 def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
@@ -91,7 +100,8 @@ def ids_of(condition: Any) -> Iterator[str]:
 
 def is_met(condition: Any, pending: PendingEvents) -> bool:
     """Return whether there are events, and enough of them."""
-    return bool(pending) and _holds(condition, pending)
+    # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
+    return _holds(condition, pending) and bool(pending)
 
 
 def _holds(condition: Any, pending: PendingEvents) -> bool:

@@ -87,7 +87,7 @@ def plan_claim(
     that is known; what is due is created up to the first of them.
     """
     plan = Plan(row, claim_id, now)
-    is_noted = _note_condition(row, pending, now)
+    is_noted = note_condition(row, pending, now)
     slots = min(free_slots(row), most) if is_open(row) else 0
     if not slots:
         return plan if is_noted else Skipped(_why_closed(row))
@@ -114,7 +114,7 @@ def plan_claim(
     return plan
 
 
-def _note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
+def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Let the row say whether its asset condition waits for a run; return whether that is new."""
     waits = is_met(row.asset_condition, pending)
     if waits == (row.asset_since is not None):
