@@ -1,0 +1,62 @@
+"""Commands in a process of their own, against an emulator that only `--endpoint-url` names."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+
+from lamplighter import DAG, Asset, aws, settings
+from lamplighter_local import resources
+from lamplighter_local.definitions import register_dags
+from lamplighter_local.moto_server import moto_server
+
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+COMMAND = [sys.executable, "-c", "from lamplighter_cli.app import main; main()"]
+
+
+@pytest.fixture
+def emulator() -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the address of an emulator with a deployment, and the environment of its commands."""
+    environment = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    with moto_server() as address, patch.dict(os.environ, environment, AWS_ENDPOINT_URL=address):
+        aws.client.cache_clear()
+        made = resources.create_all("far")
+        with settings.using(made):
+            register_dags(DAG("dag", schedule=[Asset("orders")]))
+        aws.client.cache_clear()
+        names = {
+            "LAMPLIGHTER_TABLE_PREFIX": made.table_prefix,
+            "LAMPLIGHTER_EVENTS_QUEUE_URL": made.events_queue_url,
+            "LAMPLIGHTER_EVENTS_DEAD_QUEUE_URL": made.events_dead_queue_url,
+        }
+        others = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        yield address, {**others, **environment, **names}
+
+
+def test_commands_find_queues_and_tables_there(emulator: tuple[str, dict[str, str]]) -> None:
+    """Both kinds of client take the address: the one for queues, and the one for tables."""
+    address, environment = emulator
+
+    def lamplighter(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*COMMAND, *arguments, "--endpoint-url", address],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    assert lamplighter("assets", "emit", "orders", "--event-id", "e1")[0] == 0
+    code, said = lamplighter("events", "trace", "e1")
+    assert (code, said.startswith("error: there is no event 'e1'")) == (1, True)
+    assert lamplighter("events", "dlq", "list") == (0, "no dead letters\n")
+    assert lamplighter("runs", "show", "dag/x") == (1, "error: DAG 'dag' has no run 'x'\n")
