@@ -22,7 +22,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check format parity bench lock toolchain clean \
+.PHONY: help env demo test check format faults parity bench lock toolchain clean \
         style types contracts
 
 help: ## Show this list
@@ -109,6 +109,10 @@ format: $(VENV)/linked ## Format the code and repair what the linter can repair
 	@echo "format: ruff"
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
+
+faults: $(VENV)/linked ## Crash at every call, in full
+	@echo "faults: every fault at every call; no event may be lost or come twice"
+	@$(PYTEST) -m full tests/faults tests/property/test_events.py
 
 parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apache Airflow and compare the answers
 	@echo "parity: asking Lamplighter and Apache Airflow the same questions"

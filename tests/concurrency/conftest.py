@@ -1,14 +1,21 @@
 """One DynamoDB Local for all tests that ask for it, in however many processes they run."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
 from pathlib import Path
 
+import boto3
 import pytest
 
+from lamplighter import clock, settings
+from lamplighter.settings import Settings
 from lamplighter_local.dynamodb_local import dynamodb_local, why_not
+from lamplighter_local.resources import create_tables
+from tests.concurrency.storms import DEPLOYMENT, NOW
 
 ENDPOINT = "dynamodb_endpoint"
 
@@ -59,3 +66,29 @@ def shared_server(folder: Path) -> Iterator[str]:
             # The server ends with the process that started it, so that one leaves last.
             flock(users, LOCK_EX)
             address.unlink()
+
+
+@pytest.fixture(name="environment")
+def make_database(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """Make empty tables; return the environment of a process that works on them."""
+    environment = {
+        "AWS_ENDPOINT_URL": dynamodb_endpoint,
+        "AWS_ACCESS_KEY_ID": uuid.uuid4().hex,  # each sees tables of its own
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+    }
+    defaults = asdict(Settings())
+    environment |= {
+        f"LAMPLIGHTER_{name.upper()}": str(value)
+        for name, value in asdict(DEPLOYMENT).items()
+        if value != defaults[name]
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.Session().client("dynamodb")  # the default one keeps the first key it saw
+    create_tables(client, DEPLOYMENT.table_prefix, leave_out=["DeletionProtectionEnabled"])
+    client.close()
+    with settings.using(Settings.from_environment()), clock.using(clock.FixedClock(NOW)):
+        yield environment

@@ -13,6 +13,7 @@ from lamplighter.identifiers import uri_id
 from lamplighter.registry import bundles, references
 from lamplighter.registry import register as register_module
 from lamplighter.registry.assets import register_assets
+from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
 from lamplighter.scheduler.report import ClaimReport
@@ -195,10 +196,10 @@ def test_event_before_the_row_of_a_new_dag_counts(
         deliver(stack.settings.events_queue_url, "ingest")
         return ask_authors(*arguments, **named)
 
-    ask_authors = register_module.ask_authors
     with patch.object(register_module, "ask_authors", emit):
         register_dags(DAG("dag", schedule=[A]))
-    assert (itself("a").open_shard, stack.runs("dag")) == (None, [])
+    assert columns(itself("a"), "seq", "open_shard") == (1, None)
+    assert stack.runs("dag") == []
     stack.run_until_idle()
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}]
 

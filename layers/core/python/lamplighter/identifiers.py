@@ -17,6 +17,7 @@ from lamplighter.zones import iso
 MAX_ID_LENGTH = 200
 MAX_ASSET_ID_LENGTH = 100
 RUN_TYPES = frozenset({"scheduled", "manual", "asset_triggered", "backfill"})
+_ALIAS = "alias:"
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
 
 
@@ -69,12 +70,19 @@ def asset_id(name: str) -> str:
 
 def alias_id(name: str) -> str:
     """Return the id of an alias; the colon keeps it apart from assets, whose ids have none."""
-    return f"alias:{asset_id(name)}"
+    return f"{_ALIAS}{asset_id(name)}"
+
+
+def is_alias(key: str) -> bool:
+    """Return whether an id is that of an alias."""
+    return key.startswith(_ALIAS)
 
 
 def uri_id(uri: str) -> str:
     """Return the id of a URI in its normal form, under which it leads to the asset that has it."""
-    return f"uri:{hashlib.sha256(uri.encode()).hexdigest()[:32]}"
+    # Hadoop's names for S3 mean the same places.
+    place = re.sub(r"^s3[an]://", "s3://", uri)
+    return f"uri:{hashlib.sha256(place.encode()).hexdigest()[:32]}"
 
 
 def run_key(run_id: str) -> str:

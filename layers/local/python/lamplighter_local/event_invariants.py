@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from lamplighter import clock, settings
+from lamplighter.events.record import event_id_of
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
@@ -83,8 +84,8 @@ def _of_stream(stream: str, tables: _Tables) -> Iterator[str]:
     yield from _of_uri(row, tables)
     for origin in sorted({event.origin for event in events if event.origin is not None}):
         known = {original.event_id for original in tables.events[origin]}
-        copies = {event.event_id for event in events if event.origin == origin}
-        if strange := copies - known - {event.event_id for event in events if _is_over(event)}:
+        copies = {event_id_of(e) for e in events if e.origin == origin and not _is_over(e)}
+        if strange := copies - known:
             yield f"it has copies of events that asset {origin} never had: {sorted(strange)}"
 
 
@@ -171,7 +172,7 @@ def _of_attached(dag_id: str, runs: Collection[Runs], tables: _Tables) -> Iterat
         taken = list(_taken(stream, runs, tables.queue.get((dag_id, stream))))
         for event in tables.events.get(stream, ()):
             found = {one.taker for one in taken if one.after < int(event.seq or 0) <= one.until}
-            takers[event.origin or stream, event.event_id] |= found
+            takers[event.origin or stream, event_id_of(event)] |= found
     for (asset, event_id), found in sorted(takers.items()):
         if len(found) > 1:
             yield f"event {event_id} of asset {asset} came several times: {sorted(found)}"
@@ -182,7 +183,8 @@ def _of_attached(dag_id: str, runs: Collection[Runs], tables: _Tables) -> Iterat
 
 def _of_condition(dag: Dags, tables: _Tables, *, is_idle: bool) -> Iterator[str]:
     ids = set(ids_of(dag.asset_condition))
-    if missing := {key for key in ids if (dag.dag_id, key) not in tables.queue}:
+    known = {key for key in ids if (dag.dag_id, key) in tables.queue and key in tables.streams}
+    if missing := ids - known:
         yield f"it waits for {sorted(missing)}, which know nothing of it"
         return
     if not is_idle or any(tables.streams[key].open_shard is not None for key in ids):

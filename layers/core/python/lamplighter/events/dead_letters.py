@@ -55,7 +55,7 @@ def _note(rejects: Sequence[Reject]) -> None:
     now = clock.now()
     expires_at = now.add(days=settings.current().keep_events_days)
     why = {
-        event_id: reject.reason
+        event_id: _printable(reject.reason)
         for reject in rejects
         for event_id in reject.event_ids or (reject.delivery.first_id,)
     }
@@ -97,9 +97,12 @@ def _copy(reject: Reject) -> dict[str, Any]:
 
 
 def _text(value: str) -> dict[str, str]:
+    return {"DataType": "String", "StringValue": _printable(value)}
+
+
+def _printable(value: str) -> str:
     # SQS refuses characters that XML does not have; a reason quotes what someone sent.
-    printable = "".join(char if char.isprintable() else "?" for char in value)
-    return {"DataType": "String", "StringValue": printable}
+    return "".join(char if char.isprintable() else "?" for char in value)
 
 
 # Looking at them, and sending them once more.
@@ -170,11 +173,16 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
 
 
 def release(letters: Sequence[DeadLetter]) -> None:
-    """Let others see the letters again."""
-    for letter in letters:
-        aws.client("sqs").change_message_visibility(
-            QueueUrl=letter.queue_url, ReceiptHandle=letter.receipt, VisibilityTimeout=0
-        )
+    """Let others see the letters again; those that took too long to read, they see already."""
+    for url in _dead_queues():
+        for some in queues.chunks(
+            (one for one in letters if one.queue_url == url), queues.PER_CALL
+        ):
+            entries = [
+                {"Id": str(at), "ReceiptHandle": letter.receipt, "VisibilityTimeout": 0}
+                for at, letter in enumerate(some)
+            ]
+            aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
 
 
 def replay(letter: DeadLetter) -> None:

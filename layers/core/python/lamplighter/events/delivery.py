@@ -6,7 +6,7 @@ from typing import Any, Self
 
 # Under this attribute a replayed message carries the id by which it was first known.
 FIRST_ID = "event_id"
-_MAX_FIRST_ID = 256
+_MAX_FIRST_ID = 200
 
 
 @dataclass(frozen=True)

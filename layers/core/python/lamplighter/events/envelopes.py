@@ -16,7 +16,7 @@ from lamplighter.errors import RejectedError
 from lamplighter.events import fields
 
 MAX_KEY = 1_024
-_MAX_ID = 256
+_MAX_ID = 200
 _CREATED = "ObjectCreated:"
 
 

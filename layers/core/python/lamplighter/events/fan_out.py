@@ -35,7 +35,8 @@ def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> Clai
     now = clock.now()
     queues.send_claims((dag_id, now) for dag_id in dict.fromkeys(elsewhere))
     report = claim_all(here, has_time=has_time)
-    _close(assets)
+    if not report.failed:  # else someone has not been claimed, and is looked at again by the sweep
+        _close(assets)
     return report
 
 

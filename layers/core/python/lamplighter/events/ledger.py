@@ -4,13 +4,14 @@ Owns: the answer to "where is my event?", worked out from the rows that decide a
 that a DAG has consumed, the ranges that its runs took, and the ranges that were dropped by rule.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.identifiers import asset_id, run_key
+from lamplighter.events.record import event_id_of, name_under
+from lamplighter.identifiers import asset_id, is_alias, run_key
 from lamplighter.scheduler.pending import ids_of, pending_of
 from lamplighter.store.assets import read_assets
 from lamplighter.store.due import free_slots
@@ -53,29 +54,36 @@ class Trace:
 
 def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
     """Return what became of an event of an asset, or of every asset that has one of this id."""
-    keys = [(stream, event_id) for stream in (*_all_streams(), REJECTED)]
+    streams = _all_streams()
+    keys = [(stream, event_id) for stream in (*streams, REJECTED) if not is_alias(stream)]
     found = [
         event
         for event in AssetEvents.batch_get(keys, consistent_read=True)
-        if asset is None or (event.origin or event.asset_id) == asset_id(asset)
+        if event.origin is None and (asset is None or event.asset_id == asset_id(asset))
     ]
     if not found:
         of_asset = f" of asset {asset!r}" if asset is not None else ""
         raise RefusedError(
             f"there is no event {event_id!r}{of_asset}: it has not arrived, or is no longer kept"
         )
-    by_asset: dict[str, list[AssetEvents]] = {}
-    for event in sorted(found, key=lambda event: event.origin is not None):  # the asset's own first
-        by_asset.setdefault(event.origin or event.asset_id, []).append(event)
-    names = _names(by_asset)
-    return [
-        Trace(
-            names.get(key, ""),
-            events[0],
-            list(dict.fromkeys(fate for event in events for fate in _fates(event))),
-        )
-        for key, events in by_asset.items()
+    names = _names(event.asset_id for event in found)
+    traces = []
+    for event in found:
+        recorded = [event, *_copies(event, streams)]
+        fates = [fate for row in recorded for fate in _fates(row)]
+        traces.append(Trace(names.get(event.asset_id, ""), event, list(dict.fromkeys(fates))))
+    return traces
+
+
+def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
+    """Return the event as it is recorded under aliases and URIs."""
+    keys = [
+        (stream, name_under(stream, event.asset_id, event.event_id))
+        for stream in streams
+        if ":" in stream
     ]
+    found = AssetEvents.batch_get(keys, consistent_read=True)
+    return [row for row in found if row.origin == event.asset_id]
 
 
 def _all_streams() -> list[str]:
@@ -121,7 +129,7 @@ def _why_pending(row: Dags) -> tuple[str, str]:
         return "pending", f"until the DAG is un-paused; {then}"
     if row.is_stale or row.has_import_errors:
         return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
-    missing = set(ids_of(row.asset_condition)) - pending_of([row]).get(row.dag_id, {}).keys()
+    missing = set(ids_of(row.asset_condition)) - pending_of([row])[row.dag_id].events.keys()
     if row.asset_since is None and missing:
         names = _names(missing)
         return "pending", f"no event yet of {', '.join(sorted(names.get(k, k) for k in missing))}"
@@ -164,7 +172,7 @@ def triggering_asset_events(run: Runs) -> RunEvents:
             raise TransientError(f"the newest events of run {run.run_id} cannot be listed yet")
         expired |= {stream: missing} if missing else {}
         # One that came through an alias as well stands under both.
-        rows |= {(row.origin or row.asset_id, row.event_id): row for row in found}
+        rows |= {(row.origin or row.asset_id, event_id_of(row)): row for row in found}
     names = _names({*expired, *(origin for origin, _ in rows)})
     events: dict[str, list[dict[str, Any]]] = {}
     for (origin, _), row in sorted(rows.items(), key=lambda item: item[1].recorded_at):
@@ -178,7 +186,7 @@ def _may_be_lagging(run: Runs) -> bool:
 
 def _described(row: AssetEvents) -> dict[str, Any]:
     return {
-        "event_id": row.event_id,
+        "event_id": event_id_of(row),
         "timestamp": iso(row.timestamp),
         "extra": row.extra or {},
         "source": row.source,

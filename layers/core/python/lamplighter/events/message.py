@@ -21,7 +21,8 @@ from lamplighter.events.envelopes import (
 )
 from lamplighter.identifiers import MAX_ID_LENGTH
 
-MAX_EVENT_ID = 256
+# A key of DynamoDB has 1,024 bytes; one under an alias holds the asset's id too.
+MAX_EVENT_ID = 200
 
 
 @dataclass(frozen=True)

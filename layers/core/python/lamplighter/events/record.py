@@ -16,6 +16,7 @@ from lamplighter.errors import LamplighterError, TransientError
 from lamplighter.events.delivery import Delivery
 from lamplighter.events.message import AssetEvent
 from lamplighter.events.resolve import Resolver
+from lamplighter.identifiers import is_alias
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.transactions import (
@@ -49,6 +50,17 @@ class Unit:
     failure: Exception | None = None
 
 
+def name_under(stream: str, asset: str, event_id: str) -> str:
+    """Return what an event of an asset is called where it is recorded."""
+    # An alias gathers the events of several assets, which may number theirs alike.
+    return f"{asset}#{event_id}" if is_alias(stream) else event_id
+
+
+def event_id_of(row: AssetEvents) -> str:
+    """Return what an event is called by its producer, wherever it is recorded."""
+    return row.event_id.removeprefix(f"{row.origin}#") if is_alias(row.asset_id) else row.event_id
+
+
 @dataclass
 class Recorder:
     """Records units on the rows of their assets, which it keeps up to date."""
@@ -62,16 +74,12 @@ class Recorder:
         """Record each unit, as many as possible together; note on the others why they failed."""
         limits = settings.current().transaction_actions, _MAX_BYTES
         for bulk in pack(units, (self._actions, limits[0]), (self._bytes, limits[1])):
-            if not has_time():
-                for unit in bulk:
-                    unit.failure = TransientError("no time was left to record them")
-                continue
             try:
-                self._commit(bulk)
+                self._commit(bulk, has_time)
             except LamplighterError:
                 # One of them is at fault, or too busy; alone, each finds out.
                 for unit in bulk:
-                    self._commit_alone(unit)
+                    self._commit_alone(unit, has_time)
 
     def _actions(self, unit: Unit) -> int:
         streams = [stream for entry in unit.entries for stream in self._streams(entry)]
@@ -84,14 +92,16 @@ class Recorder:
         # Asked each time: a push may change where an event belongs while it is being recorded.
         return self.resolver.streams_of(entry.event)
 
-    def _commit_alone(self, unit: Unit) -> None:
+    def _commit_alone(self, unit: Unit, has_time: Callable[[], bool]) -> None:
         try:
-            self._commit([unit])
+            self._commit([unit], has_time)
         except LamplighterError as error:
             unit.failure = error
 
-    def _commit(self, units: Sequence[Unit]) -> None:
+    def _commit(self, units: Sequence[Unit], has_time: Callable[[], bool]) -> None:
         for _ in pauses():
+            if not has_time():
+                raise TransientError("no time was left to record them")
             events, assets = self._changes(units)
             if not events:
                 return
@@ -111,29 +121,29 @@ class Recorder:
         assets: dict[str, Assets] = {}
         seen = set(self.known)
         for entry in (entry for unit in units for entry in unit.entries):
-            streams = self._streams(entry)
-            for stream in streams:
-                key = (stream, entry.event.event_id)
+            asset, *others = self._streams(entry)
+            if (asset, entry.event.event_id) in seen:
+                # It was recorded everywhere at once; a place that is new since then is not for it.
+                continue
+            for stream in (asset, *others):
+                key = (stream, name_under(stream, asset, entry.event.event_id))
                 if key in seen:
                     continue
                 seen.add(key)
                 row = assets.setdefault(stream, self.resolver.rows[stream].as_stored())
                 row.seq = int(row.seq or 0) + 1
-                origin = None if stream == streams[0] else streams[0]
-                events.append(self._event_row(entry.event, stream, row.seq, origin))
+                event = self._event_row(entry.event, key, row.seq)
+                event.origin = None if stream == asset else asset
+                events.append(event)
         for stream, row in assets.items():
             row.recorded_at = self.now
             row.open_shard = shard_of(stream, settings.current().run_shards)
         return events, list(assets.values())
 
-    def _event_row(
-        self, event: AssetEvent, stream: str, seq: int, origin: str | None
-    ) -> AssetEvents:
+    def _event_row(self, event: AssetEvent, key: tuple[str, str], seq: int) -> AssetEvents:
         return AssetEvents(
-            stream,
-            event.event_id,
+            *key,
             seq=seq,
-            origin=origin,
             timestamp=event.timestamp or self.now,
             recorded_at=self.now,
             extra=event.extra or None,
@@ -158,7 +168,7 @@ class Recorder:
             self.resolver.learn(reason.row)
 
     def _keep(self, events: Sequence[AssetEvents], assets: Sequence[Assets]) -> None:
-        self.recorded += len(events)
+        self.recorded += sum(event.origin is None for event in events)
         self.known |= {(event.asset_id, event.event_id) for event in events}
         for row in assets:
             row.stored = dict(row.attribute_values)

@@ -1,6 +1,5 @@
 """Which asset an event is of, and where else it is recorded."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,11 +9,8 @@ from lamplighter.errors import DefinitionError, RejectedError, TransientError
 from lamplighter.events.fields import shown
 from lamplighter.events.message import AssetEvent
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.assets import new_rows, read_assets
+from lamplighter.store.assets import new_rows, put_missing, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import Cancelled, Put, patiently
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -56,11 +52,7 @@ class Resolver:
             if event.object_uri is None and _named(event)[0] not in self.rows
             for row in _rows_for(event)
         }
-        for row in unknown.values():
-            try:
-                patiently([Put(row)])
-            except Cancelled:
-                log.info("asset %s has been registered by another", row.asset_id)
+        put_missing([*unknown.values()])
         self._read(unknown)
 
     def streams_of(self, event: AssetEvent) -> tuple[str, ...]:

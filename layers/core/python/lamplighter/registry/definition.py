@@ -74,9 +74,10 @@ def define(
     row.max_active_runs = dag.max_active_runs
     row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
     row.asset_refs = (row.asset_refs or set()) | set(ids_of(condition)) or None
-    if condition != row.asset_condition:
-        # Events that wait for the old condition may fulfil the new one, and a new DAG has had its
-        # references for a moment before it has a row: the claim looks.
+    if condition != row.asset_condition or row.schedule_error is not None:
+        # Events that wait for the old condition may fulfil the new one, one that could not be read
+        # has missed some, and a new DAG has had its references for a moment before it has a row:
+        # the claim looks.
         row.asset_since = now if condition else None
         row.asset_condition = condition
     if row.hash != definition.hash:

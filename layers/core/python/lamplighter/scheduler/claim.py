@@ -9,7 +9,6 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
@@ -83,7 +82,7 @@ def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport
     this = _Claim(most, foretold.outlooks_of(rows))
     pending = pending_of(rows)
     this.report.considered = len(rows)
-    found = [this.plan(row, pending.get(row.dag_id, {})) for row in rows]
+    found = [this.plan(row, pending.get(row.dag_id)) for row in rows]
     plans = [plan for plan in found if plan is not None]
     # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
     unfinished = this.tell()
@@ -120,8 +119,11 @@ class _Claim:
     refills: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
 
-    def plan(self, row: Dags, pending: PendingEvents) -> Plan | None:
+    def plan(self, row: Dags, pending: PendingEvents | None) -> Plan | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
+        if pending is None:
+            self._leave_busy(row.dag_id)
+            return None
         plan = self._try(lambda outlook: self._plan(row, outlook, pending), row, pending)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
@@ -131,11 +133,11 @@ class _Claim:
     def _plan(
         self,
         row: Dags,
-        outlook: Outlook,
+        outlook: Outlook | None,
         pending: PendingEvents,
         taken: AbstractSet[str] = frozenset(),
     ) -> Plan | Skipped:
-        room = settings.current().transaction_actions - len(pending) - 1
+        room = settings.current().transaction_actions - len(pending.assets) - 1
         return plan_claim(
             row,
             outlook,
@@ -149,7 +151,7 @@ class _Claim:
     def _replan(
         self,
         row: Dags,
-        outlook: Outlook,
+        outlook: Outlook | None,
         pending: PendingEvents,
         taken: AbstractSet[str],
         over: AbstractSet[str],
@@ -157,45 +159,49 @@ class _Claim:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
         if not taken and not over:
             return self._plan(row, outlook, pending)
-        note_condition(row, pending, self.now)  # for the claim that follows this step
         moved = step_over(
-            row, outlook, taken=taken, over=over, now=self.now, claim_id=self.claim_id
+            row,
+            outlook,
+            taken=taken,
+            over=over,
+            now=self.now,
+            claim_id=self.claim_id,
+            pending=pending,
         )
-        if not isinstance(moved, Skipped):
-            return moved
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row.as_stored(), outlook, pending, taken)
+        return self._plan(row, outlook, pending, taken) if isinstance(moved, Skipped) else moved
 
     def _try(
-        self, plan: Callable[[Outlook], Plan | Skipped], row: Dags, pending: PendingEvents
+        self, plan: Callable[[Outlook | None], Plan | Skipped], row: Dags, pending: PendingEvents
     ) -> Plan | Skipped:
         """Return what `plan` says; a schedule that cannot answer holds up nobody else.
 
         Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
         """
         try:
-            outlook = self.outlooks.get(row.dag_id) or cursor.rule_of(row)
-        except UNREADABLE as error:
-            return self._broken(row.as_stored(), error)
-        try:
-            return plan(outlook)
+            # A DAG that has no next run is not asked for one, and may have lost its timetable.
+            has_next = row.next_run_after is not None
+            return plan(
+                (self.outlooks.get(row.dag_id) or cursor.rule_of(row)) if has_next else None
+            )
         except NothingForetold:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
             if note_condition(waiting, pending, self.now):
-                return Plan(waiting, self.claim_id, self.now)
+                return Plan(waiting, self.claim_id, self.now, pending=pending)
             return Skipped("waits for its timetable")
         except UNREADABLE as error:
+            log.exception("the schedule of DAG %s failed", row.dag_id)
             broken = row.as_stored()
-            with suppress(*UNREADABLE):  # the condition itself may be what cannot be read
-                note_condition(broken, pending, self.now)
-            return self._broken(broken, error)
+            note_condition(broken, pending, self.now)
+            broken.schedule_error = in_short(error)
+            cursor.set_next(broken, None)
+            return Plan(broken, self.claim_id, self.now, pending=pending)
 
-    def _broken(self, row: Dags, error: Exception) -> Plan:
-        log.error("the schedule of DAG %s failed", row.dag_id, exc_info=error)
-        row.schedule_error = in_short(error)
-        cursor.set_next(row, None)
-        return Plan(row, self.claim_id, self.now)
+    def _outlook(self, row: Dags) -> Outlook | None:
+        if row.next_run_after is None:
+            return None  # nothing is asked; its timetable may be the one that could not be read
+        return self.outlooks.get(row.dag_id) or cursor.rule_of(row)
 
     # Committing.
 
@@ -252,8 +258,11 @@ class _Claim:
             else:
                 self.won.append(plan)
                 return
+        self._leave_busy(plan.row.dag_id)
+
+    def _leave_busy(self, dag_id: str) -> None:
         self.report.left_busy += 1
-        self.busy.append(plan.row.dag_id)
+        self.busy.append(dag_id)
 
     def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything."""
@@ -274,7 +283,7 @@ class _Claim:
             return None
         over = set(plan.released) & set(refused)
         taken = set(refused) - over
-        pending = pending_of([row]).get(row.dag_id, {})
+        pending = pending_of([row])[row.dag_id]
         replanned = self._try(
             lambda outlook: self._replan(row, outlook, pending, taken, over), row, pending
         )

@@ -61,14 +61,16 @@ def _skip_what_was_missed(row: Dags, now: DateTime) -> None:
 
 def _drop_pending(row: Dags, now: DateTime) -> list[Write]:
     row.asset_since = None
-    pending = pending_of([row]).get(row.dag_id, {})
-    return [events.drop("dropped while paused", now) for events in pending.values()]
+    pending = pending_of([row])[row.dag_id]
+    drops = [events.drop("dropped while paused", now) for events in pending.events.values()]
+    # An event that comes at this moment is dropped with the others, or finds the DAG un-paused.
+    return [*drops, *pending.unchanged()]
 
 
 def _change_unless_moved(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None]
 ) -> Dags | None:
-    """Change a DAG's row and what is pending for it; again if a push moves that at this moment."""
+    """Change a DAG's row and what is pending for it; again if that moves at this moment."""
     for _ in pauses():
         try:
             return change_dag(dag_id, change)

@@ -6,17 +6,20 @@ consumed and the number of the asset's newest event; it is worked out and stored
 cannot be wrong (see docs/adr/0011). A range of numbers, never of time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.errors import UNREADABLE
+from lamplighter.errors import UNREADABLE, TransientError
 from lamplighter.store.assets import read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
-from lamplighter.store.transactions import Change
+from lamplighter.store.transactions import Change, Check
 from lamplighter.zones import iso
+
+log = logging.getLogger(__name__)
 
 # So many ranges are remembered for people who ask what became of an event.
 _MOST_DROPPED = 50
@@ -47,23 +50,33 @@ class Pending:
         return self.consume()
 
 
-PendingEvents = Mapping[str, Pending]
+@dataclass(frozen=True)
+class PendingEvents:
+    """What is pending for a DAG, by asset, and the rows of all assets that it waits for."""
+
+    events: Mapping[str, Pending] = field(default_factory=dict)
+    assets: Mapping[str, Assets] = field(default_factory=dict)
+
+    def unchanged(self) -> list[Check]:
+        """Return the conditions that nothing has been recorded since this was read."""
+        return [Check(row, Assets.seq == row.seq) for row in self.assets.values()]
 
 
-def pending_of(rows: Iterable[Dags]) -> dict[str, dict[str, Pending]]:
-    """Return, by DAG and by asset, the events that are pending for what the DAG waits for now."""
+def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
+    """Return, by DAG, the events that are pending for what it waits for now.
+
+    DAGs whose assets cannot be read at this moment are left out, unless it is all of them.
+    """
     waits = {row.dag_id: _waited_for(row) for row in rows}
-    keys = [(dag_id, asset) for dag_id, assets in waits.items() for asset in assets]
-    if not keys:
-        return {}
     newest = _newest(waits)
-    found: dict[str, dict[str, Pending]] = {}
-    for row in AssetQueue.batch_get(keys, consistent_read=True):
-        asset = newest[row.dag_id].get(row.asset_id)
-        if asset is not None and asset.recorded_at is not None and asset.seq > row.consumed_seq:
-            pending = Pending(row, int(asset.seq), asset.recorded_at)
-            found.setdefault(row.dag_id, {})[row.asset_id] = pending
-    return found
+    keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
+    pending: dict[str, dict[str, Pending]] = {dag_id: {} for dag_id in newest}
+    for row in AssetQueue.batch_get(keys, consistent_read=True) if keys else ():
+        asset = newest[row.dag_id][row.asset_id]
+        if asset.recorded_at is not None and asset.seq > row.consumed_seq:
+            found = Pending(row, int(asset.seq), asset.recorded_at)
+            pending[row.dag_id][row.asset_id] = found
+    return {dag_id: PendingEvents(pending[dag_id], assets) for dag_id, assets in newest.items()}
 
 
 def _waited_for(row: Dags) -> set[str]:
@@ -75,12 +88,23 @@ def _waited_for(row: Dags) -> set[str]:
 
 
 def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
+    """Return, by DAG, the rows of the assets that it waits for."""
     mixed = {dag_id: ids for dag_id, ids in waits.items() if len(ids) > 1 and _share_events(ids)}
-    together = read_assets(key for dag_id in waits.keys() - mixed.keys() for key in waits[dag_id])
-    return {
-        dag_id: read_assets_at_one_moment(ids) if dag_id in mixed else together
+    together = {key for dag_id in waits.keys() - mixed.keys() for key in waits[dag_id]}
+    rows = read_assets(together) if together else {}
+    found: dict[str, Mapping[str, Assets]] = {
+        dag_id: {key: rows[key] for key in ids if key in rows}
         for dag_id, ids in waits.items()
+        if dag_id not in mixed
     }
+    for dag_id, ids in mixed.items():
+        try:
+            found[dag_id] = read_assets_at_one_moment(ids)
+        except TransientError:
+            if len(waits) == 1:
+                raise
+            log.warning("what DAG %s waits for is busy", dag_id)
+    return found
 
 
 def _share_events(ids: Iterable[str]) -> bool:
@@ -98,13 +122,13 @@ def ids_of(condition: Any) -> Iterator[str]:
             yield from ids_of(member)
 
 
-def is_met(condition: Any, pending: PendingEvents) -> bool:
+def is_met(condition: Any, pending: Mapping[str, Pending]) -> bool:
     """Return whether there are events, and enough of them."""
     # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
     return _holds(condition, pending) and bool(pending)
 
 
-def _holds(condition: Any, pending: PendingEvents) -> bool:
+def _holds(condition: Any, pending: Mapping[str, Pending]) -> bool:
     if isinstance(condition, str):
         return condition in pending
     if not condition:

@@ -8,23 +8,24 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import takewhile
-from types import MappingProxyType
 
 from pendulum import DateTime
 
+from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due, Outlook
-from lamplighter.scheduler.pending import Pending, PendingEvents, is_met
+from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.store import runs as run_rows
 from lamplighter.store.attributes import instant_text
 from lamplighter.store.due import free_slots, is_open, run_of
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Put, Write, dag_write
+from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
 from lamplighter.timetables.base import DagRunInfo
 
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.
 MOST_RUNS = 20
+NO_EVENTS = PendingEvents()
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,13 @@ class Plan:
     now: DateTime
     runs: list[Runs] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
-    consumed: list[Pending] = field(default_factory=list)
+    pending: PendingEvents = field(default_factory=PendingEvents)
+    is_consuming: bool = False
 
     @property
     def size(self) -> int:
         """The number of actions in a transaction."""
-        return len(self.runs) + len(self.released) + len(self.consumed) + 1
+        return len(self.runs) + len(self.released) + len(self._of_events()) + 1
 
     def writes(self) -> list[Write]:
         """Return the writes, those of `keys` first and the DAG's own row last."""
@@ -56,8 +58,15 @@ class Plan:
             run_rows.release(self.row.dag_id, key, now=self.now, claim_id=self.claim_id)
             for key in self.released
         ]
-        consumed = [pending.consume() for pending in self.consumed]
-        return [*map(Put, self.runs), *released, *consumed, dag_write(self.row)]
+        return [*map(Put, self.runs), *released, *self._of_events(), dag_write(self.row)]
+
+    def _of_events(self) -> Sequence[Change | Check]:
+        """Return the writes that consume events, or make sure that there are not enough of them."""
+        if self.is_consuming:
+            return [events.consume() for events in self.pending.events.values()]
+        is_forgotten = self.row.asset_since is None and self.row.stored.get("asset_since")
+        # Whoever recorded the event that was missing saw that the row knew of the condition.
+        return self.pending.unchanged() if is_forgotten else []
 
     @property
     def has_more(self) -> bool:
@@ -73,20 +82,21 @@ class Plan:
 
 def plan_claim(
     row: Dags,
-    outlook: Outlook,
+    outlook: Outlook | None,
     *,
     now: DateTime,
     claim_id: str,
     most: int = MOST_RUNS,
-    pending: PendingEvents = MappingProxyType({}),
+    pending: PendingEvents = NO_EVENTS,
     taken: AbstractSet[str] = frozenset(),
 ) -> Plan | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `pending` are the asset events that wait for the DAG, `taken` keys of runs that exist, as far as
-    that is known; what is due is created up to the first of them.
+    `outlook` may be None if no next run is announced, `pending` are the asset events that wait for
+    the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up to
+    the first of them.
     """
-    plan = Plan(row, claim_id, now)
+    plan = Plan(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
     slots = min(free_slots(row), most) if is_open(row) else 0
     if not slots:
@@ -103,24 +113,28 @@ def plan_claim(
         cursor.set_next(row, timed.then)
     plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
     if chosen.has_assets:
-        plan.runs.append(_asset_run(plan, pending))
-        plan.consumed = list(pending.values())
+        plan.runs.append(_asset_run(plan))
+        plan.is_consuming = True
         row.asset_since = None
     plan.released = [run_of(entry) for entry in chosen.waiting]
     row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
     row.active = set(row.active or ()) | set(plan.keys) or None
-    if not (is_moved or timed.runs or chosen.waiting or plan.consumed):
+    if not (is_moved or timed.runs or chosen.waiting or plan.is_consuming):
         return Skipped("not due")
     return plan
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Let the row say whether its asset condition waits for a run; return whether that is new."""
-    waits = is_met(row.asset_condition, pending)
-    if waits == (row.asset_since is not None):
-        return False
-    row.asset_since = now if waits else None
-    return True
+    before = (row.asset_since, row.schedule_error)
+    try:
+        waits = is_met(row.asset_condition, pending.events)
+    except UNREADABLE as error:
+        waits = False
+        row.schedule_error = in_short(f"the asset condition cannot be read: {error!r}")
+    if waits != (row.asset_since is not None):
+        row.asset_since = now if waits else None
+    return (row.asset_since, row.schedule_error) != before
 
 
 def _why_closed(row: Dags) -> str:
@@ -168,7 +182,8 @@ def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
     )
 
 
-def _asset_run(plan: Plan, pending: PendingEvents) -> Runs:
+def _asset_run(plan: Plan) -> Runs:
+    pending = plan.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
     return run_rows.new_run(
@@ -185,18 +200,19 @@ def _asset_run(plan: Plan, pending: PendingEvents) -> Runs:
     )
 
 
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
+def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due:
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or not most:
         return Due((), stored)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
+    assert outlook is not None
     return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
 
 
 def _due_until_known(
-    row: Dags, outlook: Outlook, known: AbstractSet[str], *, now: DateTime, most: int
+    row: Dags, outlook: Outlook | None, known: AbstractSet[str], *, now: DateTime, most: int
 ) -> Due:
     """Return the due runs up to the first that the DAG has already."""
     due = _due(row, outlook, now=now, most=most)
@@ -204,7 +220,9 @@ def _due_until_known(
     return due if len(new) == len(due.runs) else _due(row, outlook, now=now, most=len(new))
 
 
-def _pass_over(row: Dags, outlook: Outlook, taken: AbstractSet[str], *, now: DateTime) -> bool:
+def _pass_over(
+    row: Dags, outlook: Outlook | None, taken: AbstractSet[str], *, now: DateTime
+) -> bool:
     """Move the schedule past due runs that exist; return whether it moved."""
     is_moved = False
     while taken:
@@ -219,12 +237,13 @@ def _pass_over(row: Dags, outlook: Outlook, taken: AbstractSet[str], *, now: Dat
 
 def step_over(
     row: Dags,
-    outlook: Outlook,
+    outlook: Outlook | None,
     *,
     taken: AbstractSet[str],
     over: AbstractSet[str],
     now: DateTime,
     claim_id: str,
+    pending: PendingEvents = NO_EVENTS,
 ) -> Plan | Skipped:
     """Assign to `row` what lets it pass the runs that stood in the way, and create none.
 
@@ -234,7 +253,10 @@ def step_over(
     gone = {entry for entry in row.waiting or () if run_of(entry) in over}
     row.waiting = set(row.waiting or ()) - gone or None
     is_moved = _pass_over(row, outlook, taken, now=now) or bool(gone)
-    return Plan(row, claim_id, now) if is_moved else Skipped("not due")
+    if not is_moved:
+        return Skipped("not due")
+    note_condition(row, pending, now)  # for the claim that follows
+    return Plan(row, claim_id, now, pending=pending)
 
 
 def _run_id(row: Dags, info: DagRunInfo) -> str:

@@ -1,12 +1,13 @@
 """The rows of assets, aliases and URIs: how they begin, and how far their events have come."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.transactions import TransactGet
 
-from lamplighter import clock
+from lamplighter import clock, settings
 from lamplighter.assets.asset import Asset, AssetAlias, AssetRef
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
@@ -14,7 +15,7 @@ from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import pauses
+from lamplighter.store.transactions import Cancelled, Put, patiently, pauses
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -48,6 +49,19 @@ def new_rows(leaf: AssetLeaf) -> list[Assets]:
 
 def _row(key: str, kind: str, **columns: Any) -> Assets:
     return Assets(key, ITSELF, kind=kind, seq=0, refs_rev=0, created_at=clock.now(), **columns)
+
+
+def put_missing(rows: Sequence[Assets]) -> None:
+    """Store rows where there are none; one that someone else has stored is as good."""
+    size = settings.current().transaction_actions
+    for at in range(0, len(rows), size):
+        some = rows[at : at + size]
+        try:
+            patiently([Put(row) for row in some])
+        except Cancelled:
+            for row in some:
+                with suppress(Cancelled):
+                    patiently([Put(row)])
 
 
 def read_assets(asset_ids: Iterable[str]) -> dict[str, Assets]:
