@@ -142,7 +142,7 @@ def storm_of(seed: int, dag_ids: Iterable[str], **changes: Any) -> dict[str, Any
         "now": instant_text(NOW),
         "speed": 0,
         "moves_for": 0,
-        "ends_at": 150,
+        "ends_at": 300,
         "threads": THREADS,
         "dag_ids": list(dag_ids),
         "faults": {},

@@ -120,12 +120,12 @@ def test_second_event_before_the_chunks_arrive_makes_one_run_each(
 
 @contextmanager
 def broken(dag_id: str) -> Iterator[None]:
-    """Let a DAG's row hold a timetable that cannot be read, as after a step back in versions."""
+    """Let a DAG's row hold a condition that cannot be read, as after a step back in versions."""
     row = Dags.get(dag_id)
-    before = row.timetable
-    row.update([Dags.timetable.set('{"type": "of the future"}')])
+    before = row.asset_condition
+    row.update([Dags.asset_condition.set({"of the future": 5})])
     yield
-    row.update([Dags.timetable.set(before)])
+    row.update([Dags.asset_condition.set(before)])
 
 
 @pytest.mark.parametrize("number", [3, 8])
@@ -143,6 +143,15 @@ def test_consumer_that_cannot_be_read_holds_up_no_other(
     del dags[1]
     assert (counts(dags), is_open()) == ({1}, False)
     assert messages(stack.settings.events_dead_queue_url) == 0
+
+
+def test_timetable_is_not_asked_for_an_event(stack: LocalStack) -> None:
+    """One that cannot be read stops timed runs, and a DAG that waits for assets only has none."""
+    register(stack, DAG("dag", schedule=A))
+    Dags("dag").update([Dags.timetable.set('{"type": "of the future"}')])
+    stack.emit("a")
+    stack.run_until_idle()
+    assert len(stack.runs("dag")) == 1
 
 
 def test_mended_consumer_makes_up_for_what_it_missed(stack: LocalStack) -> None:

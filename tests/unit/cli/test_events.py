@@ -110,6 +110,7 @@ class TestEmit:
         with patch.dict(os.environ):
             lamplighter("assets", "emit", "orders", "--endpoint-url", "http://127.0.0.1:4566")
             assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
+        aws.client.cache_clear()  # those of the command would go there
 
 
 class TestTrace:

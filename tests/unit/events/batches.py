@@ -8,6 +8,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.sqs.models import Message, sqs_backends
 
 from lamplighter import Asset, AssetAlias, aws
+from lamplighter.events.record import event_id_of
 from lamplighter.store.assets import new_rows
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
@@ -110,7 +111,7 @@ def recorded(asset: str) -> list[str]:
     """Return the ids of an asset's events in the order of their numbers, which must be dense."""
     rows = sorted(AssetEvents.query(asset, consistent_read=True), key=lambda row: row.seq)
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
-    return [row.event_id for row in rows]
+    return [event_id_of(row) for row in rows]
 
 
 def letters(queue: str = "local-events-dead") -> list[Message]:

@@ -683,13 +683,7 @@ def test_event_in_flight_of_an_asset_that_moves(stack: LocalStack) -> None:
     "busy",
     [
         "a",
-        pytest.param(
-            URI,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the URI's row is not read again when only its asset's is told to differ",
-            ),
-        ),
+        URI,
     ],
 )
 def test_event_in_flight_follows_its_uri_when_rows_are_busy(stack: LocalStack, busy: str) -> None:

@@ -35,6 +35,7 @@ def deliver(url: str, function: str) -> int:
     sqs = aws.client("sqs")
     delivered = 0
     while True:
+        _free_lanes(url)
         answer = sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=_BATCH,
@@ -75,10 +76,25 @@ def _record(url: str, message: dict[str, Any]) -> dict[str, Any]:
 
 def next_delivery(url: str) -> DateTime | None:
     """Return when the next message of a queue can be received, if there is one."""
-    queue = moto_sqs.sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[url.rpartition("/")[2]]
-    # moto shows a message again after its time, not at it: a millisecond more.
-    instants = [
-        max(message.visible_at + 1, message.delayed_until)
-        for message in queue._messages  # noqa: SLF001 - moto has no other way to see them
-    ]
-    return from_timestamp(min(instants) / 1000) if instants else None
+    by_lane: dict[object, float] = {}
+    for message in _queue(url)._messages:  # noqa: SLF001 - moto has no other way to see them
+        # moto shows a message again after its time, not at it: a millisecond more.
+        instant = max(message.visible_at + 1, message.delayed_until)
+        lane = message.group_id or message
+        # A lane waits for those of its messages that are being dealt with.
+        by_lane[lane] = max(by_lane.get(lane, 0), instant)
+    return from_timestamp(min(by_lane.values()) / 1000) if by_lane else None
+
+
+def _free_lanes(url: str) -> None:
+    """Let moto forget that it has handed out messages which can be received again.
+
+    It takes a lane for busy while one of them is known, and then gives the last of it first.
+    """
+    pending = _queue(url).pending_messages
+    pending.difference_update([message for message in pending if message.visible])
+
+
+def _queue(url: str) -> Any:
+    backend = moto_sqs.sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]
+    return backend.queues[url.rpartition("/")[2]]

@@ -30,8 +30,11 @@ class Resolver:
         return this
 
     def learn(self, row: Assets) -> None:
-        """Take in a row as it is now; it may lead elsewhere than before."""
+        """Take in a row as it is now; it may lead elsewhere than before, and so may its URI."""
         self.rows[row.asset_id] = row
+        uris = [key for key, uri in self.rows.items() if uri.target == row.asset_id]
+        if uris:
+            self.rows |= read_assets(uris)
         self._follow()
 
     def _follow(self) -> None:
@@ -47,10 +50,10 @@ class Resolver:
     def _register(self, events: Sequence[AssetEvent]) -> None:
         """Let assets that nobody has named yet have their rows."""
         unknown = {
-            row.asset_id: row
+            _named(event)[0]: rows
             for event in events
             if event.object_uri is None and _named(event)[0] not in self.rows
-            for row in _rows_for(event)
+            if (rows := _rows_for(event))
         }
         put_missing([*unknown.values()])
         self._read(unknown)

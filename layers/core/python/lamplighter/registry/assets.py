@@ -33,14 +33,15 @@ _DESCRIPTION = ("name", "uri", "group", "extra")
 def register_assets(dags: Sequence[DAG], source: Source) -> None:
     """Let every asset that a DAG waits for, reads or produces have its row."""
     leaves = [leaf for dag in dags for leaf in _named(dag)]
-    # A definition says more about an asset than a reference does, and comes last.
-    leaves.sort(key=lambda leaf: isinstance(leaf, Asset))
+    # What says more about an asset comes last.
+    leaves.sort(key=lambda leaf: (isinstance(leaf, Asset), not _is_name_only(leaf)))
     named = {leaf_id(leaf): leaf for leaf in leaves}
+    found = read_assets(row.asset_id for leaf in named.values() for row in new_rows(leaf))
+    named = {key: _unless_known_better(leaf, found.get(key)) for key, leaf in named.items()}
     wanted = {row.asset_id: row for leaf in named.values() for row in new_rows(leaf)}
     # The last of several assets with the same URI.
     leads = {key: row.target for key, row in wanted.items() if row.target is not None}
-    found = read_assets(wanted)
-    if len(found) < len(wanted):
+    if wanted.keys() - found.keys():
         _put({key: row for key, row in wanted.items() if key not in found}, source)
         found = read_assets(wanted)
     for key, leaf in named.items():
@@ -58,6 +59,18 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
     yield from dag.timetable.asset_condition.leaves()
     for task in dag.tasks.values():
         yield from (*task.inlets, *task.outlets)
+
+
+def _is_name_only(leaf: AssetLeaf) -> bool:
+    """Return whether it is an asset that was given no URI, for which its name then stands."""
+    return isinstance(leaf, Asset) and leaf.uri == leaf.name and "://" not in leaf.uri
+
+
+def _unless_known_better(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
+    """Return a leaf, or a mere reference if its asset has a URI which it does not know."""
+    if row is None or row.uri is None or not isinstance(leaf, Asset) or not _is_name_only(leaf):
+        return leaf
+    return leaf if row.uri == leaf.uri else Asset.ref(name=leaf.name)
 
 
 # Rows that were not there.

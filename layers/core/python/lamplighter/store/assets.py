@@ -15,7 +15,7 @@ from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import Cancelled, Put, patiently, pauses
+from lamplighter.store.transactions import Cancelled, Put, pack, patiently, pauses
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -51,17 +51,18 @@ def _row(key: str, kind: str, **columns: Any) -> Assets:
     return Assets(key, ITSELF, kind=kind, seq=0, refs_rev=0, created_at=clock.now(), **columns)
 
 
-def put_missing(rows: Sequence[Assets]) -> None:
-    """Store rows where there are none; one that someone else has stored is as good."""
-    size = settings.current().transaction_actions
-    for at in range(0, len(rows), size):
-        some = rows[at : at + size]
+def put_missing(units: Sequence[Sequence[Assets]]) -> None:
+    """Store rows where there are none, those of a unit together or not at all.
+
+    A unit of which someone else has stored a row is left to them.
+    """
+    for some in pack(units, (len, settings.current().transaction_actions)):
         try:
-            patiently([Put(row) for row in some])
+            patiently([Put(row) for unit in some for row in unit])
         except Cancelled:
-            for row in some:
+            for unit in some:
                 with suppress(Cancelled):
-                    patiently([Put(row)])
+                    patiently([Put(row) for row in unit])
 
 
 def read_assets(asset_ids: Iterable[str]) -> dict[str, Assets]:
