@@ -1,9 +1,6 @@
 """Authors change what a DAG waits for, while events come in."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -17,6 +14,7 @@ from lamplighter.store.wire import consumers_of
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import once, send, taken
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 
@@ -34,38 +32,9 @@ def _known_assets(stack: LocalStack) -> None:
     stack.run_until_idle()
 
 
-def send(stack: LocalStack, *assets: str) -> None:
-    """Send an event of each asset, one second after the other."""
-    for asset in assets:
-        stack.advance(seconds=1)
-        stack.emit(asset)
-        stack.run_until_idle()
-
-
-def taken(stack: LocalStack) -> list[dict[str, list[int]]]:
-    """Return which events each run of the DAG has taken, the oldest run first."""
-    runs = sorted(stack.runs("dag"), key=lambda run: run.created_at)
-    return [run.events or {} for run in runs]
-
-
 def queued() -> set[str]:
     """Return the assets of which it is known how far the DAG has consumed them."""
     return {row.asset_id for row in AssetQueue.query("dag", consistent_read=True)}
-
-
-@contextmanager
-def once_before(owner: Any, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Let something happen at the last moment before a function is first called."""
-    real, acts = getattr(owner, name), [act]
-
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        if acts:
-            acts.pop()()
-        return real(*arguments, **named)
-
-    with patch.object(owner, name, wrapped):
-        yield
-    assert not acts, f"{name} was never called"
 
 
 # Away and back.
@@ -195,7 +164,7 @@ def test_same_assets_written_otherwise_do_not_fire_again(stack: LocalStack) -> N
 def test_new_dag_gets_the_event_between_reference_and_row(stack: LocalStack) -> None:
     """The reference stands before the DAG does: an event in between is the DAG's first."""
     send(stack, "a")
-    with once_before(registering, "ask_authors", lambda: send(stack, "a")):
+    with once(registering, "ask_authors", lambda: send(stack, "a")):
         wait_for(stack, A)
     assert taken(stack) == [{"a": [1, 2]}]
     send(stack, "a")
@@ -207,7 +176,7 @@ def test_added_reference_misses_no_event_of_a_stream(stack: LocalStack) -> None:
     """Events come before, during and after the push: the DAG takes each from its reference on."""
     wait_for(stack, A)
     send(stack, "a", "b")
-    with once_before(registering, "ask_authors", lambda: send(stack, "b", "a", "b")):
+    with once(registering, "ask_authors", lambda: send(stack, "b", "a", "b")):
         wait_for(stack, A | B)
     send(stack, "b", "a")
     numbers: dict[str, list[int]] = {"a": [], "b": []}
@@ -223,7 +192,7 @@ def test_removed_reference_during_a_claim_takes_nothing(stack: LocalStack) -> No
     wait_for(stack, A & B)
     send(stack, "a")
     stack.emit("b")
-    with once_before(claiming, "transact", lambda: register_dags(DAG("dag", schedule=(A & C)))):
+    with once(claiming, "transact", lambda: register_dags(DAG("dag", schedule=(A & C)))):
         stack.run_until_idle()
     assert taken(stack) == []
     send(stack, "c")

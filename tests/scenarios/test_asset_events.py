@@ -1,8 +1,6 @@
 """Asset events: whom an event wakes, which events a run takes, and each of them once."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -17,48 +15,13 @@ from lamplighter.scheduler import claim as claiming
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import AssetEvents, Dags
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import _record
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import once, register, send, taken
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 ORDERS = Asset("orders", uri="s3://lake/orders")
-
-
-def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags, bundle=bundle)
-    stack.run_until_idle()
-
-
-def send(stack: LocalStack, *assets: str, **event: Any) -> None:
-    """Send an event of each asset, one second after the other, each alone in its batch."""
-    for asset in assets:
-        stack.advance(seconds=1)
-        stack.emit(asset, **event)
-        stack.run_until_idle()
-
-
-def taken(stack: LocalStack, dag_id: str = "dag") -> list[dict[str, list[int]]]:
-    """Return which events each run of a DAG has taken, the oldest run first."""
-    runs = sorted(stack.runs(dag_id), key=lambda run: run.created_at)
-    return [run.events or {} for run in runs]
-
-
-@contextmanager
-def once_before(owner: Any, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Let something happen at the last moment before a function is first called."""
-    real, acts = getattr(owner, name), [act]
-
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        if acts:
-            acts.pop()()
-        return real(*arguments, **named)
-
-    with patch.object(owner, name, wrapped):
-        yield
-    assert not acts, f"{name} was never called"
 
 
 # Whom an event wakes.
@@ -255,7 +218,7 @@ def test_last_two_events_at_once_make_one_run(stack: LocalStack) -> None:
     """B is recorded and handed on while A is about to be handed on: both see both, one fires."""
     register(stack, DAG("dag", schedule=(A & B)))
     stack.emit("a")
-    with once_before(handing_on, "claim_all", lambda: send(stack, "b")):
+    with once(handing_on, "claim_all", lambda: send(stack, "b")):
         stack.run_until_idle()
     assert taken(stack) == [{"a": [0, 1], "b": [0, 1]}]
     require_sound()
@@ -283,7 +246,7 @@ def test_claim_that_comes_second_takes_nothing_twice(
         claim_all(["dag"])
 
     stack.emit("b")
-    with once_before(claiming, "transact", act):
+    with once(claiming, "transact", act):
         stack.run_until_idle()
     assert taken(stack) == [expected]
     require_sound()
@@ -299,7 +262,7 @@ def test_event_during_the_firing_counts_for_the_next_run(stack: LocalStack) -> N
         with patch.object(handing_on, "claim_all", side_effect=RuntimeError("no more time")):
             stack.run_until_idle()
 
-    with once_before(claiming, "_bulks", record_only):
+    with once(claiming, "_bulks", record_only):
         stack.run_until_idle()
     assert taken(stack) == [{"a": [0, 1]}]
     stack.advance(minutes=1)

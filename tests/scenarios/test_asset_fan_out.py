@@ -19,11 +19,11 @@ from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import _record
 from lamplighter_local.faults import Crash
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import register
 
 A = Asset("a")
 
@@ -33,12 +33,6 @@ def few() -> Iterator[int]:
     """Let five consumers be as many as are claimed at once."""
     with patch.object(handing_on, "MOST_AT_ONCE", 5):
         yield 5
-
-
-def register(stack: LocalStack, *dags: DAG) -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags)
-    stack.run_until_idle()
 
 
 def consumers(number: int) -> list[DAG]:

@@ -12,41 +12,10 @@ from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import finish_one, register, send, taken
 
 A, B = Asset("a"), Asset("b")
 NINE = datetime(2026, 1, 5, 9)  # three hours before the deployment's noon
-
-
-def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags, bundle=bundle)
-    stack.run_until_idle()
-
-
-def send(stack: LocalStack, *assets: str) -> None:
-    """Send an event of each asset, one second after the other."""
-    for asset in assets:
-        stack.advance(seconds=1)
-        stack.emit(asset)
-        stack.run_until_idle()
-
-
-def taken(stack: LocalStack, dag_id: str = "dag") -> list[dict[str, list[int]]]:
-    """Return which events each run of a DAG has taken, the oldest run first."""
-    runs = sorted(stack.runs(dag_id), key=lambda run: (run.created_at, run.run_after))
-    return [run.events or {} for run in runs]
-
-
-def finish_one(stack: LocalStack, dag_id: str = "dag") -> str:
-    """Let the active run that began first end, deliver what follows, and return its type."""
-    active = stack.dag(dag_id).active or set()
-    first = min(
-        (run for run in stack.runs(dag_id) if run.run_key in active),
-        key=lambda run: run.queued_at,
-    )
-    assert finish_run(dag_id, first.run_key, state="success")
-    stack.advance(seconds=1)
-    return str(first.run_type)
 
 
 # Slots.

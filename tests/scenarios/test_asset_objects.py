@@ -6,26 +6,14 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, aws
-from lamplighter.events.dead_letters import dead_letters, release, replay
+from lamplighter import Asset, aws
+from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents
-from lamplighter.store.models.assets import REJECTED
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import consumer, reasons, register, woken
 
 _numbers = count(1)
-
-
-def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags, bundle=bundle)
-    stack.run_until_idle()
-
-
-def consumer(asset: Asset, dag_id: str | None = None) -> DAG:
-    """Return a DAG that waits for an asset and has its name."""
-    return DAG(dag_id or asset.name, schedule=asset)
 
 
 def send_body(stack: LocalStack, body: Any, **lane: str) -> None:
@@ -33,21 +21,6 @@ def send_body(stack: LocalStack, body: Any, **lane: str) -> None:
     urls = stack.settings.events_queue_url, stack.settings.events_fifo_queue_url
     aws.client("sqs").send_message(QueueUrl=urls[bool(lane)], MessageBody=json.dumps(body), **lane)
     stack.run_until_idle()
-
-
-def woken(stack: LocalStack, *dag_ids: str) -> list[str]:
-    """Return those DAGs that have a run."""
-    return [dag_id for dag_id in dag_ids if stack.runs(dag_id)]
-
-
-def reasons(stack: LocalStack) -> list[str]:
-    """Return why messages were given up, as their letters and as the notes on their events say."""
-    letters = dead_letters(most=10)
-    release(letters)
-    stack.advance(seconds=1)
-    found = sorted(letter.reason for letter in letters)
-    assert found == sorted(row.rejected or "" for row in AssetEvents.query(REJECTED))
-    return found
 
 
 def of_s3(bucket: str, *keys: str) -> dict[str, Any]:

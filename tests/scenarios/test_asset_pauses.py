@@ -1,7 +1,5 @@
 """Asset events whose consumer may not run: paused, being redeployed, or broken."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -13,7 +11,6 @@ from lamplighter.registry import bundles
 from lamplighter.registry import register as registering
 from lamplighter.registry.definition import Source
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claiming
 from lamplighter.scheduler import pause as pausing
 from lamplighter.scheduler.pause import pause, unpause
@@ -21,65 +18,15 @@ from lamplighter.store.models import AssetQueue
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import finish_one, once, register, send, taken
 
 A, B = Asset("a"), Asset("b")
-
-
-def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags, bundle=bundle)
-    stack.run_until_idle()
-
-
-def send(stack: LocalStack, *assets: str) -> None:
-    """Send an event of each asset, one second after the other."""
-    for asset in assets:
-        stack.advance(seconds=1)
-        stack.emit(asset)
-        stack.run_until_idle()
-
-
-def taken(stack: LocalStack, dag_id: str = "dag") -> list[dict[str, list[int]]]:
-    """Return which events each run of a DAG has taken, the oldest run first."""
-    runs = sorted(stack.runs(dag_id), key=lambda run: (run.created_at, run.run_after))
-    return [run.events or {} for run in runs]
-
-
-def finish_one(stack: LocalStack, dag_id: str = "dag") -> str:
-    """Let the active run that began first end, deliver what follows, and return its type."""
-    active = stack.dag(dag_id).active or set()
-    first = min(
-        (run for run in stack.runs(dag_id) if run.run_key in active),
-        key=lambda run: run.queued_at,
-    )
-    assert finish_run(dag_id, first.run_key, state="success")
-    stack.advance(seconds=1)
-    return str(first.run_type)
 
 
 def dropped(asset: str, dag_id: str = "dag") -> list[list[Any]]:
     """Return the ranges of an asset's events that a DAG gave up, and why."""
     noted = AssetQueue.get(dag_id, asset, consistent_read=True).dropped or []
     return [[after, until, why] for after, until, _, why in noted]
-
-
-@contextmanager
-def once(owner: Any, name: str, act: Callable[[], object], *, is_after: bool) -> Iterator[None]:
-    """Let something happen just before, or after, the first call of a function."""
-    real, acts = getattr(owner, name), [act]
-
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        mine = acts.pop() if acts else None
-        if mine and not is_after:
-            mine()
-        answer = real(*arguments, **named)
-        if mine and is_after:
-            mine()
-        return answer
-
-    with patch.object(owner, name, wrapped):
-        yield
-    assert not acts, f"{name} was never called"
 
 
 # Paused.

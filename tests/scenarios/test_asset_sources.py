@@ -7,29 +7,18 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
-from lamplighter.events.dead_letters import dead_letters, release, replay
+from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.models.assets import ITSELF, REJECTED
+from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import _record
 from lamplighter_local.faults import Faults
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.scenarios.acts import consumer, reasons, register, woken
 
 ORDERS = Asset("orders", uri="s3://lake/orders")
-
-
-def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
-    """Push DAGs, and let everything come to rest."""
-    register_dags(*dags, bundle=bundle)
-    stack.run_until_idle()
-
-
-def consumer(asset: Asset, dag_id: str | None = None) -> DAG:
-    """Return a DAG that waits for an asset and has its name."""
-    return DAG(dag_id or asset.name, schedule=asset)
 
 
 def emit(stack: LocalStack, asset: str | None = None, **event: Any) -> None:
@@ -37,21 +26,6 @@ def emit(stack: LocalStack, asset: str | None = None, **event: Any) -> None:
     stack.advance(seconds=1)
     stack.emit(asset, **event)
     stack.run_until_idle()
-
-
-def woken(stack: LocalStack, *dag_ids: str) -> list[str]:
-    """Return those DAGs that have a run."""
-    return [dag_id for dag_id in dag_ids if stack.runs(dag_id)]
-
-
-def reasons(stack: LocalStack) -> list[str]:
-    """Return why messages were given up, as their letters and as the notes on their events say."""
-    letters = dead_letters(most=10)
-    release(letters)
-    stack.advance(seconds=1)
-    found = sorted(letter.reason for letter in letters)
-    assert found == sorted(row.rejected or "" for row in AssetEvents.query(REJECTED))
-    return found
 
 
 # URIs.
