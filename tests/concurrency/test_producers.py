@@ -38,8 +38,8 @@ from tests.concurrency.producer import (
 from tests.concurrency.sqs_stand_in import Queues
 from tests.concurrency.storms import FAULTS, PROCESSES, THREADS, Outcome, rage
 
-EVENTS, TWO_ASSETS, ONE_ASSET = 150, 12, 16
-LANES = 4
+EVENTS, TWO_ASSETS, ONE_ASSET = 130, 10, 10
+LANES = 2  # of each process
 PUSHES = 2 * PROCESSES
 
 WEIGHTS = {
@@ -123,7 +123,7 @@ def send_many(count: int, chance: random.Random) -> Sent:
             continue
         body = event(asset, event_id, *aliases, by_uri=by_uri)
         if kind < 0.3:
-            lane = f"{process}-{chance.randrange(LANES // PROCESSES + 1)}"
+            lane = f"{process}-{chance.randrange(LANES)}"
             sent.send(process, body, lane=lane)
             sent.lanes[lane].append(event_id)
         elif kind < 0.35:
