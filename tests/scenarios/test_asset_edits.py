@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
+from lamplighter.registry import references
 from lamplighter.registry import register as registering
 from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claiming
@@ -208,4 +209,24 @@ def test_deleted_dag_harms_no_other_consumer(stack: LocalStack) -> None:
     send(stack, "a")
     assert taken(stack) == []
     assert len(stack.runs("neighbour")) == 1
+    require_sound()
+
+
+@pytest.mark.parametrize("before", [AssetAlias("fresh"), None], ids=["alias", "new"])
+def test_event_between_a_reference_and_its_row_is_taken_once(
+    stack: LocalStack, before: AssetAlias | None
+) -> None:
+    """It came through an alias, too: a push that adds its asset at this moment makes no second."""
+    if before is not None:
+        wait_for(stack, before)
+
+    def emit() -> None:
+        stack.emit("c", aliases=["fresh"])
+        stack.run_until_idle()
+
+    with once(references, "add_consumers", emit, is_after=True):
+        wait_for(stack, AssetAlias("fresh") | C)
+    assert len(taken(stack)) == (before is not None)
+    send(stack, "c", aliases=["fresh"])
+    assert taken(stack)[-1].keys() == {"alias:fresh", "c"}
     require_sound()

@@ -14,11 +14,13 @@ from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, Ass
 from lamplighter.errors import TransientError
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
-from lamplighter.store.assets import leaf_id
+from lamplighter.store.assets import leaf_id, read_assets
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.transactions import (
     Cancelled,
+    Change,
+    Check,
     Delete,
     Put,
     Update,
@@ -68,6 +70,21 @@ def _additions(asset: str, dag_ids: Sequence[str]) -> Callable[[Assets], list[Wr
         queue = [Put(AssetQueue(dag, asset, since_seq=seq, consumed_seq=seq)) for dag in dag_ids]
         return [*refs, *queue]
 
+    return writes
+
+
+def begin_now(dag_id: str, assets: AbstractSet[str]) -> list[Write]:
+    """Return the writes that let a DAG wait for assets from the transaction on that they are in.
+
+    For conditions on streams that share events: one that came between the reference and the row may
+    have been consumed under another name.
+    """
+    newest = read_assets(assets)
+    rows = AssetQueue.batch_get([(dag_id, asset) for asset in assets], consistent_read=True)
+    writes: list[Write] = [Check(asset, Assets.seq == asset.seq) for asset in newest.values()]
+    for row in rows:
+        row.since_seq = row.consumed_seq = newest[row.asset_id].seq
+        writes += [Change(row, ("consumed_seq",))] if row.is_changed else []
     return writes
 
 

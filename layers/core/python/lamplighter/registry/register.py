@@ -29,7 +29,7 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.pending import ids_of
+from lamplighter.scheduler.pending import ids_of, share_events
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
@@ -181,8 +181,9 @@ class _Registration:
         """Return what to write for one DAG, given its row as it is now."""
         row = row or new_row(item)
         before = row.hash
-        must_ask = define(row, item, self._condition(item), self.source, now=self.now)
-        writes: list[Write] = []
+        condition = self._condition(item)
+        writes = self._first_events(row, set(ids_of(condition)))
+        must_ask = define(row, item, condition, self.source, now=self.now)
         size = 0
         if row.hash != before:
             version = version_row(row, item, now=self.now)
@@ -200,6 +201,15 @@ class _Registration:
             is_changed=row.hash != before,
             is_asked=must_ask,
         )
+
+    def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
+        """Return the writes that make sure with which events a changed condition begins."""
+        new = wanted - (row.asset_refs or set())
+        # Two for each, and those of the DAG itself; more would not fit.
+        has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
+        if not new or len(wanted) == 1 or not share_events(wanted) or not has_room:
+            return []
+        return references.begin_now(row.dag_id, new)
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
         """Commit some DAGs together, or each alone if one of them stands in the way."""

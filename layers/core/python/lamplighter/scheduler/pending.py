@@ -89,7 +89,7 @@ def _waited_for(row: Dags) -> set[str]:
 
 def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
     """Return, by DAG, the rows of the assets that it waits for."""
-    mixed = {dag_id: ids for dag_id, ids in waits.items() if len(ids) > 1 and _share_events(ids)}
+    mixed = {dag_id: ids for dag_id, ids in waits.items() if len(ids) > 1 and share_events(ids)}
     together = {key for dag_id in waits.keys() - mixed.keys() for key in waits[dag_id]}
     rows = read_assets(together) if together else {}
     found: dict[str, Mapping[str, Assets]] = {
@@ -107,7 +107,7 @@ def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
     return found
 
 
-def _share_events(ids: Iterable[str]) -> bool:
+def share_events(ids: Iterable[str]) -> bool:
     """Return whether one event may stand under several of the ids: one is an alias or a URI."""
     return any(":" in key for key in ids)
 
