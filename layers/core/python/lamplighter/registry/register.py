@@ -204,7 +204,8 @@ class _Registration:
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
-        new = wanted - (row.asset_refs or set())
+        # Not those that it has references to: a push that died may have left some behind.
+        new = wanted - set(ids_of(row.asset_condition))
         # Two for each, and those of the DAG itself; more would not fit.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
         if not new or len(wanted) == 1 or not share_events(wanted) or not has_room:
