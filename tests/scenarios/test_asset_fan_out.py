@@ -160,6 +160,18 @@ def test_mended_consumer_makes_up_for_what_it_missed(stack: LocalStack) -> None:
     require_sound()
 
 
+def test_push_mends_a_condition_that_cannot_be_read(stack: LocalStack) -> None:
+    """Also one on names that share events, of which it is asked with which of them it begins."""
+    dag = DAG("dag", schedule=(A | AssetAlias("fresh")))
+    register(stack, dag)
+    Dags("dag").update([Dags.asset_condition.set({"of the future": 5})])
+    register(stack, dag)
+    stack.emit("a")
+    stack.run_until_idle()
+    assert len(stack.runs("dag")) == 1
+    require_sound()
+
+
 def test_broken_consumer_with_waiting_events_is_left_alone(stack: LocalStack) -> None:
     """It is looked at once, and not over and over again because something waits for it."""
     register(stack, DAG("dag", schedule=A))

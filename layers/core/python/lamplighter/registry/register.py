@@ -29,7 +29,7 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.pending import ids_of, share_events
+from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
@@ -205,7 +205,7 @@ class _Registration:
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
         # Not those that it has references to: a push that died may have left some behind.
-        new = wanted - set(ids_of(row.asset_condition))
+        new = wanted - waited_for(row)
         # Two for each, and those of the DAG itself; more would not fit.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
         if not new or len(wanted) == 1 or not share_events(wanted) or not has_room:

@@ -67,7 +67,7 @@ def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
 
     DAGs whose assets cannot be read at this moment are left out, unless it is all of them.
     """
-    waits = {row.dag_id: _waited_for(row) for row in rows}
+    waits = {row.dag_id: waited_for(row) for row in rows}
     newest = _newest(waits)
     keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
     pending: dict[str, dict[str, Pending]] = {dag_id: {} for dag_id in newest}
@@ -79,7 +79,8 @@ def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
     return {dag_id: PendingEvents(pending[dag_id], assets) for dag_id, assets in newest.items()}
 
 
-def _waited_for(row: Dags) -> set[str]:
+def waited_for(row: Dags) -> set[str]:
+    """Return the assets of a DAG's condition."""
     try:
         return set(ids_of(row.asset_condition))
     except UNREADABLE:
