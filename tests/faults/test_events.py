@@ -28,6 +28,7 @@ from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
+from lamplighter.registry import references
 from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.pause import pause, unpause
@@ -123,6 +124,16 @@ def deliver(stack: LocalStack) -> None:
 def push(*dags: DAG) -> Step:
     """Return a step that registers these DAGs and no others."""
     return lambda _: register_dags(*dags)
+
+
+def push_and_die(*dags: DAG) -> Step:
+    """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
+
+    def push_in_part(_: LocalStack) -> None:
+        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
+            register_dags(*dags)
+
+    return push_in_part
 
 
 def lose_fan_out(stack: LocalStack) -> None:
@@ -361,6 +372,15 @@ SCENARIOS = {
         act=push(DAG("one", schedule=[X]), DAG("alias", schedule=[X])),
         outcome=lambda: (fates()["alias"], {text.split()[1] for text in fates()["one"]}),
         expected=(["alias e1", "alias e2"], {"e1", "e2"}),
+    ),
+    "a condition that gets back what a dead push left behind": Scenario(
+        dags=(DAG("one", schedule=(A | X)),),
+        arrange=all_of(
+            push_and_die(DAG("one", schedule=[X])), emit("a e1", aliases=["x"]), deliver
+        ),
+        act=push(DAG("one", schedule=(A | X))),
+        outcome=lambda: {text.split()[1] for text in fates()["one"]},
+        expected={"e1"},
     ),
     "a URI that begins to be waited for": Scenario(
         dags=(DAG("one", schedule=[A]),),

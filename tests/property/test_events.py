@@ -7,7 +7,7 @@ one run of each DAG that waited for it, unless a rule of ours let it be dropped.
 
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -125,6 +125,7 @@ class Events(RuleBasedStateMachine):
         self.rejected: set[str] = set()
         self.seen: set[tuple[str, str]] = set()
         self.owed: dict[tuple[str, str], set[str]] = {}
+        self.since: dict[tuple[str, str], int] = {}
         self.dropped: set[tuple[str, str, str]] = set()
         register_dags(ALWAYS, bundle="always")
         self._push()
@@ -175,6 +176,7 @@ class Events(RuleBasedStateMachine):
 
         def hand_over() -> None:
             sqs = aws.client("sqs")
+            deliveries._free_lanes(url)
             answer = sqs.receive_message(
                 QueueUrl=url,
                 MaxNumberOfMessages=count,
@@ -275,19 +277,28 @@ class Events(RuleBasedStateMachine):
             warnings.filterwarnings("ignore", message="No application metrics")
             action()
         Events.crash_points += len(planned.injected)
-        self._watch()
+        self._watch(is_pushed=action == self._push)
 
-    def _watch(self) -> None:
+    def _watch(self, *, is_pushed: bool = False) -> None:
         """Let the model know which events are new, and who waits for them."""
-        now = {(row.asset_id, event_id_of(row)) for row in AssetEvents.scan()}
-        now = {key for key in now if key[0] != REJECTED}
+        numbers: dict[str, dict[str, int]] = defaultdict(dict)
+        for row in AssetEvents.scan():
+            if row.asset_id != REJECTED:
+                numbers[row.asset_id][event_id_of(row)] = int(row.seq or 0)
+        now = {(stream, event_id) for stream, ids in numbers.items() for event_id in ids}
         new = now - self.seen
-        waiting = {(row.dag_id, row.asset_id) for row in AssetQueue.scan()}
-        self.owed = {key: self.owed.get(key, set()) for key in waiting}
+        since = {(row.dag_id, row.asset_id): int(row.since_seq) for row in AssetQueue.scan()}
+        self.owed = {key: self.owed.get(key, set()) for key in since}
         for stream, event_id in new:
             for key, owed in self.owed.items():
                 if key[1] == stream:
                     owed.add(event_id)
+        for key in since.keys() & self.since.keys():
+            if since[key] > self.since[key]:
+                # A reference of a push that died counts from the next push on.
+                assert is_pushed
+                self.owed[key] -= {id_ for id_, seq in numbers[key[1]].items() if seq <= since[key]}
+        self.since = since
         also = {row.asset_id: row.also or set() for row in Assets.scan() if row.ref == ITSELF}
         for event_id in {event_id for stream, event_id in new if ":" not in stream}:
             asset, aliases = self.sent[event_id]
@@ -306,7 +317,7 @@ class Events(RuleBasedStateMachine):
             return
         self.present = set(self.defined)
         self._push()
-        self._watch()
+        self._watch(is_pushed=True)
         for dag_id in self.defined:
             with self._dropping(dag_id):
                 unpause(dag_id)
@@ -321,8 +332,10 @@ class Events(RuleBasedStateMachine):
             (asset, event_id) for event_id, (asset, _) in self.sent.items()
         }
         had = attached()
+        waited_for = {row.dag_id: set(ids_of(row.asset_condition)) for row in Dags.scan()}
         for (dag_id, stream), owed in self.owed.items():
-            for event_id in owed:
+            # A push that died, and which nobody repeated, may have left a reference behind.
+            for event_id in owed if stream in waited_for[dag_id] else ():
                 key = (dag_id, stream, event_id)
                 assert had[key] == (key not in self.dropped), (key, had[key], key in self.dropped)
         assert dead() == self.rejected
