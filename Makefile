@@ -110,9 +110,9 @@ format: $(VENV)/linked ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-faults: $(VENV)/linked ## Crash at every call, in full
+faults: $(VENV)/linked ## Crash at every call, and all other tests in their long form
 	@echo "faults: every fault at every call; no event may be lost or come twice"
-	@$(PYTEST) -m full tests/faults tests/property/test_events.py
+	@$(PYTEST) -m full
 
 parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apache Airflow and compare the answers
 	@echo "parity: asking Lamplighter and Apache Airflow the same questions"

@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter.assets.asset import AssetRef
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
@@ -359,6 +361,7 @@ def test_storm_of_events_with_faults_consumes_each_once(environment: dict[str, s
     assert {runs[dag.dag_id] for dag in SHORT[:TWO_ASSETS]} == {1}
 
 
+@pytest.mark.full
 def test_storm_of_events_on_one_asset_consumes_each_once(environment: dict[str, str]) -> None:
     """All threads record events of the same asset, for one who takes them and one who waits."""
     dags = [DAG("takes", schedule=A, max_active_runs=2), DAG("waits", schedule=(A & B))]

@@ -742,16 +742,16 @@ def make_report(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", list(SCENARIOS)[::3])
 def test_fault_at_some_calls_loses_and_doubles_no_event(
     name: str, deployment: LocalStack, report: Report
 ) -> None:
-    """Whichever call fails, each event reaches every consumer once."""
+    """Whichever call fails, each event reaches every consumer once; every third of the stories."""
     report(name, *strike(SCENARIOS[name], deployment, some_points))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OVERTAKINGS)
+@pytest.mark.parametrize("name", list(OVERTAKINGS)[::2])
 def test_overtaken_delivery_loses_and_doubles_no_event(
     name: str, deployment: LocalStack, report: Report
 ) -> None:

@@ -67,6 +67,7 @@ def take_only_events(stack: LocalStack) -> None:
 # Very many.
 
 
+@pytest.mark.full
 def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> None:
     """They are claimed by messages, in chunks, each of them once, and the asset is closed."""
     dags = consumers(120)

@@ -517,7 +517,7 @@ def numbers() -> dict[str, list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("assets", [1, 50])
+@pytest.mark.parametrize("assets", [pytest.param(1, marks=pytest.mark.full), 50])
 def test_ten_thousand_messages_take_few_calls(assets: int) -> None:
     """A whole window of messages is recorded, each event once, with a call for many events."""
     known(*(f"asset{at}" for at in range(assets)))
@@ -547,7 +547,7 @@ def test_thousand_messages_again_are_found_recorded() -> None:
     assert calls.total() <= 40, calls
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_large_failed_batch_is_not_paused_message_by_message() -> None:
     """Telling the queue about each of 10,000 messages would take longer than there is time."""
     known("bad")
