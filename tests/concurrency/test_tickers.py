@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, clock
@@ -141,6 +142,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
     assert judge(expected, outcome) == []
 
 
+@pytest.mark.full
 def test_storm_of_tickers_on_one_dag_claims_every_interval_once(
     environment: dict[str, str],
 ) -> None:

@@ -83,6 +83,7 @@ def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> Non
     require_sound()
 
 
+@pytest.mark.full
 def test_as_many_consumers_as_fit_need_no_message(stack: LocalStack) -> None:
     """Up to the limit all fire where the event is taken."""
     dags = consumers(MOST_AT_ONCE)

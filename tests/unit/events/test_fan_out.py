@@ -111,7 +111,7 @@ def test_many_consumers_are_sent_in_chunks_each_once(stack: LocalStack) -> None:
     assert [len(stack.runs(name)) for name in names] == [1] * 120
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_number_of_consumers_decides_who_claims(stack: LocalStack) -> None:
     """Up to the limit all are claimed here; a DAG that waits for two such assets is sent once."""
     few = [f"few{at:02}" for at in range(MOST_AT_ONCE)]
@@ -199,6 +199,7 @@ def test_closing_that_fails_is_left_to_the_sweep(stack: LocalStack, kind: Any) -
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_more_assets_than_a_transaction_holds_are_closed() -> None:
     """Assets are closed in as many transactions as they need."""
     names = [f"asset{at}" for at in range(130)]
