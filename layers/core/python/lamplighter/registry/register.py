@@ -208,7 +208,10 @@ class _Registration:
         new = wanted - waited_for(row)
         # Two for each, and those of the DAG itself; more would not fit.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
-        if not new or len(wanted) == 1 or not share_events(wanted) or not has_room:
+        before_and_after = wanted | (row.asset_refs or set())
+        if not new or len(before_and_after) == 1 or not has_room:
+            return []
+        if not share_events(before_and_after):
             return []
         return references.begin_now(row.dag_id, new)
 
