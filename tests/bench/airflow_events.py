@@ -20,7 +20,7 @@ from airflow.utils.session import create_session
 
 from tests.bench.airflow_database import METER
 from tests.bench.airflow_instance import Database, register, scheduler, step
-from tests.bench.event_costs import CREATE, FIRE, IDLE, RECORD, SHARE, WAIT, EventCost
+from tests.bench.costs import CREATE, FIRE, IDLE, RECORD, SHARE, WAIT, Cost
 
 _A, _B = (Asset(name, uri=f"s3://bucket/{name}") for name in ("orders", "customers"))
 _EXTRA = {"rows": 1_000, "path": "day=2026-01-01"}
@@ -63,9 +63,9 @@ class Spent:
             both._statements += one._statements
         return both
 
-    def divided(self, name: str, count: int) -> EventCost:
+    def divided(self, name: str, count: int) -> Cost:
         """Return the cost of one of so many."""
-        return EventCost(
+        return Cost(
             name=name,
             count=count,
             cpu=self._cpu / count,
@@ -75,7 +75,7 @@ class Spent:
         )
 
 
-def measure_recording(database: Database, events: int) -> list[EventCost]:
+def measure_recording(database: Database, events: int) -> list[Cost]:
     """Record events of an asset that has one consumer; no scheduler runs.
 
     The consumer is queued by the first event, and found queued by the others.
@@ -89,7 +89,7 @@ def measure_recording(database: Database, events: int) -> list[EventCost]:
     return [recording.divided(RECORD, events)]
 
 
-def measure_firing(database: Database, events: int) -> list[EventCost]:
+def measure_firing(database: Database, events: int) -> list[Cost]:
     """Record one event and create its run, many times over."""
     database.renew()
     register([_consumer(0, [_A], max_runs=events + 2)])
@@ -109,7 +109,7 @@ def measure_firing(database: Database, events: int) -> list[EventCost]:
     ]
 
 
-def measure_sharing(database: Database, events: int) -> list[EventCost]:
+def measure_sharing(database: Database, events: int) -> list[Cost]:
     """Record many events and create the one run of them, after the same has been done before.
 
     Airflow gives a run the events up to the one that queued its consumer; the others, which came
@@ -130,7 +130,7 @@ def measure_sharing(database: Database, events: int) -> list[EventCost]:
     return [spent.divided(SHARE, events)]
 
 
-def measure_waiting(database: Database, consumers: int) -> list[EventCost]:
+def measure_waiting(database: Database, consumers: int) -> list[Cost]:
     """Let the scheduler look at consumers of A and B, first with neither and then with A."""
     database.renew()
     register([_consumer(number, _A & _B, max_runs=2) for number in range(consumers)])

@@ -14,12 +14,12 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from tests.bench.airflow_database import METER
 from tests.bench.airflow_instance import Database, register, scheduler, step
-from tests.bench.creation import Creation
+from tests.bench.costs import Cost
 
 _MAX_ACTIVE_RUNS = 16
 
 
-def measure(database: Database, dags: int, *, due: int) -> Creation:
+def measure(database: Database, dags: int, *, due: int) -> Cost:
     """Create `due` runs of each of so many DAGs in an empty database."""
     database.renew()
     register([_dag(number, due) for number in range(dags)])
@@ -37,9 +37,9 @@ def measure(database: Database, dags: int, *, due: int) -> Creation:
             raise RuntimeError(f"Airflow stopped at {created} of {dags * due} runs")
     if created > dags * due:
         raise RuntimeError(f"Airflow created {created} runs, and only {dags * due} are due")
-    return Creation(
-        due=due,
-        runs=created,
+    return Cost(
+        name=f"{due} due",
+        count=created,
         cpu=cpu / created,
         database_cpu=METER.seconds / created,
         elapsed=elapsed / created,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench import lamplighter_events
-from tests.bench.event_costs import WAIT, EventCost
+from tests.bench.costs import WAIT, Cost
 from tests.bench.rows import Row
 
 HERE = Path(__file__).resolve().parent
@@ -39,14 +39,14 @@ def measure_events(
     return rows
 
 
-def _measure_airflow(python: str, environment: Mapping[str, str]) -> dict[str, EventCost]:
+def _measure_airflow(python: str, environment: Mapping[str, str]) -> dict[str, Cost]:
     command = [python, str(HERE / "airflow_assets.py"), "--events", str(_BATCH)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    costs = [EventCost(**cost) for cost in json.loads(done.stdout.splitlines()[-1])["costs"]]
+    costs = [Cost(**cost) for cost in json.loads(done.stdout.splitlines()[-1])["costs"]]
     return {cost.name: cost for cost in costs}
 
 
-def _rows(ours: EventCost, airflows: EventCost) -> list[Row]:
+def _rows(ours: Cost, airflows: Cost) -> list[Row]:
     limit = _CPU_SHARE * airflows.own_cpu
     calls = [sum(cost.requests.values()) for cost in (ours, airflows)]
     return [

@@ -14,15 +14,16 @@ from lamplighter.events.ingest import ingest
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs
+from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import register_dags
-from tests.bench.event_costs import FIRE, RECORD, SHARE, EventCost
-from tests.bench.lamplighter_runs import DYNAMODB, counted_calls, deployment
+from tests.bench.costs import FIRE, RECORD, SHARE, Cost
+from tests.bench.lamplighter_runs import DYNAMODB, deployment
 
 _ROUNDS = 3
 _OTHER = Asset("other")
 
 
-def measure(events: int) -> list[EventCost]:
+def measure(events: int) -> list[Cost]:
     """Return the costs of batches of so many events, each the best of some rounds."""
     one, many = Asset("asset_0"), [Asset(f"asset_{number}") for number in range(events)]
     cases: list[tuple[str, list[DAG], list[str], int]] = [
@@ -43,11 +44,11 @@ def calls_of_waiting(consumers: int) -> float:
     return (_calls_of_tick(consumers) - _calls_of_tick(0)) / consumers
 
 
-def _best(*case: Any) -> EventCost:
+def _best(*case: Any) -> Cost:
     return min((_measure(*case) for _ in range(_ROUNDS)), key=lambda cost: cost.cpu)
 
 
-def _measure(name: str, dags: list[DAG], assets: Sequence[str], runs: int) -> EventCost:
+def _measure(name: str, dags: list[DAG], assets: Sequence[str], runs: int) -> Cost:
     with deployment():
         _register(dags)
         # Clients are made, and consumers looked up, once in the life of a process.
@@ -64,7 +65,7 @@ def _measure(name: str, dags: list[DAG], assets: Sequence[str], runs: int) -> Ev
         raise AssertionError(f"{name}: {created} runs instead of {runs}")
     count = len(assets)
     requests = {name: number / count for name, number in calls.items() if name in DYNAMODB}
-    return EventCost(name, count, cpu / count, 0, elapsed / count, requests)
+    return Cost(name, count, cpu / count, 0, elapsed / count, requests)
 
 
 def _calls_of_tick(consumers: int) -> int:

@@ -6,14 +6,12 @@ runs to catch up with, and nothing but the creation of the runs between start an
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from unittest.mock import patch
 
 import pendulum
-from botocore.client import BaseClient
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
@@ -22,10 +20,11 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags
 from lamplighter_local import resources
+from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.moto_server import moto_server
 from lamplighter_local.stack import REGION, local_stack
-from tests.bench.creation import Creation
+from tests.bench.costs import Cost
 
 _NOW = pendulum.datetime(2026, 1, 1, 12, 30)
 _ROUNDS = 3
@@ -34,7 +33,7 @@ DYNAMODB = frozenset(
 )
 
 
-def measure(dags: int, *, due: int, rounds: int = _ROUNDS) -> Creation:
+def measure(dags: int, *, due: int, rounds: int = _ROUNDS) -> Cost:
     """Create `due` runs of each of so many DAGs in empty tables; return the best of some rounds.
 
     The emulator of DynamoDB runs in another process: `cpu` is `time.process_time` of this one,
@@ -43,7 +42,7 @@ def measure(dags: int, *, due: int, rounds: int = _ROUNDS) -> Creation:
     return min((_measure(dags, due) for _ in range(rounds)), key=lambda found: found.cpu)
 
 
-def _measure(dags: int, due: int) -> Creation:
+def _measure(dags: int, due: int) -> Cost:
     start = _NOW.start_of("hour").subtract(hours=due)
     with deployment():
         # Clients are made on first use, as a process does once; Airflow's are warm too.
@@ -58,7 +57,7 @@ def _measure(dags: int, due: int) -> Creation:
         raise AssertionError(report)
     runs = report.claimed_runs
     requests = {name: count / runs for name, count in calls.items() if name in DYNAMODB}
-    return Creation(due, runs, cpu / runs, 0, elapsed / runs, requests)
+    return Cost(f"{due} due", runs, cpu / runs, 0, elapsed / runs, requests)
 
 
 def _dag(number: int, start: pendulum.DateTime) -> DAG:
@@ -82,20 +81,6 @@ def deployment() -> Iterator[None]:
             with settings.using(resources.create_all("bench")):
                 yield
             aws.client.cache_clear()
-
-
-@contextmanager
-def counted_calls() -> Iterator[Counter[str]]:
-    """Count the calls of all clients by operation until the block ends."""
-    calls: Counter[str] = Counter()
-    send = BaseClient._make_api_call
-
-    def count(client: BaseClient, operation: str, arguments: object) -> object:
-        calls[operation] += 1
-        return send(client, operation, arguments)
-
-    with patch.object(BaseClient, "_make_api_call", count):
-        yield calls
 
 
 def calls_of_idle_tick(dags: int) -> int:

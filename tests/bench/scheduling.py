@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import lamplighter_runs
-from tests.bench.creation import Creation
+from tests.bench.costs import Cost
 from tests.bench.rows import Row
 
 HERE = Path(__file__).resolve().parent
@@ -31,7 +31,7 @@ class AirflowCreations:
     database: str
     dags: int
     dags_per_step: int
-    creations: tuple[Creation, ...]
+    creations: tuple[Cost, ...]
 
 
 def measure_airflow(
@@ -42,7 +42,7 @@ def measure_airflow(
     command += ["--due", *map(str, due)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     measured = json.loads(done.stdout.splitlines()[-1])
-    creations = tuple(Creation(**one) for one in measured.pop("creations"))
+    creations = tuple(Cost(**one) for one in measured.pop("creations"))
     return AirflowCreations(**measured, creations=creations)
 
 
@@ -79,8 +79,8 @@ def _idle_rows(say: Callable[[str], None]) -> list[Row]:
     return rows
 
 
-def _rows(name: str, ours: Creation, airflows: Creation, most_calls: float | None) -> list[Row]:
-    def requests(one: Creation) -> float:
+def _rows(name: str, ours: Cost, airflows: Cost, most_calls: float | None) -> list[Row]:
+    def requests(one: Cost) -> float:
         return sum(one.requests.values())
 
     return [

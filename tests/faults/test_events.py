@@ -40,16 +40,14 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
-from lamplighter_local.faults import SINGLE_WRITES, TRANSACTIONS, Crash, Faults, Kind
+from lamplighter_local.faults import POLLING, Crash, Faults, Kind, crash_points
 from lamplighter_local.invariants import violations
 from lamplighter_local.shortcuts import shortcuts
 from lamplighter_local.snapshot import Snapshot, queues, tables
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)
-KINDS: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer", "throttle", "conflict")
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
-POLLING = frozenset({"DeleteMessage", "ReceiveMessage"})
 SOME = 3  # points of a scenario in the short form
 A_WHILE = timedelta(minutes=5)
 # More rounds of messages, timers and ends of runs than any of the scenarios needs.
@@ -585,22 +583,9 @@ def _is_of_events(name: str) -> bool:
     return name.removesuffix(".fifo").endswith("-events")
 
 
-def every_point(calls: Sequence[str]) -> Iterator[tuple[Kind, int]]:
-    """Yield each fault that a call can have, with the number of the call."""
-    for number, operation in enumerate(calls, start=1):
-        if operation in POLLING:
-            # Lambda's calls and not ours; but a function may die when its work is done.
-            if operation == "DeleteMessage":
-                yield "crash-before", number
-            continue
-        for kind in KINDS:
-            if kind != "conflict" or operation in SINGLE_WRITES | TRANSACTIONS:
-                yield kind, number
-
-
 def some_points(calls: Sequence[str]) -> Iterator[tuple[Kind, int]]:
     """Yield some of these faults, spread over the calls."""
-    points = list(every_point(calls))
+    points = list(crash_points(calls))
     return (points[len(points) * (2 * at + 1) // (2 * SOME)] for at in range(SOME))
 
 
@@ -640,7 +625,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
     with emulator(scenario, deployment) as emulated:
         counted = Faults()
         try_with(counted, scenario, emulated.put_back())
-        first = [n for kind, n in every_point(counted.calls) if kind == "crash-after"]
+        first = [n for kind, n in crash_points(counted.calls) if kind == "crash-after"]
         for number in first:
             stack = emulated.put_back()
             dying = Faults()
@@ -650,7 +635,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
             again = Snapshot(stack)
             retry = Faults()
             try_with(retry, scenario, again.put_back())
-            for kind, second in every_point(retry.calls):
+            for kind, second in crash_points(retry.calls):
                 if kind != "lost-answer":
                     continue
                 points += 1
@@ -765,7 +750,7 @@ def test_every_fault_at_every_call_loses_and_doubles_no_event(
     name: str, deployment: LocalStack, report: Report
 ) -> None:
     """Whatever fails at whichever call, each event reaches every consumer once."""
-    report(name, *strike(SCENARIOS[name], deployment, every_point))
+    report(name, *strike(SCENARIOS[name], deployment, crash_points))
 
 
 @pytest.mark.full

@@ -26,16 +26,14 @@ from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import store_dags
-from lamplighter_local.faults import SINGLE_WRITES, TRANSACTIONS, Crash, Faults, Kind
+from lamplighter_local.faults import Crash, Faults, crash_points
 from lamplighter_local.invariants import violations
 from lamplighter_local.snapshot import Snapshot, queues
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)
 FIVE_PAST = MIDNIGHT.add(seconds=5)
-KINDS: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer", "throttle", "conflict")
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError)
-POLLING = frozenset({"DeleteMessage", "ReceiveMessage"})
 
 
 @dataclass(frozen=True)
@@ -195,19 +193,6 @@ def wrong_after(faults: Faults, scenario: Scenario, stack: LocalStack) -> list[s
     if (outcome := scenario.outcome(stack)) != scenario.expected:
         found.append(f"got {outcome} instead of {scenario.expected}")
     return [f"{faults.injected}: {text}" for text in found]
-
-
-def crash_points(calls: list[str]) -> Iterator[tuple[Kind, int]]:
-    """Return each fault that a call can have, with the number of the call."""
-    for number, operation in enumerate(calls, start=1):
-        if operation in POLLING:
-            # Lambda's calls and not ours; but a function may die when its work is done.
-            if operation == "DeleteMessage":
-                yield "crash-before", number
-            continue
-        for kind in KINDS:
-            if kind != "conflict" or operation in SINGLE_WRITES | TRANSACTIONS:
-                yield kind, number
 
 
 @pytest.mark.slow

@@ -333,8 +333,10 @@ class Events(RuleBasedStateMachine):
         }
         had = attached()
         waited_for = {row.dag_id: set(ids_of(row.asset_condition)) for row in Dags.scan()}
+        assert {(dag_id, key) for dag_id, ids in waited_for.items() for key in ids} == {
+            (row.dag_id, row.asset_id) for row in AssetQueue.scan()
+        }
         for (dag_id, stream), owed in self.owed.items():
-            # A push that died, and which nobody repeated, may have left a reference behind.
             for event_id in owed if stream in waited_for[dag_id] else ():
                 key = (dag_id, stream, event_id)
                 assert had[key] == (key not in self.dropped), (key, had[key], key in self.dropped)

@@ -1,6 +1,7 @@
 """Authors change what a DAG waits for, while events come in."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.wire import consumers_of
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.faults import Crash
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, send, taken
@@ -229,4 +231,18 @@ def test_event_between_a_reference_and_its_row_is_taken_once(
     assert len(taken(stack)) == (before is not None)
     send(stack, "c", aliases=["fresh"])
     assert taken(stack)[-1].keys() == {"alias:fresh", "c"}
+    require_sound()
+
+
+def test_reference_of_a_push_that_died_is_dropped_by_the_next(stack: LocalStack) -> None:
+    """The row never knew of it; whoever waits for that asset later begins anew."""
+    wait_for(stack, A)
+    with patch.object(registering, "ask_authors", side_effect=Crash), pytest.raises(Crash):
+        wait_for(stack, A | B)
+    assert queued() == {"a", "b"}
+    send(stack, "b")
+    wait_for(stack, A)
+    assert queued() == {"a"}
+    wait_for(stack, A | B)
+    assert taken(stack) == []
     require_sound()

@@ -67,6 +67,26 @@ def message(
     }
 
 
+def s3_records(*keys: str) -> str:
+    """Return a notification of S3 about several objects of the bucket `lake`."""
+    return json.dumps(
+        {
+            "Records": [
+                {
+                    "eventSource": "aws:s3",
+                    "eventName": "ObjectCreated:Put",
+                    "eventTime": "2026-01-05T12:00:00.000Z",
+                    "s3": {
+                        "bucket": {"name": "lake"},
+                        "object": {"key": key, "size": 1, "eTag": "e", "sequencer": f"0{at}"},
+                    },
+                }
+                for at, key in enumerate(keys)
+            ]
+        }
+    )
+
+
 def lines(*texts: str, lane: str | None = None) -> list[Record]:
     """Return messages m0, m1 and so on with these bodies."""
     return [message(f"m{at}", text, lane=lane) for at, text in enumerate(texts)]

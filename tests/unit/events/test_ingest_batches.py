@@ -1,6 +1,5 @@
 """Batches of an unusual kind: what is large, mixed or comes twice hurts only itself."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,29 +28,15 @@ from tests.unit.events.batches import (
     lines,
     message,
     recorded,
+    s3_records,
 )
 
 pytestmark = pytest.mark.usefixtures("stack")
 
 
-def objects(count: int, folder: str = "orders") -> str:
+def objects(count: int) -> str:
     """Return a notification about so many objects."""
-    return json.dumps(
-        {
-            "Records": [
-                {
-                    "eventSource": "aws:s3",
-                    "eventName": "ObjectCreated:Put",
-                    "eventTime": "2026-01-05T12:00:00.000Z",
-                    "s3": {
-                        "bucket": {"name": "lake"},
-                        "object": {"key": f"{folder}/{at}", "sequencer": f"{at:04}"},
-                    },
-                }
-                for at in range(count)
-            ]
-        }
-    )
+    return s3_records(*(f"orders/{at}" for at in range(count)))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias
+from lamplighter import DAG, Asset, AssetAlias, clock
 from lamplighter.errors import TransientError
 from lamplighter.events.ledger import trace, triggering_asset_events
 from lamplighter.runs.finish import finish_run
@@ -115,3 +115,23 @@ def test_forgotten_run_is_not_invented(stack: LocalStack) -> None:
     (found,) = trace("e1")
     (fate,) = found.fates
     assert (fate.state, fate.why) == ("consumed", "by a run that is no longer kept")
+
+
+def test_run_is_found_though_a_clock_went_back(stack: LocalStack) -> None:
+    """Two machines differ: the later event was recorded at an earlier time, and names the run."""
+    register_dags(DAG("dag", schedule=(A & B)))
+    stack.run_until_idle()
+    stack.emit("b")
+    stack.emit("a", event_id="ahead")
+    with clock.at(stack.clock.now().add(seconds=90)):
+        stack.run_until_idle()
+    (first,) = stack.runs("dag")
+    finish_run("dag", first.run_key, state="success")
+    stack.emit("b")
+    stack.emit("a", event_id="behind")
+    stack.run_until_idle()
+    assert [run.run_after for run in stack.runs("dag")] == [first.run_after] * 2
+    for event_id in ("ahead", "behind"):
+        (found,) = trace(event_id)
+        assert [fate.state for fate in found.fates] == ["consumed"]
+        assert all(fate.run_id for fate in found.fates)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
-from botocore.client import BaseClient
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
@@ -25,6 +23,7 @@ from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Write, transact
 from lamplighter_local import handlers
+from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.faults import Crash, Faults, Kind
@@ -43,6 +42,7 @@ from tests.unit.events.batches import (
     message,
     received,
     recorded,
+    s3_records,
 )
 
 pytestmark = pytest.mark.usefixtures("stack")
@@ -182,26 +182,6 @@ def test_body_of_a_mebibyte_is_kept_in_part(lane: str | None) -> None:
     assert huge.startswith(letter.body)
     assert facts(letter)["is_cut"] == "true"
     assert "bytes: send at most 262,144" in facts(letter)["reason"]
-
-
-def s3_records(*keys: str) -> str:
-    """Return a notification of S3 about several objects of the bucket `lake`."""
-    return json.dumps(
-        {
-            "Records": [
-                {
-                    "eventSource": "aws:s3",
-                    "eventName": "ObjectCreated:Put",
-                    "eventTime": "2026-01-05T12:00:00.000Z",
-                    "s3": {
-                        "bucket": {"name": "lake"},
-                        "object": {"key": key, "size": 1, "eTag": "e", "sequencer": f"0{at}"},
-                    },
-                }
-                for at, key in enumerate(keys)
-            ]
-        }
-    )
 
 
 @BOTH_QUEUES
@@ -490,20 +470,6 @@ def test_time_that_runs_out_midway_splits_the_batch() -> None:
 
 
 # Many.
-
-
-@contextmanager
-def counted_calls() -> Iterator[Counter[str]]:
-    """Count the calls of all clients by operation until the block ends."""
-    calls: Counter[str] = Counter()
-    send = BaseClient._make_api_call
-
-    def count(client: BaseClient, operation: str, arguments: object) -> object:
-        calls[operation] += 1
-        return send(client, operation, arguments)
-
-    with patch.object(BaseClient, "_make_api_call", count):
-        yield calls
 
 
 def numbers() -> dict[str, list[int]]:

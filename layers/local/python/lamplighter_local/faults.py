@@ -9,7 +9,7 @@ Owns: what goes wrong and when. Refuses: answers that the service could not have
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -25,6 +25,8 @@ Send = Callable[[str, Mapping[str, Any]], Answer]
 # A single write that meets a transaction is refused with an error of its own.
 SINGLE_WRITES = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
 TRANSACTIONS = frozenset({"TransactGetItems", "TransactWriteItems"})
+# Lambda's calls and not ours.
+POLLING = frozenset({"DeleteMessage", "ReceiveMessage"})
 
 
 class Crash(BaseException):
@@ -32,6 +34,19 @@ class Crash(BaseException):
 
     Not an `Exception`, so that only the test catches it: a dead process handles nothing.
     """
+
+
+def crash_points(calls: Iterable[str]) -> Iterator[tuple[Kind, int]]:
+    """Yield each fault that each of some calls can have, with the number of the call."""
+    kinds: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer", "throttle", "conflict")
+    for number, operation in enumerate(calls, start=1):
+        if operation in POLLING:
+            if operation == "DeleteMessage":  # a function may die when its work is done
+                yield "crash-before", number
+            continue
+        for kind in kinds:
+            if kind != "conflict" or operation in SINGLE_WRITES | TRANSACTIONS:
+                yield kind, number
 
 
 @dataclass(kw_only=True)

@@ -44,7 +44,7 @@ def bury(rejects: Sequence[Reject]) -> list[Reject]:
         try:
             _note(some)
             queues.send("events_dead_queue_url", [_copy(reject) for reject in some])
-        except Exception:
+        except Exception:  # whatever it is, these messages are delivered again, and no others
             log.exception("%d rejected messages could not be kept, and come again", len(some))
             lost += some
     return lost

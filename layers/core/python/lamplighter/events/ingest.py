@@ -51,7 +51,7 @@ def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]
     batch = _Batch([Delivery.of(record) for record in records], has_time)
     try:
         batch.run()
-    except Exception:
+    except Exception:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(batch.deliveries))
         batch.fail(delivery.message_id for delivery in batch.deliveries)
     _come_back_later([one for one in batch.deliveries if one.message_id in batch.report.failed])
@@ -163,7 +163,7 @@ class _Batch:
             return
         try:
             self.report.fired_runs = fan_out(opened, has_time=self.has_time).claimed_runs
-        except Exception:
+        except Exception:  # they are recorded; whoever gets them next hands them on
             log.exception("events of %d assets could not be handed on yet", len(opened))
             self.fail(entry.delivery.message_id for entry in entries)
 

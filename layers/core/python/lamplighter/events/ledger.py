@@ -12,7 +12,7 @@ from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events.record import event_id_of, name_under
 from lamplighter.identifiers import asset_id, is_alias, run_key
-from lamplighter.scheduler.pending import ids_of, pending_of
+from lamplighter.scheduler.pending import ids_of, pending_of, share_events
 from lamplighter.store.assets import read_assets
 from lamplighter.store.due import free_slots
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
@@ -80,7 +80,7 @@ def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
     keys = [
         (stream, name_under(stream, event.asset_id, event.event_id))
         for stream in streams
-        if ":" in stream
+        if share_events([stream])
     ]
     found = AssetEvents.batch_get(keys, consistent_read=True)
     return [row for row in found if row.origin == event.asset_id]
@@ -99,12 +99,10 @@ def _names(keys: Any) -> dict[str, str]:
 def _fates(event: AssetEvents) -> Iterator[Fate]:
     if event.seq is None:
         return
-    for dag_id in consumers_of(event.asset_id):
-        try:
-            queue = AssetQueue.get(dag_id, event.asset_id, consistent_read=True)
-        except AssetQueue.DoesNotExist:
-            continue  # it has just stopped to wait
-        yield _fate(event, queue)
+    keys = [(dag_id, event.asset_id) for dag_id in consumers_of(event.asset_id)]
+    found = {row.dag_id: row for row in AssetQueue.batch_get(keys, consistent_read=True)}
+    for dag_id in sorted(found):
+        yield _fate(event, found[dag_id])
 
 
 def _fate(event: AssetEvents, queue: AssetQueue) -> Fate:

@@ -136,7 +136,9 @@ class Recorder:
                 event.origin = None if stream == asset else asset
                 events.append(event)
         for stream, row in assets.items():
-            row.recorded_at = self.now
+            # Never back, whatever the clocks of two machines say: a run is named by it, and found.
+            before = row.recorded_at
+            row.recorded_at = self.now if before is None else max(self.now, before)
             row.open_shard = shard_of(stream, settings.current().run_shards)
         return events, list(assets.values())
 

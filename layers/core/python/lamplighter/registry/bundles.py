@@ -22,12 +22,16 @@ def number(bundle: str) -> int:
     return int(row.pushed)
 
 
-def begin(source: Source) -> None:
-    """Note that a push is being registered, or refuse it if a newer one is or was."""
+def begin(source: Source) -> bool:
+    """Note that a push is being registered, or refuse it if a newer one is or was.
+
+    Returns whether all pushes before it came to their end, and so left nothing half done.
+    """
     row = Catalog(KIND, source.bundle)
     is_newest = Catalog.registering.does_not_exist() | (Catalog.registering <= source.push)
     if not update_if(row, [Catalog.registering.set(source.push)], is_newest):
         raise _overtaken(source)
+    return int(row.registered or 0) >= source.push - 1
 
 
 def is_newest(source: Source) -> Check:

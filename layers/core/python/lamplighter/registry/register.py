@@ -68,8 +68,8 @@ class RegisterReport:
 
 def register(source: Source) -> RegisterReport:
     """Write everything a push defines; refuse it if a newer one has been seen."""
-    bundles.begin(source)
-    return _Registration(source).run()
+    is_tidy = bundles.begin(source)
+    return _Registration(source, is_tidy=is_tidy).run()
 
 
 @dataclass
@@ -96,8 +96,9 @@ def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
 class _Registration:
     """One run of `register`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, is_tidy: bool) -> None:
         self.source = source
+        self.is_tidy = is_tidy
         self.sandbox = Sandbox(source.bundle, source.version)
         self.now = clock.now()
         self.report = RegisterReport(source)
@@ -156,8 +157,9 @@ class _Registration:
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
         for row in written:
-            # Noted on the row, so that whoever repeats this after a crash still knows of them.
-            if (row.asset_refs or set()) != wanted[row.dag_id]:
+            # Noted on the row, so that whoever repeats this after a crash still knows of them; not
+            # those of a push that died before it wrote the row.
+            if (row.asset_refs or set()) != wanted[row.dag_id] or not self.is_tidy:
                 references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
         queues.announce_due(entry for row in written for entry in announcement(row))
 

@@ -1,4 +1,4 @@
-"""What an asset event costs, for either scheduler.
+"""What something costs, for either scheduler: a timed run, an asset event.
 
 Owns: the numbers both sides report, and the names they report them under. It is imported by two
 interpreters, so it needs only Python.
@@ -15,7 +15,7 @@ IDLE = "a pass that finds nothing queued"
 
 
 @dataclass(frozen=True)
-class EventCost:
+class Cost:
     """Something done `count` times: seconds and requests, each for one time.
 
     `requests` counts what the database is asked, by kind: SQL statements by their first word, or
