@@ -1,16 +1,17 @@
 """Wakes every five minutes: whatever a crash or a lost message left behind."""
 
+from dataclasses import asdict
 from typing import Any
 
 from lamplighter.entry import Context, has_time, logger_of, metrics_of, publish
-from lamplighter.events.fan_out import sweep_open
+from lamplighter.sweep import sweep
 
 logger = logger_of("sweep")
 metrics = metrics_of("sweep")
 
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:  # noqa: ARG001 - a timer's
-    """Hand on events that were recorded and reached nobody."""
-    report = sweep_open(has_time=has_time(context))
+    """Look after everything whose time has come without news."""
+    report = sweep(has_time=has_time(context))
     publish(metrics, report)
-    return {"claimed_runs": report.claimed_runs}
+    return asdict(report)

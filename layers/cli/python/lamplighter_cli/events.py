@@ -49,6 +49,8 @@ def _headline(one: Trace) -> Text:
     row = one.event
     if one.rejected is not None:
         return Text(f"event {row.event_id} was rejected at {iso(row.recorded_at)}: {one.rejected}")
+    if row.seq is None:
+        return Text(f"event {row.event_id} of {one.asset} waits to be recorded")
     number = f"number {row.seq:.0f}, recorded at {iso(row.recorded_at)}"
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 

@@ -18,6 +18,8 @@ MAX_ID_LENGTH = 200
 MAX_ASSET_ID_LENGTH = 100
 RUN_TYPES = frozenset({"scheduled", "manual", "asset_triggered", "backfill"})
 _ALIAS = "alias:"
+# How the id of an event begins that tells of a step's outlet.
+OUTLET = "outlet-"
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
 
 

@@ -1,14 +1,14 @@
 """Messages between functions. A message is a hint: what it names is read again before it is used.
 
-Owns: the bodies of messages on `claims`, `submits` and `registers`, and how all are sent.
+Owns: the bodies of messages on all queues but `events`, and how every message is sent.
 """
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pendulum import DateTime
 
@@ -17,11 +17,13 @@ from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.identifiers import require_id
 
 T = TypeVar("T")
+# A run, by the id of its DAG and its key.
+RunName: TypeAlias = tuple[str, str]
 
 DAGS_PER_MESSAGE = 50
 RUNS_PER_MESSAGE = 10
 PER_CALL = 10
-_LONGEST_DELAY = 900
+LONGEST_DELAY = 900
 # Entries that come due within the look-ahead are announced by whoever writes them, because the tick
 # has passed already. A minute more than the look-ahead covers a tick that is on its way.
 _MARGIN_SECONDS = 60
@@ -43,7 +45,7 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
     by_delay: dict[int, list[str]] = defaultdict(list)
     for dag_id, at in due:
         seconds = math.ceil((at - now).total_seconds())
-        by_delay[min(max(0, seconds), _LONGEST_DELAY)].append(dag_id)
+        by_delay[min(max(0, seconds), LONGEST_DELAY)].append(dag_id)
     messages = [
         {"MessageBody": json.dumps({"dag_ids": ids}), "DelaySeconds": delay}
         for delay, together in sorted(by_delay.items())
@@ -61,10 +63,30 @@ def read_claims(body: str) -> list[str]:
     return [require_id(dag_id, what="DAG") for dag_id in ids]
 
 
-def send_submits(runs: Iterable[tuple[str, str]]) -> None:
-    """Ask for each run, named by DAG and run key, to be moved on."""
+def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
+    """Ask for each run to be moved on, which may start jobs."""
+    _send_runs("submits_queue_url", runs, delay)
+
+
+def send_settles(runs: Iterable[RunName], *, delay: float = 0) -> None:
+    """Ask for each run to be moved on, which may cancel jobs."""
+    _send_runs("jobstates_queue_url", runs, delay)
+
+
+def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
+    later = {"DelaySeconds": min(math.ceil(delay), LONGEST_DELAY)} if delay > 0 else {}
     bodies = [json.dumps({"runs": chunk}) for chunk in chunks(runs, RUNS_PER_MESSAGE)]
-    send("submits_queue_url", [{"MessageBody": body} for body in bodies])
+    send(queue, [{"MessageBody": body, **later} for body in bodies])
+
+
+def send_job(job_run_id: str) -> None:
+    """Ask for someone to look at a job, whatever it is doing."""
+    send("jobstates_queue_url", [{"MessageBody": json.dumps({"job": job_run_id})}])
+
+
+def read_runs(body: Mapping[str, Any]) -> list[RunName]:
+    """Return the runs that a message on `submits` or `jobstates` names."""
+    return [(require_id(dag_id, what="DAG"), str(run_key)) for dag_id, run_key in body["runs"]]
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:

@@ -3,11 +3,13 @@
 Owns: the only reading of the environment. Each field is `LAMPLIGHTER_` plus its name in capitals.
 """
 
+import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 from lamplighter.errors import SettingsError
 
@@ -28,12 +30,23 @@ class Settings:
     bucket: str = ""
     claims_queue_url: str = ""
     submits_queue_url: str = ""
+    jobstates_queue_url: str = ""
     registers_queue_url: str = ""
     events_queue_url: str = ""
     events_fifo_queue_url: str = ""
     events_dead_queue_url: str = ""
     events_dead_fifo_queue_url: str = ""
     sandbox_function: str = ""
+    emr_application_id: str = ""
+    emr_job_role_arn: str = ""
+    # Where in the bucket the files lie that every job takes along: the runner and its library.
+    runtime: str = "runtime"
+    # Where EMR Serverless puts the logs of jobs; without it, it keeps them for a while itself.
+    job_logs_uri: str = ""
+    # The bus of EventBridge that is told when runs are over; without it, nobody is.
+    event_bus: str = ""
+    # A JSON object of texts that templates and jobs see: {"data_root": "s3://lake"}.
+    variables: str = "{}"
 
     # A claim rewrites one entry of the due index; a shard takes about 500 of them per second. The
     # number may be raised at any time: entries move when they are next written.
@@ -49,11 +62,24 @@ class Settings:
     continuous_gap_seconds: int = 30
     # A queued run whose message was lost is found again after this time.
     wake_after_seconds: int = 120
+    # A live job that no event has spoken of is asked about after this time.
+    job_check_seconds: int = 600
+    # The longest that a function may take between writing that it starts a job and starting it.
+    start_grace_seconds: int = 180
+    # So long a client token surely keeps EMR Serverless from starting a second job. How long it
+    # really does is documented nowhere; after this time the job is looked for by its name first.
+    token_trust_seconds: int = 300
+    # Failures for want of capacity that cost no try, in a row.
+    infrastructure_retries: int = 10
     keep_finished_runs_days: int = 90
     # An event is known by its id, and its extras can be read, for this time.
     keep_events_days: int = 90
     # Events of assets that no DAG has named: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
+    # What EMR Serverless takes for an hour, in dollars: us-east-1 on x86, as far as known.
+    price_vcpu_hour: float = 0.052624
+    price_memory_gb_hour: float = 0.0057785
+    price_storage_gb_hour: float = 0.000111
 
     def __post_init__(self) -> None:
         """Refuse numbers that the services or the protocols do not allow."""
@@ -63,6 +89,19 @@ class Settings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} must be one of {', '.join(choices)}")
+        self.read_variables()
+
+    def read_variables(self) -> dict[str, str]:
+        """Return the deployment's variables."""
+        try:
+            found = json.loads(self.variables)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+            raise SettingsError(
+                'variables must be a JSON object of texts, such as {"root": "/lake"}'
+            )
+        return found
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -72,7 +111,7 @@ class Settings:
             name = _PREFIX + field.name.upper()
             text = os.environ.get(name)
             if text is not None:
-                values[field.name] = text if field.type is str else _whole_number(name, text)
+                values[field.name] = _READERS[field.type](name, text)
         return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
     def require(self, name: str) -> str:
@@ -81,6 +120,16 @@ class Settings:
         if not value:
             raise SettingsError(f"set {_PREFIX}{name.upper()}: it names a resource of the stack")
         return value
+
+
+def _price(name: str, text: str) -> float:
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < math.inf:
+        raise SettingsError(f"{name}={text!r} must be a price, such as 0.05")
+    return price
 
 
 def _whole_number(name: str, text: str) -> int:
@@ -92,6 +141,12 @@ def _whole_number(name: str, text: str) -> int:
         raise SettingsError(f"{name}={text!r} must be a whole number of at least 1")
     return number
 
+
+_READERS: Mapping[Any, Callable[[str, str], object]] = {
+    str: lambda _, text: text,
+    int: _whole_number,
+    float: _price,
+}
 
 _given: Settings | None = None
 _found: Settings | None = None

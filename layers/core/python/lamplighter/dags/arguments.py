@@ -18,6 +18,12 @@ from lamplighter.zones import as_utc
 Reader: TypeAlias = Callable[[Any], Any]
 
 MAX_TAG_LENGTH = 100
+# Credentials, options of the JVM, and what carries the bundle to the job.
+_NOT_AN_AUTHORS = re.compile(
+    r"(access|secret)\.?key|session\.token|password|extraJavaOptions|defaultJavaOptions"
+    r"|^spark\.(archives|submit\.pyFiles|executorEnv\.PYTHONPATH)$",
+    re.IGNORECASE,
+)
 
 TRIGGER_RULES = (
     "all_success",
@@ -81,6 +87,29 @@ def texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"must be a list of texts, not {value!r}")
     return tuple(text(item) for item in value)
+
+
+def addresses(value: object) -> tuple[str, ...]:
+    """Read a list of addresses of files, such as `s3://bucket/wheel.zip#name`."""
+    for address in texts(value):
+        if not re.fullmatch(r"[^\s,\"'\\]+", address):
+            raise ValueError(f"{address!r} is not the address of one file")
+    return texts(value)
+
+
+def spark_conf(value: object) -> dict[str, str]:
+    """Read settings of Spark; a few are not an author's to make."""
+    settings = text_map(value)
+    for key, setting in settings.items():
+        if not re.fullmatch(r"spark\.[A-Za-z0-9._-]+", key):
+            raise ValueError(
+                f"{key!r} is not a setting of Spark's, such as 'spark.sql.ansi.enabled'"
+            )
+        if _NOT_AN_AUTHORS.search(key):
+            raise ValueError(f"{key!r} is set by the deployment, or holds what should be a role's")
+        if not setting.strip():
+            raise ValueError(f"{key!r} has an empty value")
+    return settings
 
 
 def text_map(value: object) -> dict[str, str]:

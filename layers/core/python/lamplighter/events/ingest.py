@@ -20,7 +20,7 @@ from lamplighter.events.dead_letters import Reject, bury
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
-from lamplighter.events.record import Entry, Recorder, Unit
+from lamplighter.events.record import Entry, Recorder, Unit, forget_outlets, named_asset
 from lamplighter.events.resolve import Resolver
 from lamplighter.queues import PER_CALL, chunks
 from lamplighter.store.transactions import pack
@@ -79,6 +79,9 @@ class _Batch:
         lost = bury(list(self.rejects.values()))
         self.fail(reject.delivery.message_id for reject in lost)
         self.report.rejected = len(self.rejects) - len(lost)
+        forget_outlets(
+            event for message_id in self.rejects for event in self.events.get(message_id, ())
+        )
         self._hand_on(self._record(resolver), resolver)
 
     def fail(self, message_ids: Iterable[str]) -> None:
@@ -128,6 +131,12 @@ class _Batch:
         for reason, count in Counter(str(unit.failure) for unit in failed).items():
             log.warning("events of %d units are delivered again: %s", count, reason)
         self.fail(entry.delivery.message_id for unit in failed for entry in unit.entries)
+        forget_outlets(
+            entry.event
+            for unit in tried
+            for entry in unit.entries
+            if unit.failure is None and entry.asset != named_asset(entry.event)
+        )
         return tried
 
     def _units(self, resolver: Resolver) -> list[list[Unit]]:

@@ -5,7 +5,7 @@ to everybody for ever. The same transaction marks the asset as open: until it is
 may be consumers who have not been looked at since its newest event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -16,9 +16,10 @@ from lamplighter.errors import LamplighterError, TransientError
 from lamplighter.events.delivery import Delivery
 from lamplighter.events.message import AssetEvent
 from lamplighter.events.resolve import Resolver
-from lamplighter.identifiers import is_alias
+from lamplighter.identifiers import OUTLET, asset_id, is_alias
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
+from lamplighter.store.single import delete_if
 from lamplighter.store.transactions import (
     Cancelled,
     Change,
@@ -59,6 +60,22 @@ def name_under(stream: str, asset: str, event_id: str) -> str:
 def event_id_of(row: AssetEvents) -> str:
     """Return what an event is called by its producer, wherever it is recorded."""
     return row.event_id.removeprefix(f"{row.origin}#") if is_alias(row.asset_id) else row.event_id
+
+
+def named_asset(event: AssetEvent) -> str:
+    """Return the id under which an event is expected, going by what it says itself."""
+    return asset_id(event.asset or event.uri or "")
+
+
+def forget_outlets(events: Iterable[AssetEvent]) -> None:
+    """Remove the rows of outlets' events that will never have a number: where they were expected.
+
+    They were rejected, or a URI has led to an asset that is called otherwise.
+    """
+    for event in events:
+        if event.event_id.startswith(OUTLET):
+            row = AssetEvents(named_asset(event), event.event_id)
+            delete_if(row, AssetEvents.seq.does_not_exist())
 
 
 @dataclass
@@ -107,7 +124,9 @@ class Recorder:
                 return
             changes = [Change(row, ("seq", "refs_rev")) for row in assets]
             try:
-                transact([*map(Put, events), *changes])
+                # An outlet's event has its row, but no number, from the moment its step was over.
+                puts = [Put(event, unless_has="seq") for event in events]
+                transact([*puts, *changes])
             except Cancelled as cancelled:
                 self._learn(events, assets, cancelled)
             else:

@@ -7,10 +7,10 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws, settings
 from lamplighter.bundles.archive import Archive, build_archive
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.identifiers import require_id
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
-from lamplighter.registry.sandbox import bundle_key
 
 # A part of the archive over a slow line.
 _UPLOAD_SECONDS = 120.0

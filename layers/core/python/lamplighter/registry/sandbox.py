@@ -8,6 +8,7 @@ from typing import Any
 from lamplighter import aws, settings
 from lamplighter.bundles.following import Question
 from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.bundles.sandbox import MAX_FILES_PER_CALL
 from lamplighter.errors import DefinitionError, TransientError
 
@@ -76,8 +77,3 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         problem = Problem(file, None, f"the sandbox gave an answer that is none: {error!r}")
         return ParsedFile(file, errors=[problem])
-
-
-def bundle_key(bundle: str, version: str) -> str:
-    """Return where the archive of a bundle's version is."""
-    return f"bundles/{bundle}/{version}.zip"

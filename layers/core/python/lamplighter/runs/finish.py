@@ -1,37 +1,21 @@
-"""Ends a run and frees its slot, in one transaction."""
+"""What the end of a run changes, on it and on its DAG's row. Assigns only."""
 
-from collections.abc import Sequence
+from pendulum import DateTime
 
-from lamplighter import clock, queues
+from lamplighter.runs.moves import move_run
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import announcement, run_of
-from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, patiently
+from lamplighter.store.due import run_of
+from lamplighter.store.models import Dags, Runs
 
 
-def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
-    """Let a run be over; return False if it was over already.
-
-    Freeing the slot puts the DAG back into the due index in the same write, and the DAG is
-    announced to the claim, so that what waited for the slot gets it at once.
-    """
-    now = clock.now()
-
-    def change(row: Dags) -> Sequence[Write]:
-        _free_slot(row, run_key)
-        _count_failures(row, state)
-        return [run_rows.finish(dag_id, run_key, state=state, now=now)]
-
-    try:
-        row = change_dag(dag_id, change)
-        if row is None:  # the DAG was deleted while its run lived
-            patiently([run_rows.finish(dag_id, run_key, state=state, now=now)])
-    except Cancelled:
-        return False
-    run_rows.log_move(dag_id, run_key, state)
+def end_run(run: Runs, row: Dags | None, state: str, *, now: DateTime) -> None:
+    """Let a run be over; its free slot puts the DAG back into the due index by the same write."""
+    move_run(run, state)
+    run_rows.set_state_columns(run, now)
+    run.ending = None
     if row is not None:
-        queues.announce_due(announcement(row))
-    return True
+        _free_slot(row, run.run_key)
+        _count_failures(row, state)
 
 
 def _free_slot(row: Dags, run_key: str) -> None:

@@ -306,7 +306,7 @@ class _Claim:
             report.claimed_runs += len(plan.runs)
             report.released_runs += len(plan.released)
             for run in plan.runs:
-                log_move(row.dag_id, run.run_key, run.state)
+                log_move(run)
             if plan.runs and not plan.has_more:
                 # Of the newest run: how late a backlog is says nothing about the scheduler.
                 lateness = self.now.timestamp() - plan.runs[-1].run_after.timestamp()

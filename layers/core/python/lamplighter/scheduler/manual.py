@@ -52,7 +52,7 @@ def create_manual_run(
 
     def change(row: Dags) -> Sequence[Write]:
         nonlocal is_active
-        _require_usable(row)
+        require_usable(row)
         is_active = is_open(row) and free_slots(row) > 0 and not row.waiting
         if is_active:
             row.active = set(row.active or ()) | {run.run_key}
@@ -68,7 +68,7 @@ def create_manual_run(
         ) from cancelled
     if written is None:
         raise RefusedError(f"DAG {dag_id!r} was deleted meanwhile")
-    run_rows.log_move(dag_id, run.run_key, run.state)
+    run_rows.log_move(run)
     if is_active:
         queues.send_submits([(dag_id, run.run_key)])
     else:
@@ -111,7 +111,8 @@ def _run_id(
     return require_id(chosen, what="run")
 
 
-def _require_usable(row: Dags) -> None:
+def require_usable(row: Dags) -> None:
+    """Refuse a run of a DAG that could never get a slot as things stand."""
     if row.is_stale:
         raise RefusedError(f"DAG {row.dag_id!r} is in no bundle any more; push it again first")
     if row.has_import_errors:

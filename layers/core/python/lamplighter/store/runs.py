@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 from pendulum import DateTime
-from pynamodb.expressions.update import Action
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
@@ -30,6 +29,7 @@ def new_run(
         run_key(run_id),
         run_id=run_id,
         state=QUEUED,
+        rev=1,
         data_interval_start=start,
         data_interval_end=end,
         partition_key=info.partition_key,
@@ -48,9 +48,14 @@ def new_run(
     )
 
 
-def log_move(dag_id: str, key: str, to: str) -> None:
+def log_move(run: Runs) -> None:
     """Write the one line in the log that every change of a run's state has."""
-    log.info("run is %s", to, extra={"dag_id": dag_id, "run_key": key, "to": to})
+    moved = {"from": run.stored.get("state"), "to": run.state}
+    log.info(
+        "run is %s",
+        run.state,
+        extra={"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key, **moved},
+    )
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
@@ -65,26 +70,26 @@ def wake_time(now: DateTime) -> DateTime:
     return now.add(seconds=settings.current().wake_after_seconds)
 
 
+def set_state_columns(run: Runs, now: DateTime) -> None:
+    """Assign what follows from a run's new state; one that is over leaves the index of wakes."""
+    run.state_bucket = state_bucket(run.dag_id, run.state, now)
+    run.state_since = now
+    is_over = run.state in FINISHED
+    run.ended_at = now if is_over else None
+    run.expires_at = now.add(days=settings.current().keep_finished_runs_days) if is_over else None
+    run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
+    run.wake_at = None if is_over else wake_time(now)
+
+
 def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
     """Return the write that lets a waiting run go: it has a slot now.
 
     It is refused the second time, so that a claim whose answer was lost knows its own work.
     """
-    actions = [Runs.claim_id.set(claim_id), Runs.wake_at.set(wake_time(now))]
+    actions = [
+        Runs.claim_id.set(claim_id),
+        Runs.wake_at.set(wake_time(now)),
+        Runs.rev.set(Runs.rev + 1),
+    ]
     is_mine_to_release = (Runs.state == QUEUED) & (Runs.claim_id != claim_id)
     return Update(Runs(dag_id, key), actions, is_mine_to_release)
-
-
-def finish(dag_id: str, key: str, *, state: str, now: DateTime) -> Update:
-    """Return the write that ends a run, once."""
-    kept = settings.current().keep_finished_runs_days
-    actions: list[Action] = [
-        Runs.state.set(state),
-        Runs.state_bucket.set(state_bucket(dag_id, state, now)),
-        Runs.state_since.set(now),
-        Runs.ended_at.set(now),
-        Runs.expires_at.set(now.add(days=kept)),
-        Runs.wake_shard.remove(),
-        Runs.wake_at.remove(),
-    ]
-    return Update(Runs(dag_id, key), actions, Runs.state.is_in(QUEUED, RUNNING))

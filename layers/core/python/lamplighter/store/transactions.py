@@ -46,14 +46,18 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
 
 @dataclass(frozen=True)
 class Put:
-    """Store a whole row where there is none, or, if it may replace one, in any case."""
+    """Store a whole row where there is none, or, if it may replace one, in any case.
+
+    With `unless_has`, it replaces a row that does not have that attribute yet.
+    """
 
     row: Row
     may_replace: bool = False
+    unless_has: str | None = None
 
     def action(self) -> wire.Request:
         """Return the wire form."""
-        return wire.put(self.row, may_replace=self.may_replace)
+        return wire.put(self.row, may_replace=self.may_replace, unless_has=self.unless_has)
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ def pauses() -> Iterator[None]:
     pause = _FIRST_PAUSE
     yield
     for _ in range(_TRIES - 1):
-        _stand_back(pause)
+        stand_back(pause)
         yield
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -198,7 +202,7 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
         yield group
 
 
-def _stand_back(longest: float) -> None:
+def stand_back(longest: float = _LONGEST_PAUSE) -> None:
     """Wait for a random time, so that competitors do not meet again."""
     clock.sleep(random.uniform(0, longest))  # noqa: S311 - nothing is hidden by it
 
@@ -259,7 +263,7 @@ def change_dag(
             if any(reason.verdict is Verdict.REFUSED for reason in reasons):
                 raise
             row = own.row
-            _stand_back(_FIRST_PAUSE)
+            stand_back(_FIRST_PAUSE)
         else:
             return row
     raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")

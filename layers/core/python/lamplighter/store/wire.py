@@ -14,7 +14,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.store.attributes import instant_text
-from lamplighter.store.models import Assets, Dags
+from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER
 from lamplighter.store.rows import Row, connection
 
@@ -23,13 +23,16 @@ Request = dict[str, Any]
 _KEPT = "lamplighter.transaction"
 
 
-def put(row: Row, *, may_replace: bool) -> Request:
-    """Return the action that stores a row, by default only where there is none."""
+def put(row: Row, *, may_replace: bool, unless_has: str | None) -> Request:
+    """Return the action that stores a row, by default only where there is none.
+
+    `unless_has` names an attribute: then a row that does not have it yet is replaced.
+    """
     request: Request = {"TableName": _table(row), "Item": _item(row)}
     if not may_replace:
         request |= {
             "ConditionExpression": "attribute_not_exists(#key)",
-            "ExpressionAttributeNames": {"#key": type(row).key_names()[0]},
+            "ExpressionAttributeNames": {"#key": unless_has or type(row).key_names()[0]},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     return {"Put": request}
@@ -162,6 +165,28 @@ def open_assets(shard: int, until: DateTime) -> Iterator[str]:
         ExpressionAttributeValues=_bounds(shard, until),
     )
     return (item["asset_id"]["S"] for item in items)
+
+
+def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the keys of one shard's events that have no number yet, oldest first."""
+    items = _items(
+        AssetEvents,
+        IndexName="pending",
+        KeyConditionExpression="fan_shard = :shard AND recorded_at <= :until",
+        ExpressionAttributeValues=_bounds(shard, until),
+    )
+    return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
+
+
+def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
+    items = _items(
+        Runs,
+        IndexName="wake",
+        KeyConditionExpression="wake_shard = :shard AND wake_at <= :until",
+        ExpressionAttributeValues=_bounds(shard, until),
+    )
+    return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
 
 
 def consumers_of(asset_id: str) -> Iterator[str]:

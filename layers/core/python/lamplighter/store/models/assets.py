@@ -102,6 +102,8 @@ class AssetEvents(Row):
     source = JSONAttribute(null=True)
     partition_key = UnicodeAttribute(null=True)
     rejected = UnicodeAttribute(null=True)  # why; such events stand under an asset of their own
+    # Until it has its number: what was to be sent for that, and where it is found if it was not.
+    message = UnicodeAttribute(null=True)
     fan_shard = NumberAttribute(null=True)
     expires_at = TTLAttribute(null=True)
 

@@ -46,6 +46,8 @@ class Runs(Row):
     run_type = UnicodeAttribute()  # scheduled, manual, asset_triggered, backfill
     triggered_by = UnicodeAttribute()  # timetable, cli, asset, backfill
     state = UnicodeAttribute()  # queued, running, success, failed, cancelled
+    # Raised with every decision about the run or its steps, by whoever read both before.
+    rev = NumberAttribute(default=1)
     logical_date = Instant(null=True)
     data_interval_start = Instant(null=True)
     data_interval_end = Instant(null=True)
@@ -62,6 +64,16 @@ class Runs(Row):
     queued_at = Instant()
     started_at = Instant(null=True)
     ended_at = Instant(null=True)
+
+    # What a run that is being ended will be when its last job is over, and why.
+    ending = UnicodeAttribute(null=True)
+    because = UnicodeAttribute(null=True)
+
+    # Of all its steps.
+    vcpu_hours = NumberAttribute(null=True)
+    memory_gb_hours = NumberAttribute(null=True)
+    storage_gb_hours = NumberAttribute(null=True)
+    cost = NumberAttribute(null=True)
 
     # Whose transaction created it: how a claim knows its own work after a lost answer.
     claim_id = UnicodeAttribute()

@@ -1,24 +1,13 @@
 """Steps: one task in one run."""
 
-from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.attributes import JSONAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
 
 from lamplighter.store.attributes import Instant
 from lamplighter.store.rows import Row
 
 
-class _ByJob(GlobalSecondaryIndex["Steps"]):
-    """The step of a Spark job."""
-
-    class Meta:
-        index_name = "by_job"
-        projection = KeysOnlyProjection()
-
-    job_run_id = UnicodeAttribute(hash_key=True)
-
-
 class Steps(Row):
-    """What became of a task in a run."""
+    """What became of a task in a run. Whoever decides about it writes the run's `rev` too."""
 
     class Meta:
         table_name = "Steps"
@@ -26,10 +15,33 @@ class Steps(Row):
     run_ref = UnicodeAttribute(hash_key=True)  # dag_id|run_key
     step_id = UnicodeAttribute(range_key=True)
     state = UnicodeAttribute()
+    # When its run was created: rows expire one by one, and a step may outlive the run it was of.
+    born_at = Instant()
+    # The attempt that is under way or was the last, and the last that may be made.
+    try_number = NumberAttribute(default=0)
+    last_try = NumberAttribute(default=1)
+    # Counts every job that was ever asked for, and never begins again.
     submission = NumberAttribute(default=0)
     job_run_id = UnicodeAttribute(null=True)
+    submitted_at = Instant(null=True)
+    # When someone last was about to ask for the job.
+    asked_at = Instant(null=True)
     started_at = Instant(null=True)
     ended_at = Instant(null=True)
-    expires_at = TTLAttribute(null=True)
+    retry_at = Instant(null=True)
+    # Seconds that it may run, where that is too short for its executor to end it.
+    short_limit = NumberAttribute(null=True)
+    # While its job is being cancelled: timeout, cancel or clear.
+    then = UnicodeAttribute(null=True)
+    error = UnicodeAttribute(null=True)
+    # Attempts in a row that found no capacity, and cost no try.
+    turned_away = NumberAttribute(null=True)
+    # The newest attempts that are over: submission, try, job, state, times, error.
+    tries = JSONAttribute(null=True)
 
-    by_job = _ByJob()
+    # Of all its jobs together; the price is that of the settings at their ends.
+    vcpu_hours = NumberAttribute(null=True)
+    memory_gb_hours = NumberAttribute(null=True)
+    storage_gb_hours = NumberAttribute(null=True)
+    cost = NumberAttribute(null=True)
+    expires_at = TTLAttribute(null=True)

@@ -1,0 +1,18 @@
+"""Wakes on `jobstates`: lets runs know what became of their jobs."""
+
+from typing import Any
+
+from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.runs.report import RunsReport
+from lamplighter.runs.settle import settle
+
+logger = logger_of("settle")
+metrics = metrics_of("settle")
+
+
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Settle what each message speaks of; a message that fails is delivered again."""
+    report = RunsReport()
+    answer = answer_each(event, context, lambda body: report.add(settle(body)))
+    publish(metrics, report)
+    return answer

@@ -1,0 +1,24 @@
+"""Wakes on `submits`: moves runs on, and starts the jobs of steps that are ready."""
+
+import json
+from typing import Any
+
+from lamplighter import queues
+from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.runs.advance import SUBMIT, advance_all
+from lamplighter.runs.report import RunsReport
+
+logger = logger_of("submit")
+metrics = metrics_of("submit")
+
+
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Move on the runs that each message names; a message that fails is delivered again."""
+    report = RunsReport()
+
+    def submit(body: str) -> None:
+        report.add(advance_all(queues.read_runs(json.loads(body)), hands=SUBMIT))
+
+    answer = answer_each(event, context, submit)
+    publish(metrics, report)
+    return answer

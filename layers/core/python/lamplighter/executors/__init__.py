@@ -1,0 +1,1 @@
+"""What runs Spark jobs: EMR Serverless, or a Spark on this machine."""

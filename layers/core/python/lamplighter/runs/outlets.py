@@ -1,0 +1,156 @@
+"""The events of a step's outlets: stored with its success, and sent after that.
+
+Owns: the rows that have no number yet. They are in the transaction that ends the step, so that no
+crash can lose an event or tell of one that did not happen; `ingest` gives them their numbers when
+the message arrives, and the sweep sends it again if it never did.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues, settings
+from lamplighter.assets import AssetAlias
+from lamplighter.dags.task import SparkTask
+from lamplighter.errors import UNREADABLE, RejectedError
+from lamplighter.events import fields
+from lamplighter.events.emit import event_body
+from lamplighter.identifiers import asset_id
+from lamplighter.runs.job_names import JobName
+from lamplighter.runs.reports import Report, readable
+from lamplighter.runs.view import RunView
+from lamplighter.store.due import shard_of
+from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.wire import pending_events
+
+log = logging.getLogger(__name__)
+
+# As many as a task may have outlets: they are written in one transaction.
+MOST_EVENTS = 90
+
+
+@dataclass(frozen=True)
+class _Told:
+    """One event that follows from a step."""
+
+    asset: str | None
+    uri: str | None
+    extra: Mapping[str, Any]
+    aliases: tuple[str, ...] = ()
+
+
+def outlet_events(
+    view: RunView, step: Steps, report: Report, *, now: DateTime
+) -> tuple[list[AssetEvents], str | None]:
+    """Return the rows of a step's outlets, and what could not be told as the job reported it."""
+    name = JobName.of(view.run, step)
+    source = {
+        "dag_id": view.run.dag_id,
+        "run_id": view.run.run_id,
+        "task_id": step.step_id,
+        "try_number": int(step.try_number),
+    }
+    rows: dict[tuple[str, str], AssetEvents] = {}
+    problems: list[str] = []
+    for told in _told(view, step, report):
+        if isinstance(told, str):
+            problems.append(told)
+            continue
+        if len(rows) >= _most_events():
+            problems.append(f"only the first {_most_events()} assets were told of")
+            break
+        key = told.asset or told.uri or ""
+        facts: dict[str, Any] = {
+            "event_id": name.event_id("|".join((key, *told.aliases))),
+            "timestamp": now,
+            "source": source,
+        }
+        facts |= {"asset": told.asset} if told.asset else {"uri": told.uri}
+        try:
+            body = event_body(aliases=told.aliases, extra=told.extra, **facts)
+        except (RejectedError, *UNREADABLE) as error:
+            problems.append(f"outlet {key!r}: {error}")
+            if told.aliases:
+                continue  # which asset it was is part of what cannot be taken
+            # The step did its work; what it says about it is the least of it.
+            body = event_body(**facts)
+        row = AssetEvents(
+            asset_id(key),
+            facts["event_id"],
+            timestamp=now,
+            recorded_at=now,
+            # What it says is in the message; twice would be too much for one transaction.
+            source=source,
+            message=body,
+            fan_shard=shard_of(key, settings.current().run_shards),
+            expires_at=now.add(days=settings.current().keep_events_days),
+        )
+        rows[row.asset_id, row.event_id] = row
+    return list(rows.values()), "; ".join(problems) or None
+
+
+def room_needed(task: SparkTask, report: Report) -> int:
+    """Return how many events a step may have to tell of."""
+    named = [report.aliases.get(outlet.name) for outlet in task.outlets]
+    added = sum(len(found) for found in named if isinstance(found, list))
+    return min(len(task.outlets) + added, _most_events())
+
+
+def _most_events() -> int:
+    # Beside them, a transaction holds the step, its run and its DAG.
+    return min(MOST_EVENTS, settings.current().transaction_actions - 3)
+
+
+def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
+    """Yield what follows from the report, or what is wrong with it."""
+    for outlet in view.dag.tasks[step.step_id].outlets:
+        if not isinstance(outlet, AssetAlias):
+            yield _Told(outlet.name, outlet.uri, _extra(report.extras.get(outlet.name)))
+            continue
+        found = report.aliases.get(outlet.name)
+        for added in found if isinstance(found, list) else ():
+            name, uri = (
+                (added.get("name"), added.get("uri")) if isinstance(added, dict) else (None, None)
+            )
+            if not (_is_text(name) or (name is None and _is_text(uri))):
+                yield f"outlet {outlet.name!r}: an asset is added by a name or a uri"
+                continue
+            try:
+                # As it will be read: the row must be where the event is recorded.
+                uri = uri if name is not None else fields.uri(uri, "uri")
+            except RejectedError as error:
+                yield f"outlet {outlet.name!r}: {error}"
+                continue
+            yield _Told(name, uri, _extra(added.get("extra")), (outlet.name,))
+
+
+def _is_text(value: object) -> bool:
+    # JSON may hold half a letter, which no table can.
+    return isinstance(value, str) and bool(value) and readable(value) == value
+
+
+def _extra(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def send_outlets(rows: Iterable[AssetEvents]) -> None:
+    """Ask for events to be numbered and handed on."""
+    queues.send("events_queue_url", [{"MessageBody": row.message} for row in rows if row.message])
+
+
+def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
+    """Send again what was stored and, as it seems, never sent; return how many events."""
+    sent = 0
+    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
+    for shard in range(settings.current().run_shards):
+        for keys in queues.chunks(pending_events(shard, until), 100):
+            found = AssetEvents.batch_get(keys, consistent_read=True)
+            rows = [row for row in found if row.fan_shard is not None]
+            send_outlets(rows)
+            sent += len(rows)
+            if not has_time():
+                return sent
+    return sent

@@ -1,0 +1,69 @@
+"""What a job says of itself when it ends, read from beside its context."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from lamplighter import aws
+from lamplighter.executors.job import Job
+from lamplighter.runs.job_names import report_uri
+
+# Ninety outlets may each say 32 KB.
+_MAX_BYTES = 4_000_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """A job's own words. It ran author code, so that they are checked where they are used."""
+
+    is_skipped: bool = False
+    reason: str | None = None
+    # By the name of the outlet.
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    # By the name of the alias: which assets the job produced under it.
+    aliases: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_REPORT = Report()
+
+
+def read_report(job: Job) -> Report:
+    """Return what a job that is over has left, which may be nothing."""
+    bucket, _, key = report_uri(job.context_uri).removeprefix("s3://").partition("/")
+    s3 = aws.client("s3")
+    try:
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_BYTES)
+    except ClientError as error:
+        # Without the right to list, S3 says of an object that is not there that it is forbidden.
+        if error.response["Error"]["Code"] in {"NoSuchKey", "AccessDenied"}:
+            return NO_REPORT
+        raise
+    return _read(body)
+
+
+def _read(body: bytes) -> Report:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return Report(reason="the job's report cannot be read")
+    if not isinstance(said, dict):
+        return Report(reason="the job's report cannot be read")
+    reason = said.get("reason")
+    return Report(
+        is_skipped=said.get("state") == "skipped",
+        reason=readable(str(reason)) if reason is not None else None,
+        extras=_mapping(said.get("outlets")),
+        aliases=_mapping(said.get("aliases")),
+    )
+
+
+def readable(text: str) -> str:
+    """Return a text that can be stored: JSON may hold half a surrogate pair, UTF-8 may not."""
+    return text.encode(errors="replace").decode()
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

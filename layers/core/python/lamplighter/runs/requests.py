@@ -1,0 +1,168 @@
+"""What a person may ask of a run: to be cancelled, to try again what failed, to begin again.
+
+Owns: what each of them means for rows. Jobs are cancelled by whoever moves the run on, and a step
+whose job still runs begins again only when that job is over.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.runs.finish import end_run
+from lamplighter.runs.moves import (
+    CANCELLED,
+    CANCELLING,
+    FAILED,
+    LIVE,
+    NONE,
+    QUEUED,
+    UPSTREAM_FAILED,
+    move_run,
+    move_step,
+)
+from lamplighter.runs.news import tell_finished
+from lamplighter.runs.observe import CLEAR, keep_or_expire
+from lamplighter.runs.view import RunView
+from lamplighter.scheduler.manual import require_usable
+from lamplighter.store.due import announcement, waiting_entry
+from lamplighter.store.models import Runs, Steps
+from lamplighter.store.runs import FINISHED, log_move, set_state_columns
+from lamplighter.store.transactions import Cancelled, stand_back
+
+_TRIES = 12
+# So many steps begin again in one transaction, beside the run and its DAG.
+_AT_ONCE = 90
+
+
+def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for it") -> Runs:
+    """Let a run end: its jobs are cancelled, and when the last one is over, so is the run."""
+
+    def change(view: RunView, now: DateTime) -> bool:
+        if view.run.state in FINISHED:
+            raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} is {view.run.state}")
+        view.run.because = because
+        if view.live or view.run.state != QUEUED:
+            view.run.ending = CANCELLED
+            view.run.wake_at = now
+        else:
+            end_run(view.run, view.row, CANCELLED, now=now)
+        return True
+
+    return _change(dag_id, run_key, change)
+
+
+def retry_run(dag_id: str, run_key: str) -> Runs:
+    """Let the steps that failed be tried again, and with them what never ran because of them."""
+    has_begun = False
+
+    def change(view: RunView, now: DateTime) -> bool:
+        nonlocal has_begun
+        failed = [step for step in view.steps.values() if step.state in {FAILED, UPSTREAM_FAILED}]
+        # A run that was ended early may have failed without any of its steps.
+        if not (failed or has_begun or view.run.state in {FAILED, CANCELLED}):
+            raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} has no failed step")
+        has_begun = True
+        return _begin_again(view, failed, now)
+
+    return _change(dag_id, run_key, change)
+
+
+def clear_run(dag_id: str, run_key: str, *, tasks: Collection[str] = ()) -> Runs:
+    """Let a run, or some of its tasks with all that follow them, begin again."""
+
+    def change(view: RunView, now: DateTime) -> bool:
+        if unknown := sorted(set(tasks) - set(view.dag.tasks)):
+            raise RefusedError(
+                f"DAG {dag_id!r} has no task {unknown[0]!r} in this run; it has"
+                f" {', '.join(sorted(view.dag.tasks))}"
+            )
+        chosen = set(_with_downstream(view.dag, tasks or view.dag.tasks))
+        return _begin_again(view, [view.steps[each] for each in chosen & set(view.steps)], now)
+
+    return _change(dag_id, run_key, change)
+
+
+def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool:
+    """Let steps be as before their first try; return False if there are more than fit at once.
+
+    A run that was over begins again with the last of them: until then, nobody moves it.
+    """
+    if view.run.ending is not None:
+        raise RefusedError(
+            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
+        )
+    todo = [step for step in steps if step.state != NONE and step.then != CLEAR]
+    for step in todo[:_AT_ONCE]:
+        if step.state in LIVE:
+            if step.state != CANCELLING:
+                move_step(step, CANCELLING)
+            step.then = CLEAR
+        else:
+            move_step(step, NONE)
+            step.retry_at = step.turned_away = None
+            keep_or_expire(step, now)
+        # As many attempts as at first, on top of those there have been.
+        step.last_try = step.try_number + view.dag.tasks[step.step_id].retries + 1
+    if len(todo) > _AT_ONCE:
+        return False
+    if view.run.state in FINISHED:
+        _queue_again(view, now)
+    view.run.because = None
+    view.run.wake_at = now
+    return True
+
+
+def _queue_again(view: RunView, now: DateTime) -> None:
+    """Let a run that was over wait for a slot."""
+    run, row = view.run, view.row
+    if row is None:
+        raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
+    require_usable(row)
+    move_run(run, QUEUED)
+    set_state_columns(run, now)
+    run.queued_at, run.started_at = now, None
+    row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+
+
+def _with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
+    todo, seen = list(tasks), set(tasks)
+    while todo:
+        task_id = todo.pop()
+        yield task_id
+        new = dag.tasks[task_id].downstream_task_ids - seen
+        seen |= new
+        todo += new
+
+
+def _change(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], bool]) -> Runs:
+    """Write what is asked for, in parts if need be, and let others do what follows."""
+    tries = _TRIES
+    while tries:
+        view = RunView.read(dag_id, run_key)
+        if view is None:
+            raise RefusedError(f"DAG {dag_id!r} has no run {run_key!r}")
+        is_done = change(view, clock.now())
+        try:
+            view.commit()
+        except Cancelled:
+            tries -= 1
+            stand_back()
+            continue
+        if is_done:
+            _tell(view)
+            return view.run
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by many; try again")
+
+
+def _tell(view: RunView) -> None:
+    if view.run.state != view.run.stored["state"]:
+        log_move(view.run)
+        if view.run.state in FINISHED:
+            tell_finished(view.run)
+    if view.row is not None and view.row.is_changed:
+        queues.announce_due(announcement(view.row))
+    if view.run.state not in FINISHED:
+        queues.send_settles([view.name])

@@ -1,0 +1,279 @@
+"""One look at a run: what follows from all that is known of it. Assigns only.
+
+Owns: what is decided, and in which order. Someone commits it, and only then `acts` does it; a turn
+that is not committed has done nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pendulum import DateTime
+
+from lamplighter import clock, settings
+from lamplighter.errors import DefinitionError
+from lamplighter.runs.finish import end_run
+from lamplighter.runs.job_request import prepare
+from lamplighter.runs.moves import (
+    CANCELLING,
+    FAILED,
+    OVER,
+    QUEUED,
+    RUNNING,
+    SUBMITTED,
+    UP_FOR_RETRY,
+    move_run,
+    move_step,
+)
+from lamplighter.runs.observe import (
+    CANCEL,
+    Seen,
+    add_up_costs,
+    deadline_of,
+    end_step,
+    keep_or_expire,
+    observe,
+    time_out,
+    time_out_step,
+)
+from lamplighter.runs.outlets import room_needed
+from lamplighter.runs.past import waits_for_past
+from lamplighter.runs.plan import plan, removed_tasks
+from lamplighter.runs.report import RunsReport
+from lamplighter.runs.start import Start
+from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.runs import FINISHED, set_state_columns
+
+# A transaction also holds the run and its DAG.
+_OTHER_WRITES = 2
+_LONGEST_SLEEP_SECONDS = 1_800
+# EMR Serverless ends a job itself when its time is up, but not before five minutes.
+SHORT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What the function may do that moves the run; the rest it leaves to another one."""
+
+    can_start: bool = False
+    can_cancel: bool = False
+
+
+SUBMIT = Hands(can_start=True)
+SETTLE = Hands(can_cancel=True)
+
+
+@dataclass(eq=False)
+class Turn:
+    """One look at a run, and what came of it."""
+
+    view: RunView
+    hands: Hands
+    report: RunsReport
+    now: DateTime = field(default_factory=clock.now)
+    is_cut_short: bool = False
+    starts: list[Start] = field(default_factory=list)
+    strays: list[Seen] = field(default_factory=list)
+    events: list[AssetEvents] = field(default_factory=list)
+    # Steps that another function has to start.
+    is_handed_over: bool = False
+    wakes_others: bool = False
+
+    def decide(self, seen: Iterable[Seen]) -> None:
+        """Assign all that follows from what is known."""
+        view = self.view
+        for one in seen:
+            self._see(one)
+        if view.run.state in FINISHED:
+            return
+        time_out(view, self.now)
+        self._for_each_step(lambda step: time_out_step(view, step, self.now))
+        if view.run.ending is not None:
+            self._end_early()
+        elif not self.is_cut_short:
+            self._carry_on()
+        if view.run.state not in FINISHED and (view.is_changed or self.is_due):
+            view.run.wake_at = self._wake_at()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at the run, though nobody has asked for it."""
+        wake_at = self.view.run.stored.get("wake_at")
+        return wake_at is not None and wake_at <= self.now
+
+    @property
+    def has_to_write(self) -> bool:
+        return self.view.is_changed
+
+    @property
+    def changes_its_dag(self) -> bool:
+        return self.view.row is not None and self.view.row.is_changed
+
+    @property
+    def _room(self) -> int:
+        return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
+
+    def _see(self, seen: Seen) -> None:
+        task = self.view.dag.tasks.get(seen.place.task_id)
+        needed = 0 if task is None else 1 + room_needed(task, seen.report)
+        if needed > self._room and self.view.size:
+            self.is_cut_short = True
+            return
+        events = observe(self.view, seen, now=self.now)
+        if events is None:
+            if not seen.job.state.is_over:
+                self.strays.append(seen)
+        else:
+            self.events += events
+        step = self.view.steps.get(seen.place.task_id)
+        if task is not None and task.depends_on_past and step is not None and step.state in OVER:
+            self.wakes_others = True
+
+    def _for_each_step(self, change: Callable[[Steps], None]) -> None:
+        """Change steps as far as a transaction holds them."""
+        for step in self.view.steps.values():
+            if self._room <= 0:
+                self.is_cut_short = True
+                return
+            change(step)
+
+    def _end_early(self) -> None:
+        self._for_each_step(lambda step: end_step(self.view, step, self.now))
+        if not (self.is_cut_short or self.view.live):
+            assert self.view.run.ending is not None
+            self._finish(self.view.run.ending)
+
+    def _finish(self, state: str) -> None:
+        add_up_costs(self.view)
+        end_run(self.view.run, self.view.row, state, now=self.now)
+
+    def _carry_on(self) -> None:
+        view = self.view
+        states = {step_id: step.state for step_id, step in view.steps.items()}
+        retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
+        found = plan(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
+        for task_id, state in found.moves.items():
+            if self._room <= 0:
+                self.is_cut_short = True
+                return
+            self._end_without_a_job(task_id, state)
+        if found.outcome is not None:
+            self._finish(found.outcome)
+            return
+        if self._may_start():
+            self._start(found.ready)
+
+    def _is_to_retry(self, step: Steps) -> bool:
+        return (
+            step.state == UP_FOR_RETRY and step.retry_at is not None and step.retry_at <= self.now
+        )
+
+    def _end_without_a_job(self, task_id: str, state: str, error: str | None = None) -> None:
+        step = self.view.step(task_id)
+        move_step(step, state)
+        step.error = error
+        step.ended_at = self.now
+        keep_or_expire(step, self.now)
+        self.wakes_others |= self.view.dag.tasks[task_id].depends_on_past
+
+    def _may_start(self) -> bool:
+        """Return whether the run may begin something new: not while paused, nor without a slot."""
+        row, run = self.view.row, self.view.run
+        if row is None:
+            return True
+        return not row.is_paused and (run.state != QUEUED or run.run_key in (row.active or ()))
+
+    def _start(self, ready: Sequence[str]) -> None:
+        view = self.view
+        for step in view.live:
+            if step.state == SUBMITTED and step.job_run_id is None:
+                if self._room <= 0:
+                    self.is_cut_short = True
+                    return
+                self._start_again(step)
+        places = view.dag.max_active_tasks - len(view.live)
+        for task_id in ready:
+            if places <= 0:
+                return
+            if waits_for_past(view, task_id):
+                continue
+            if not self.hands.can_start:
+                self.is_handed_over = True
+                return
+            if self._room <= 0:
+                self.is_cut_short = True
+                return
+            places -= self._submit(task_id)
+
+    def _start_again(self, step: Steps) -> None:
+        """Start a job of which nobody has noted that it was started."""
+        if not self.hands.can_start:
+            # Whoever wrote the row may be about to, or has said when to try again.
+            self.is_handed_over |= self.is_due
+            return
+        # Written like the first time: nobody may believe meanwhile that there will be no job.
+        step.asked_at = self.now
+        try:
+            job = prepare(self.view.run, step, self.view.dag)
+        except DefinitionError as error:
+            self._give_up(step, str(error))
+        else:
+            self.starts.append(Start(step, job))
+
+    def _give_up(self, step: Steps, why: str) -> None:
+        """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
+        move_step(step, CANCELLING)
+        step.then = CANCEL
+        step.error = why
+
+    def _submit(self, task_id: str) -> bool:
+        """Let a step be on its way to a job; return False if there can be none."""
+        run, step = self.view.run, self.view.step(task_id)
+        step.submission += 1
+        step.try_number += 1
+        step.submitted_at = step.asked_at = self.now
+        step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
+        step.short_limit = self._short_limit(task_id)
+        try:
+            job = prepare(run, step, self.view.dag)
+        except DefinitionError as error:
+            self._end_without_a_job(task_id, FAILED, str(error))
+            self.is_cut_short = True  # others may follow from that
+            return False
+        move_step(step, SUBMITTED)
+        self.starts.append(Start(step, job))
+        if run.state == QUEUED:
+            move_run(run, RUNNING)
+            set_state_columns(run, self.now)
+            run.started_at = self.now
+        return True
+
+    def _short_limit(self, task_id: str) -> float | None:
+        """Return a time limit that is too short for EMR Serverless to keep it."""
+        limit = self.view.dag.tasks[task_id].execution_timeout
+        seconds = SHORT_SECONDS if limit is None else limit.total_seconds()
+        return seconds if seconds < SHORT_SECONDS else None
+
+    # When to look again.
+
+    def _wake_at(self) -> DateTime:
+        view, given = self.view, settings.current()
+        soon = self.now.add(seconds=given.wake_after_seconds)
+        began_at = view.run.queued_at if view.run.started_at is None else view.run.started_at
+        age = seconds_since(began_at, self.now)
+        sleep = min(max(age, given.job_check_seconds), _LONGEST_SLEEP_SECONDS)
+        instants = [self.now.add(seconds=sleep)]
+        if self.is_handed_over or self.is_cut_short:
+            instants.append(soon)
+        for step in view.steps.values():
+            if step.state == CANCELLING:
+                instants.append(soon)
+            if step.state == UP_FOR_RETRY and step.retry_at is not None:
+                # If its time has come, it waits for something else: a place, an un-paused DAG.
+                instants.append(max(step.retry_at, soon))
+            deadline = deadline_of(view, step)
+            instants += [deadline] if deadline is not None else []
+        limit = view.dag.dagrun_timeout
+        if limit is not None and view.run.started_at is not None and view.run.ending is None:
+            instants.append(view.run.started_at + limit)
+        return min(instants)

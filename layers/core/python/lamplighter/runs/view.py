@@ -1,0 +1,135 @@
+"""A run with its steps, read together and written together.
+
+Owns: the one lock of a run. Every decision about a run or its steps raises the run's `rev`, and is
+written only if that is still what was read; whoever comes second reads again. So a decision is
+always made from all that is true, and two steps that end at once cannot overlook each other.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+from pendulum import DateTime
+
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import PermanentError
+from lamplighter.queues import RunName
+from lamplighter.runs.definitions import definition_of
+from lamplighter.runs.moves import LIVE, NONE
+from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.transactions import (
+    Change,
+    Put,
+    Write,
+    dag_write,
+    read_dag,
+    read_dags,
+    transact,
+)
+
+
+def run_ref(dag_id: str, run_key: str) -> str:
+    """Return the key under which the steps of a run are."""
+    return f"{dag_id}|{run_key}"
+
+
+def seconds_since(instant: DateTime | None, now: DateTime) -> float:
+    """Return how long ago something was; no time at all, if nobody has noted it."""
+    return 0.0 if instant is None else (now - instant).total_seconds()
+
+
+@dataclass
+class RunView:
+    """What is known of a run at one moment, and what has been assigned since."""
+
+    run: Runs
+    steps: dict[str, Steps]
+    dag: DAG
+    # Missing if the DAG was deleted while its run lived.
+    row: Dags | None
+    puts: list[Put] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, dag_id: str, run_key: str) -> Self | None:
+        """Return a run as it is now, or None if there is no such run."""
+        try:
+            # Before its steps: whoever changes them later raises a number that is known already.
+            run = Runs.get(dag_id, run_key, consistent_read=True)
+        except Runs.DoesNotExist:
+            return None
+        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id))
+
+    @classmethod
+    def read_all(cls, names: Iterable[RunName]) -> list[Self]:
+        """Return the runs that can be read, in fewer calls than one by one."""
+        runs = list(Runs.batch_get(dict.fromkeys(names), consistent_read=True))
+        rows = {row.dag_id: row for row in read_dags({run.dag_id for run in runs})}
+        views = []
+        for run in runs:
+            with suppress(PermanentError):  # whoever reads it alone is told what is wrong with it
+                dag = definition_of(run)
+                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id)))
+        return views
+
+    @property
+    def name(self) -> RunName:
+        """The run, as messages name it."""
+        return self.run.dag_id, self.run.run_key
+
+    @property
+    def live(self) -> list[Steps]:
+        """The steps for which a job may be running."""
+        return [step for step in self.steps.values() if step.state in LIVE]
+
+    def step(self, task_id: str) -> Steps:
+        """Return the step of a task; it gets a row when it is written."""
+        if task_id not in self.steps:
+            self.steps[task_id] = Steps(
+                run_ref(*self.name),
+                task_id,
+                state=NONE,
+                born_at=self.run.created_at,
+                last_try=self.dag.tasks[task_id].retries + 1,
+            )
+        return self.steps[task_id]
+
+    @property
+    def size(self) -> int:
+        """How many writes the steps and what comes of them take."""
+        return len(self.puts) + sum(map(_is_changed, self.steps.values()))
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something was assigned that is not written."""
+        return bool(self.size) or self.run.is_changed
+
+    def commit(self) -> None:
+        """Write everything that was assigned, or raise `Cancelled` if the run has moved on."""
+        transact(self.writes())
+
+    def writes(self) -> list[Write]:
+        """Return what was assigned as writes, which hold only if the run has not moved on."""
+        steps = [_write_of(step) for step in self.steps.values() if _is_changed(step)]
+        self.run.rev = self.run.stored["rev"] + 1
+        writes: list[Write] = [*steps, *self.puts, Change(self.run, ("rev",))]
+        if self.row is not None and self.row.is_changed:
+            writes.append(dag_write(self.row))
+        return writes
+
+
+def _steps_of(run: Runs) -> dict[str, Steps]:
+    if run.rev == 1:
+        return {}  # nobody has decided anything about it yet, so that none can have begun
+    found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+    return {step.step_id: step for step in found if step.born_at == run.created_at}
+
+
+def _is_changed(step: Steps) -> bool:
+    return step.is_changed if step.is_stored else step.state != NONE
+
+
+def _write_of(step: Steps) -> Put | Change:
+    # The run's number guards it; the submission is checked for a mistake of ours. A new one may
+    # take the place of a step that has outlived its run.
+    return Change(step, ("submission",)) if step.is_stored else Put(step, may_replace=True)

@@ -1,0 +1,46 @@
+"""Finds whatever a crash or a lost message left behind, and does it again.
+
+Owns: the order of the search, and that one kind of trouble does not keep it from the others.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lamplighter.events.fan_out import sweep_open
+from lamplighter.runs.outlets import sweep_outlets
+from lamplighter.runs.settle import sweep_runs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class SweepReport:
+    """What was found."""
+
+    claimed_runs: int = 0
+    resent_events: int = 0
+    woken_runs: int = 0
+    failed_searches: int = 0
+
+
+def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
+    """Hand on events that reached nobody, and move runs that nobody has moved for long."""
+    report = SweepReport()
+
+    def search_assets() -> None:
+        report.claimed_runs = sweep_open(has_time=has_time).claimed_runs
+
+    def search_outlets() -> None:
+        report.resent_events = sweep_outlets(has_time=has_time)
+
+    def search_runs() -> None:
+        report.woken_runs = sweep_runs(has_time=has_time)
+
+    for search in (search_assets, search_outlets, search_runs):
+        try:
+            search()
+        except Exception:  # the next sweep tries again; the other searches must not wait for it
+            log.exception("a search failed")
+            report.failed_searches += 1
+    return report

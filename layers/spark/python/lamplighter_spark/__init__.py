@@ -1,0 +1,10 @@
+"""What runs beside a job: its context, its runner, its report.
+
+Ships with every job, so it needs nothing but PySpark and Python 3.9, and importing it does not even
+import PySpark.
+"""
+
+from lamplighter_spark.context import Context, current_context
+from lamplighter_spark.errors import SkipStep
+
+__all__ = ["Context", "SkipStep", "current_context"]

@@ -1,0 +1,109 @@
+"""Outlets of a task, and the facts that its program states about them.
+
+Owns: what may be said about an outlet, and how much. Refuses: writing it anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lamplighter_spark.errors import ContextError, ReportError
+
+ASSET = "asset"
+ALIAS = "alias"
+# As JSON. The facts travel in a message and are stored with each event.
+MAX_EXTRA = 32_000
+
+
+class Outlet:
+    """One outlet of the running step: an asset with facts to fill in, or an alias to add to."""
+
+    def __init__(self, kind: str, name: str, uri: str | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.uri = uri
+        self._extra: Any = {}
+        self._added: list[dict[str, Any]] = []
+
+    def __repr__(self) -> str:
+        return f"Outlet({self.kind!r}, {self.name!r})"
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The facts that travel with the asset's event; JSON values, to be filled in."""
+        self._require(ASSET, "has no extra of its own: use .add(name=..., uri=..., extra={...})")
+        facts: dict[str, Any] = self._extra
+        return facts
+
+    @extra.setter
+    def extra(self, facts: dict[str, Any]) -> None:
+        self._require(ASSET, "has no extra of its own: use .add(name=..., uri=..., extra={...})")
+        self._extra = facts
+
+    def add(
+        self,
+        *,
+        name: str | None = None,
+        uri: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Let an asset, known by name, URI or both, have an event through this alias."""
+        self._require(ALIAS, "is no alias: fill its .extra instead")
+        if not name and not uri:
+            raise ContextError(f"alias {self.name!r}: give the name of an asset, its uri, or both")
+        self._added.append({"name": name, "uri": uri, "extra": {} if extra is None else extra})
+
+    def facts(self) -> dict[str, Any]:
+        """Return the extra of an asset as it is reported."""
+        return _json_object(self._extra, f"outlet {self.name!r}")
+
+    def additions(self) -> list[dict[str, Any]]:
+        """Return what was added to an alias as it is reported."""
+        return [
+            {
+                **entry,
+                "extra": _json_object(
+                    entry["extra"], f"alias {self.name!r}, asset {entry['name'] or entry['uri']!r}"
+                ),
+            }
+            for entry in self._added
+        ]
+
+    def _require(self, kind: str, otherwise: str) -> None:
+        if self.kind != kind:
+            raise ContextError(f"outlet {self.name!r} {otherwise}")
+
+
+def find_outlet(outlets: tuple[Outlet, ...], wanted: object) -> Outlet:
+    """Return the outlet that a name, or anything with a name, means."""
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None)
+    found = [outlet for outlet in outlets if outlet.name == name]
+    if not found:
+        there_are = ", ".join(repr(outlet.name) for outlet in outlets) or "none"
+        asked = repr(name) if isinstance(name, str) else repr(wanted)
+        raise ContextError(f"{asked} is not an outlet of this task; its outlets: {there_are}")
+    # An asset and an alias may share a name. Of the two only an asset has a URI.
+    is_alias = not isinstance(wanted, str) and not hasattr(wanted, "uri")
+    kind = ALIAS if is_alias else ASSET
+    return next((outlet for outlet in found if outlet.kind == kind), found[0])
+
+
+def _json_object(value: object, what: str) -> dict[str, Any]:
+    """Return a copy of an extra as JSON has it, or say why there is none."""
+    if not isinstance(value, Mapping):
+        raise ReportError(f"{what}: extra must be a dict, not {type(value).__name__}")
+    try:
+        written = json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ReportError(
+            f"{what}: extra must hold JSON values only ({error}): use texts and plain numbers"
+        ) from error
+    if len(written) > MAX_EXTRA:
+        raise ReportError(
+            f"{what}: extra has {len(written):,} characters as JSON, at most {MAX_EXTRA:,} are"
+            " allowed: write large results as data and report where they are"
+        )
+    copy: dict[str, Any] = json.loads(written)
+    return copy
