@@ -46,7 +46,8 @@ class _Tables:
             else:
                 this.references.add((row.ref.removeprefix(CONSUMER), row.asset_id))
         for event in AssetEvents.scan(consistent_read=True):
-            if event.asset_id != REJECTED:
+            # An outlet's event waits for its number; see `step_invariants`.
+            if event.asset_id != REJECTED and event.message is None:
                 this.events[event.asset_id].append(event)
         for waiting in AssetQueue.scan(consistent_read=True):
             this.queue[waiting.dag_id, waiting.asset_id] = waiting

@@ -18,6 +18,7 @@ from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.event_invariants import event_violations
+from lamplighter_local.step_invariants import step_violations
 
 _NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, int] = MappingProxyType({})
@@ -53,6 +54,7 @@ def violations(
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
+    found += step_violations(runs, is_idle=is_idle)
     return [*found, *event_violations(dags, runs, is_idle=is_idle)]
 
 

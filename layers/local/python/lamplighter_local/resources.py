@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import boto3
+from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
 
-QUEUES = ("claims", "submits", "registers", "events", "events.fifo")
+QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo")
+APPLICATION = "00local"
 MAX_RECEIVES = 20
 VISIBILITY_SECONDS = 180
 RETENTION_SECONDS = 14 * 24 * 3600
@@ -41,12 +43,15 @@ def create_all(name: str) -> Settings:
         bucket=bucket,
         claims_queue_url=urls["claims"].live,
         submits_queue_url=urls["submits"].live,
+        jobstates_queue_url=urls["jobstates"].live,
         registers_queue_url=urls["registers"].live,
         events_queue_url=urls["events"].live,
         events_fifo_queue_url=urls["events.fifo"].live,
         events_dead_queue_url=urls["events"].dead,
         events_dead_fifo_queue_url=urls["events.fifo"].dead,
         sandbox_function=f"{prefix}sandbox",
+        emr_application_id=APPLICATION,
+        emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
     )
 
 

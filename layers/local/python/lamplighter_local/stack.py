@@ -4,11 +4,14 @@ Owns: when timers fire and messages arrive. Between two instants at which someth
 nothing is done, so that days pass in moments.
 """
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -21,14 +24,19 @@ from lamplighter import aws, clock, settings
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.registry.push import push_bundle
+from lamplighter.runs.definitions import forget_definitions
+from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
-from lamplighter.store.models import Dags, Runs
+from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.zones import as_utc, iso, parse_instant
 from lamplighter_local import handlers, resources
 from lamplighter_local.deliveries import deliver, next_delivery, queues_on_our_clock
+from lamplighter_local.execution import Execution, executing
+from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.moto_guard import guarded_moto
 from lamplighter_local.movable_clock import MovableClock
+from lamplighter_local.spark_executor import LocalSparkExecutor
 
 NAME = "local"
 REGION = "us-east-1"
@@ -46,9 +54,12 @@ _SWEEP_MINUTES = 5
 class LocalStack:
     """The deployment, once `local_stack` has made it."""
 
-    def __init__(self, settings: Settings, clock: MovableClock) -> None:
+    def __init__(
+        self, settings: Settings, clock: MovableClock, execution: Execution | None
+    ) -> None:
         self.settings = settings
         self.clock = clock
+        self.execution = execution
 
     def push(self, root: Path | str, *, bundle: str = "bundle") -> None:
         """Push a bundle and let it be registered."""
@@ -73,13 +84,19 @@ class LocalStack:
 
     def run_until_idle(self) -> None:
         """Deliver everything that can be delivered now, and what comes of it."""
-        while sum(deliver(url, function) for url, function in self._sources()):
+        while self._deliver() or (self.execution is not None and self.execution.progress()):
             pass
+
+    def _deliver(self) -> int:
+        return sum(deliver(url, function) for url, function in self._sources())
 
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
         made = self.settings
+        runs = [(made.jobstates_queue_url, "settle"), (made.submits_queue_url, "submit")]
         return [
+            # Without anything to execute them, runs stay as they were claimed.
+            *(runs if self.execution is not None else ()),
             (made.registers_queue_url, "register"),
             (made.events_queue_url, "ingest"),
             (made.events_fifo_queue_url, "ingest"),
@@ -92,7 +109,7 @@ class LocalStack:
         self.run_until_idle()
         while True:
             tick_at, sweep_at = self._next_tick(), self._next_sweep()
-            instants = filter(None, (tick_at, sweep_at, self._next_message()))
+            instants = filter(None, (tick_at, sweep_at, self._next_message(), self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -115,13 +132,20 @@ class LocalStack:
         return max(soonest, as_utc(self.clock.now().start_of("minute") + _MINUTE))
 
     def _next_sweep(self) -> DateTime | None:
-        """Return the next time at which a sweep finds an asset that was left open."""
-        rows = self._rows("Assets")
-        keys = [row["recorded_at"].value for row in rows if "open_shard" in row]
-        if not keys:
-            return None
+        """Return the next time at which a sweep finds something that was left behind."""
         waits = timedelta(seconds=self.settings.wake_after_seconds)
-        soonest = max(as_utc(parse_instant(min(keys)) + waits), self.clock.now())
+        found = [
+            as_utc(parse_instant(row["recorded_at"].value) + waits)
+            for table, shard in (("Assets", "open_shard"), ("AssetEvents", "fan_shard"))
+            for row in self._rows(table)
+            if shard in row
+        ]
+        if self.execution is not None:
+            wakes = [row["wake_at"].value for row in self._rows("Runs") if "wake_shard" in row]
+            found += [parse_instant(min(wakes))] if wakes else []
+        if not found:
+            return None
+        soonest = max(min(found), self.clock.now())
         minutes = soonest.minute // _SWEEP_MINUTES * _SWEEP_MINUTES
         before = soonest.replace(minute=minutes, second=0, microsecond=0)
         return as_utc(before + _MINUTE * _SWEEP_MINUTES)
@@ -142,6 +166,10 @@ class LocalStack:
         waiting = [next_delivery(url) for url, _ in self._sources()]
         return min((as_utc(at) for at in waiting if at is not None), default=None)
 
+    def _next_change(self) -> DateTime | None:
+        """Return when a job does something by itself."""
+        return self.execution.next_change() if self.execution is not None else None
+
     def dag(self, dag_id: str) -> Dags:
         """Return the row of a DAG."""
         return Dags.get(dag_id, consistent_read=True)
@@ -150,10 +178,23 @@ class LocalStack:
         """Return the runs of a DAG, oldest first."""
         return list(Runs.query(dag_id, consistent_read=True))
 
+    def steps(self, run: Runs) -> dict[str, Steps]:
+        """Return the steps of a run, by task."""
+        found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+        return {step.step_id: step for step in found}
+
 
 @contextmanager
-def local_stack(*, at: datetime) -> Iterator[LocalStack]:
-    """Make a deployment whose clock stands at `at`; it is gone when the block ends."""
+def local_stack(
+    *,
+    at: datetime,
+    on: FakeEmr | LocalSparkExecutor | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[LocalStack]:
+    """Make a deployment whose clock stands at `at`; it is gone when the block ends.
+
+    Jobs are executed `on` a fake EMR Serverless or on Spark; without either, runs stay queued.
+    """
     movable = MovableClock(at)
     with (
         _only_moto(),
@@ -162,10 +203,11 @@ def local_stack(*, at: datetime) -> Iterator[LocalStack]:
         queues_on_our_clock(),
         local_invocations(f"{NAME}-"),
     ):
-        made = resources.create_all(NAME)
+        made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
         forget_consumers()
-        with settings.using(made):
-            yield LocalStack(made, movable)
+        forget_definitions()
+        with settings.using(made), executing(on) as execution:
+            yield LocalStack(made, movable, execution)
 
 
 @contextmanager

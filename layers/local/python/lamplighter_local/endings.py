@@ -1,0 +1,30 @@
+"""Ends runs without executing them: for tests of what comes before and after."""
+
+from lamplighter import clock, queues
+from lamplighter.errors import TransientError
+from lamplighter.runs.finish import end_run
+from lamplighter.store import runs as run_rows
+from lamplighter.store.due import announcement
+from lamplighter.store.models import Runs
+from lamplighter.store.transactions import Cancelled, Change, dag_write, pauses, read_dag, transact
+
+
+def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
+    """Let a run be over, whatever its steps; return False if it was over, or never was."""
+    for _ in pauses():
+        try:
+            run, row = Runs.get(dag_id, run_key, consistent_read=True), read_dag(dag_id)
+        except Runs.DoesNotExist:
+            return False
+        if run.state in run_rows.FINISHED:
+            return False
+        end_run(run, row, state, now=clock.now())
+        run.rev = run.stored["rev"] + 1
+        try:
+            transact([Change(run, ("rev",)), *([dag_write(row)] if row is not None else [])])
+        except Cancelled:
+            continue
+        if row is not None:
+            queues.announce_due(announcement(row))
+        return True
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")
