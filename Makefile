@@ -8,7 +8,7 @@ PY := $(BIN)/python
 AIRFLOW_VENV := .venv-parity
 AIRFLOW_PY := $(AIRFLOW_VENV)/bin/python
 
-DEMO_DAGS := orders_hourly uneven_intervals after_workday
+DEMO_DAGS := orders_hourly fx_twice_a_day after_workday
 # The last days before the clocks change in Europe, so that a short day is among the runs shown.
 DEMO_AT := 2026-03-27T00:00:00Z
 
