@@ -16,6 +16,7 @@ from lamplighter import settings
 from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.events.fan_out import forget_consumers
+from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local.stack import REGION, LocalStack, local_stack
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -67,5 +68,6 @@ def stack(noon_deployment: LocalStack) -> LocalStack:
     for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
         queue._messages.clear()
     forget_consumers()
+    forget_definitions()
     noon_deployment.clock._at = NOON
     return noon_deployment

@@ -12,6 +12,7 @@ FIRE = "an event that makes a run of its own"
 SHARE = "an event that shares a run"
 WAIT = "wait for the other half of an AND"
 IDLE = "a pass that finds nothing queued"
+EXECUTE = "a run of one step, from queued to success"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ sys.path.insert(0, str(HERE.parents[1]))
 from tests.bench.events import measure_events  # noqa: E402 - the path comes first
 from tests.bench.rows import Row, show  # noqa: E402 - the path comes first
 from tests.bench.scheduling import measure_scheduling  # noqa: E402
+from tests.bench.spark_jobs import measure_spark  # noqa: E402
+from tests.bench.steps import measure_steps  # noqa: E402
 
 _ROUNDS = 5
 _IMPORTS = 9
@@ -123,7 +125,9 @@ def main() -> None:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         rows = measure_timetables(options.airflow_python, environment, status.update)
         rows += measure_scheduling(options.airflow_python, environment, status.update)
+        rows += measure_steps(options.airflow_python, environment, status.update)
         rows += measure_events(options.airflow_python, environment, status.update)
+        rows += measure_spark(status.update)
         rows += measure_imports(options.airflow_python, environment, status.update)
     if options.json:
         print(json.dumps([{**asdict(row), "is_met": row.is_met} for row in rows], indent=2))

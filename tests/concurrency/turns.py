@@ -28,7 +28,6 @@ from pynamodb.expressions.condition import Condition
 
 from lamplighter import aws, clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
@@ -36,6 +35,7 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
 from lamplighter.zones import parse_instant
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults
 from tests.concurrency.sqs_stand_in import Message, Queues
 

@@ -29,7 +29,6 @@ from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.registry import references
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
@@ -40,6 +39,7 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import POLLING, Crash, Faults, Kind, crash_points
 from lamplighter_local.invariants import violations
 from lamplighter_local.shortcuts import shortcuts

@@ -21,11 +21,11 @@ from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, aws, settings
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, crash_points
 from lamplighter_local.invariants import violations
 from lamplighter_local.snapshot import Snapshot, queues

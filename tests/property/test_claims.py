@@ -24,7 +24,6 @@ from pendulum import datetime
 from lamplighter import DAG
 from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim import claim_all
@@ -33,6 +32,7 @@ from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import REGION, LocalStack, local_stack
 

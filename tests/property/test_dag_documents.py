@@ -24,6 +24,7 @@ from lamplighter.timetables.trigger import (
 
 ids = st.from_regex(r"[A-Za-z0-9._~-]{1,20}", fullmatch=True)
 words = st.text(max_size=20)
+settings_of_spark = st.from_regex(r"spark\.[a-z]{1,5}", fullmatch=True)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
@@ -76,7 +77,7 @@ task_options = st.fixed_dictionaries(
     {},
     optional={
         "arguments": st.lists(words, max_size=3),
-        "spark_conf": st.dictionaries(words, words, max_size=2),
+        "spark_conf": st.dictionaries(settings_of_spark, words.filter(str.strip), max_size=2),
         "retries": st.integers(0, 9),
         "retry_delay": durations,
         "retry_exponential_backoff": st.booleans() | st.floats(0, 10),

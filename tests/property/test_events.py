@@ -34,7 +34,6 @@ from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.events.record import event_id_of
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
@@ -42,6 +41,7 @@ from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.invariants import violations
 from lamplighter_local.shortcuts import shortcuts

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 from lamplighter import DAG, Asset
 from lamplighter.events.dead_letters import dead_letters, release
-from lamplighter.runs.finish import finish_run
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
 
 

@@ -8,12 +8,12 @@ import pytest
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.registry import references
 from lamplighter.registry import register as registering
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claiming
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.wire import consumers_of
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack

@@ -10,12 +10,12 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, AssetAlias, AssetAll, AssetAny, aws
 from lamplighter.assets import AssetCondition
 from lamplighter.events import fan_out as handing_on
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claiming
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import AssetEvents, Dags
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, register, send, taken

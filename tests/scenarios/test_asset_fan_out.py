@@ -12,7 +12,6 @@ from lamplighter import DAG, Asset, AssetAlias, aws, queues
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out as handing_on
 from lamplighter.events.fan_out import MOST_AT_ONCE
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import pending
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.pause import pause, unpause
@@ -20,6 +19,7 @@ from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
+from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
@@ -257,11 +257,11 @@ def test_sweep_hands_on_what_nobody_delivers_again(stack: LocalStack) -> None:
     """The message is gone; the sweep finds the open asset, but not before its time."""
     register(stack, DAG("dag", schedule=A))
     record_and_crash(stack, is_lost=True)
-    assert stack.sweep() == {"claimed_runs": 0}
+    assert stack.sweep()["claimed_runs"] == 0
     stack.advance(seconds=stack.settings.wake_after_seconds)
-    assert stack.sweep() == {"claimed_runs": 1}
+    assert stack.sweep()["claimed_runs"] == 1
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}]
-    assert (stack.sweep(), is_open()) == ({"claimed_runs": 0}, False)
+    assert (stack.sweep()["claimed_runs"], is_open()) == (0, False)
     require_sound()
 
 

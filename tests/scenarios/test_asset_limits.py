@@ -5,11 +5,11 @@ from unittest.mock import patch
 from pendulum import datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, register, send, taken

@@ -14,9 +14,9 @@ from moto.sqs.models import sqs_backends
 from lamplighter import aws
 from lamplighter.bundles import archive
 from lamplighter.bundles.fork import Limits
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
-from lamplighter.registry.sandbox import bundle_key
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.stack import REGION, LocalStack

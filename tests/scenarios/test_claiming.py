@@ -11,7 +11,6 @@ from unittest.mock import patch
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
 from lamplighter.scheduler.due import due_until
@@ -19,6 +18,7 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Cancelled, Reason, Verdict, read_dags, transact
 from lamplighter_local.definitions import row_of, store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

@@ -15,13 +15,13 @@ from pendulum import DateTime, datetime
 
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.registry import authors
 from lamplighter.registry.refill import refill
-from lamplighter.registry.sandbox import bundle_key
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local import deliveries
+from lamplighter_local.endings import finish_run
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import REGION, LocalStack

@@ -8,7 +8,6 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.runs.finish import finish_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable
@@ -19,6 +18,7 @@ from lamplighter.timetables.trigger import (
     MultipleCronTriggerTimetable,
 )
 from lamplighter_local.definitions import store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

@@ -8,13 +8,13 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import unpause
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter_local.definitions import row_of, store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

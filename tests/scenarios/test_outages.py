@@ -8,9 +8,9 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter_local.definitions import store_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

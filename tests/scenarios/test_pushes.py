@@ -16,15 +16,15 @@ from moto.sqs.models import sqs_backends
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
 from lamplighter.registry import bundles, problems, references
 from lamplighter.registry import register as register_module
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import register
-from lamplighter.registry.sandbox import bundle_key
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import REGION, LocalStack
 

@@ -29,7 +29,7 @@ def test_check_of_the_examples_finds_no_problem() -> None:
     """The shipped examples pass, and the result is plain text where nobody looks."""
     result = lamplighter("check", EXAMPLES)
     assert result.returncode == 0
-    assert result.stdout.endswith("2 files, 5 DAGs, 0 warnings, 0 errors\n")
+    assert result.stdout.endswith("1 file, 5 DAGs, 0 warnings, 0 errors\n")
     assert "\x1b[" not in result.stdout + result.stderr
 
 
@@ -96,7 +96,7 @@ def test_next_as_json_has_the_documented_fields() -> None:
 
 def test_next_marks_the_day_clocks_change() -> None:
     """The interval across the change of the clocks is marked, in both zones' times."""
-    arguments = ["next", "uneven_intervals", "--dags", EXAMPLES, "-n", "2"]
+    arguments = ["next", "fx_twice_a_day", "--dags", EXAMPLES, "-n", "2"]
     text = CliRunner().invoke(app, [*arguments, "--at", "2026-03-28T20:00:00Z"]).stdout
     assert text.count("clocks go forward 1 h") == 1
     assert "Sat 2026-03-28 15:30 → Sun 03-29 04:00" in text
@@ -112,9 +112,11 @@ def test_next_marks_the_gap_of_a_weekend() -> None:
 
 def test_next_of_an_asset_schedule_names_its_assets() -> None:
     """A DAG on assets has no times; it says what it waits for, and JSON is an empty list."""
-    text = CliRunner().invoke(app, ["next", "revenue", "--dags", EXAMPLES]).stdout
+    text = CliRunner().invoke(app, ["next", "revenue_daily", "--dags", EXAMPLES]).stdout
     assert "runs when its assets are updated: (orders and fx)" in text
-    as_json = CliRunner().invoke(app, ["next", "revenue", "--dags", EXAMPLES, "--json"]).stdout
+    as_json = (
+        CliRunner().invoke(app, ["next", "revenue_daily", "--dags", EXAMPLES, "--json"]).stdout
+    )
     assert json.loads(as_json) == []
 
 

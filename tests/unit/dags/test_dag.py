@@ -348,11 +348,11 @@ class TestDefaults:
 
     def test_default_lists_are_not_shared(self) -> None:
         """Tasks do not share what they hold."""
-        with DAG("orders", default_args={"spark_conf": {"a": "1"}}):
+        with DAG("orders", default_args={"spark_conf": {"spark.a": "1"}}):
             one, other = task("one"), task("other")
-        one.spark_conf["a"] = "2"
-        assert other.spark_conf == {"a": "1"}
-        assert task("third", dag=one.dag).spark_conf == {"a": "1"}
+        one.spark_conf["spark.a"] = "2"
+        assert other.spark_conf == {"spark.a": "1"}
+        assert task("third", dag=one.dag).spark_conf == {"spark.a": "1"}
 
 
 BOUNDS = """

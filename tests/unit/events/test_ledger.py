@@ -7,9 +7,9 @@ import pytest
 from lamplighter import DAG, Asset, AssetAlias, clock
 from lamplighter.errors import TransientError
 from lamplighter.events.ledger import trace, triggering_asset_events
-from lamplighter.runs.finish import finish_run
 from lamplighter.store.models import AssetEvents, Runs
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
 
 A, B = Asset("a", "s3://lake/a"), Asset("b")

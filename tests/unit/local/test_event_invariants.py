@@ -8,11 +8,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound, violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack

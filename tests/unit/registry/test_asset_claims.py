@@ -11,7 +11,6 @@ from pendulum import DateTime
 from lamplighter import DAG, Asset
 from lamplighter.events import ingest
 from lamplighter.registry.register import RegisterReport
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
@@ -19,6 +18,7 @@ from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

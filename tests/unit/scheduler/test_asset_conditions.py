@@ -6,7 +6,6 @@ from unittest.mock import patch
 import pendulum
 
 from lamplighter import DAG, Asset
-from lamplighter.runs.finish import finish_run
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import NothingForetold
 from lamplighter.scheduler.manual import create_manual_run
@@ -16,6 +15,7 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
+from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
 from lamplighter_local.stack import LocalStack
 

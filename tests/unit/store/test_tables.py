@@ -81,7 +81,7 @@ def test_index_keys_beside_the_tables_own_may_be_absent(model: Any) -> None:
 
     assert declared == used
     for index in indexes(table):
-        if index in {"due", "wake", "open", "pending", "by_job"}:
+        if index in {"due", "wake", "open", "pending"}:
             shard = model.get_attributes()[indexes(table)[index][0]]
             assert shard.null, f"{index} can never be left"
 

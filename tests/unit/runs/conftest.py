@@ -1,0 +1,22 @@
+"""A deployment in name only: what decides without AWS needs no more."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lamplighter import settings
+from lamplighter.settings import Settings
+
+
+@pytest.fixture
+def in_name_only() -> Iterator[Settings]:
+    """Let a deployment be in force that has names and nothing behind them."""
+    named = Settings(
+        bucket="lake",
+        emr_application_id="00local",
+        emr_job_role_arn="arn:aws:iam::123456789012:role/jobs",
+        variables=json.dumps({"data_root": "s3://lake/data"}),
+    )
+    with settings.using(named):
+        yield named

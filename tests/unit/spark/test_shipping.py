@@ -1,0 +1,57 @@
+"""The package as it ships: the same bytes each time, complete, and light to import."""
+
+import ast
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import lamplighter_spark
+from lamplighter_spark.shipping import runtime_files
+
+SOURCES = sorted(Path(str(lamplighter_spark.__file__)).parent.glob("*.py"))
+
+
+def test_files_are_the_same_each_time() -> None:
+    """Two looks at one package give the same bytes."""
+    assert runtime_files() == runtime_files()
+
+
+def test_archive_holds_every_module_without_dates() -> None:
+    """All modules are in, sorted, with contents as they are and no date of the machine."""
+    shipped = runtime_files()
+    assert set(shipped) == {"run_step.py", "lamplighter_spark.zip"}
+    with zipfile.ZipFile(io.BytesIO(shipped["lamplighter_spark.zip"])) as archive:
+        assert archive.namelist() == [f"lamplighter_spark/{path.name}" for path in SOURCES]
+        assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
+        assert (
+            archive.read("lamplighter_spark/runner.py")
+            == SOURCES[0].with_name("runner.py").read_bytes()
+        )
+
+
+def test_archive_is_imported_without_pyspark(tmp_path: Path) -> None:
+    """The archive alone is enough for a context, and importing it imports no PySpark."""
+    archive = tmp_path / "lamplighter_spark.zip"
+    archive.write_bytes(runtime_files()["lamplighter_spark.zip"])
+    script = (
+        f"import sys; sys.path.insert(0, {str(archive)!r})\n"
+        "import lamplighter_spark, lamplighter_spark.runner, lamplighter_spark.shipping\n"
+        "assert '.zip' in lamplighter_spark.__file__\n"
+        "assert 'pyspark' not in sys.modules\n"
+        "assert 'runner.py' in str(lamplighter_spark.shipping.runtime_files())\n"
+    )
+    # Without the environment's own packages: standard library only.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_source_can_be_read_by_python_3_9(path: Path) -> None:
+    """Clusters may have an older Python than this project."""
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
