@@ -35,7 +35,11 @@ class Row:
     @property
     def ratio(self) -> str:
         """Ours as a share of Airflow's."""
-        return f"1/{self.airflows / self.ours:.0f}" if self.airflows and self.ours else ""
+        if not (self.airflows and self.ours):
+            return ""
+        if self.ours > self.airflows:
+            return f"{self.ours / self.airflows:.1f}"
+        return f"1/{self.airflows / self.ours:.0f}"
 
     def readable(self, number: float | None) -> str:
         """Return a number of this row with its unit, or nothing."""

@@ -32,7 +32,9 @@ def measure_steps(
     calls = lamplighter_steps.calls_per_run(_RUNS)
     writes = sum(count for name, count in calls.items() if name in lamplighter_steps.WRITES)
     return [
-        Row(EXECUTE, ours.own_cpu, airflows.own_cpu, airflows.own_cpu),
+        # Airflow's scheduler leaves to its workers and its API server what is half of ours: talking
+        # to the executor and to S3. So the ratio says little, and is no target.
+        Row(EXECUTE, ours.own_cpu, airflows.own_cpu, None),
         Row("  with a database in the process", None, airflows.cpu, None),
         Row("  writes and starts, from due to done", writes, None, _CALLS_PER_RUN, "count"),
         Row(
