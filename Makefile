@@ -15,10 +15,14 @@ DEMO_AT := 2026-03-27T00:00:00Z
 # Errors only: pip's warnings about the machine's own settings say nothing about this project.
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
 # A skipped test says why: something that the machine lacks.
-PYTEST := $(PY) -m pytest -q -n auto -rs
+# Tests on Spark are one group, in one process: each JVM that is started takes longer than they do.
+PYTEST := $(PY) -m pytest -q -n auto -rs --dist loadgroup
 
 # A path from outside could hide the installed packages or replace them.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+# Without coverage, which makes them take twice as long and finds little more.
+STORIES := $(addprefix tests/,concurrency faults parity property scenarios spark)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -98,8 +102,10 @@ contracts: $(VENV)/linked
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
 test: style types contracts $(VENV)/dynamodb-local/installed ## The whole gate: style, types, import contracts, all tests, coverage
-	@echo "test: all tests, with coverage"
-	@$(PYTEST) --cov
+	@echo "test: units, with coverage"
+	@$(PYTEST) tests/unit tests/golden --cov
+	@echo "test: stories, laws, faults, competition, Spark"
+	@$(PYTEST) $(STORIES)
 
 check: style types contracts ## The fast part of the gate: everything but the slow kinds of test
 	@echo "check: unit tests"

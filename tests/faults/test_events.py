@@ -40,7 +40,7 @@ from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import POLLING, Crash, Faults, Kind, crash_points
+from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
 from lamplighter_local.shortcuts import shortcuts
 from lamplighter_local.snapshot import Snapshot, queues, tables
@@ -648,42 +648,6 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
     return points, wrong
 
 
-@contextmanager
-def overtaken(number: int, meanwhile: Callable[[], object]) -> Iterator[list[str]]:
-    """Let something else happen before a call; yield the operations that were called."""
-    calls: list[str] = []
-    clients: tuple[Any, ...] = (connection().client, aws.client("sqs"))
-
-    def wrap(send: Callable[..., Any]) -> Callable[..., Any]:
-        def send_later(operation: str, request: Any) -> Any:
-            if operation in POLLING:
-                return send(operation, request)
-            calls.append(operation)
-            if len(calls) == number:
-                stop()
-                try:
-                    meanwhile()
-                finally:
-                    start()
-            return send(operation, request)
-
-        return send_later
-
-    def start() -> None:
-        for client in clients:
-            client._make_api_call = wrap(type(client)._make_api_call.__get__(client))
-
-    def stop() -> None:
-        for client in clients:
-            del client._make_api_call
-
-    start()
-    try:
-        yield calls
-    finally:
-        stop()
-
-
 def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int, list[str]]:
     """Let someone else act before each call of a delivery; return how often, and what broke."""
     wrong: list[str] = []
@@ -691,7 +655,8 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
 
         def story(number: int) -> list[str]:
             stack = emulated.put_back()
-            with overtaken(number, lambda: scenario.meanwhile(stack)) as calls:
+            clients = (connection().client, aws.client("sqs"))
+            with overtaken(clients, number, lambda: scenario.meanwhile(stack)) as calls:
                 deliver_to_ingest(stack.settings.events_queue_url, "ingest")
             if not number:
                 scenario.meanwhile(stack)

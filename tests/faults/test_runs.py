@@ -40,7 +40,7 @@ from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.faults import POLLING, Crash, Faults, Kind, crash_points
+from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
 from lamplighter_local.shortcuts import shortcuts
 from lamplighter_local.snapshot import Snapshot, queues, tables
@@ -668,42 +668,6 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
     return len(todo), wrong
 
 
-@contextmanager
-def overtaken(number: int, meanwhile: Callable[[], object]) -> Iterator[list[str]]:
-    """Let something else happen before a call; yield the operations that were called."""
-    calls: list[str] = []
-    all_clients = clients()
-
-    def wrap(send: Callable[..., Any]) -> Callable[..., Any]:
-        def send_later(operation: str, request: Any) -> Any:
-            if operation in POLLING:
-                return send(operation, request)
-            calls.append(operation)
-            if len(calls) == number:
-                stop()
-                try:
-                    meanwhile()
-                finally:
-                    start()
-            return send(operation, request)
-
-        return send_later
-
-    def start() -> None:
-        for client in all_clients:
-            client._make_api_call = wrap(type(client)._make_api_call.__get__(client))
-
-    def stop() -> None:
-        for client in all_clients:
-            del client._make_api_call
-
-    start()
-    try:
-        yield calls
-    finally:
-        stop()
-
-
 def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list[str]]:
     """Let someone else act before each call; return how often, and what broke."""
     wrong: list[str] = []
@@ -711,7 +675,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
 
         def tell(number: int) -> list[str]:
             begun.put_back()
-            with overtaken(number, lambda: overtaking.meanwhile(story)) as calls:
+            with overtaken(clients(), number, lambda: overtaking.meanwhile(story)) as calls:
                 overtaking.first(story)
             if not number:
                 overtaking.meanwhile(story)

@@ -10,6 +10,13 @@ from tests.spark.processes import members, require_end
 from tests.spark.steps import Jobs, jobs_in
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let all tests here share one process, and so one Spark."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def java() -> Path:
     """Return the home of a Java; skip the test on a machine that has none."""

@@ -33,6 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and SPARK in item.fixturenames:
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1"]))
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group(SPARK))
             # PySpark leaves the sockets of collected rows to the garbage collector.
             ignored = "ignore:unclosed <socket:ResourceWarning"
             item.add_marker(pytest.mark.filterwarnings(ignored))

@@ -9,7 +9,7 @@ Owns: what goes wrong and when. Refuses: answers that the service could not have
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -208,6 +208,46 @@ class Faults:
     def _choose(self, pages: list[Answer]) -> Answer:
         with self._lock:
             return self._random.choice(pages)
+
+
+@contextmanager
+def overtaken(
+    clients: Sequence[Any], number: int, meanwhile: Callable[[], object]
+) -> Iterator[list[str]]:
+    """Let something else happen before a call; yield the operations that were called.
+
+    Calls of all clients are counted together, from 1 on; what happens meanwhile is not counted.
+    """
+    calls: list[str] = []
+
+    def wrap(send: Send) -> Send:
+        def send_later(operation: str, request: Mapping[str, Any]) -> Answer:
+            if operation in POLLING:
+                return send(operation, request)
+            calls.append(operation)
+            if len(calls) == number:
+                stop()
+                try:
+                    meanwhile()
+                finally:
+                    start()
+            return send(operation, request)
+
+        return send_later
+
+    def start() -> None:
+        for client in clients:
+            client._make_api_call = wrap(type(client)._make_api_call.__get__(client))  # noqa: SLF001 - the door they all use
+
+    def stop() -> None:
+        for client in clients:
+            del client._make_api_call  # noqa: SLF001 - as above
+
+    start()
+    try:
+        yield calls
+    finally:
+        stop()
 
 
 def _fail(plan: _Plan, client: Any, operation: str, request: Mapping[str, Any]) -> NoReturn:

@@ -147,46 +147,42 @@ def _base64(value: bytes) -> str:
 
 def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
-    items = _items(
-        Dags,
-        IndexName="due",
-        KeyConditionExpression="due_shard = :shard AND next_run_create_after <= :until",
-        ExpressionAttributeValues=_bounds(shard, until),
-    )
+    items = _until(Dags, "due", ("due_shard", "next_run_create_after"), shard, until)
     return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
 
 
 def open_assets(shard: int, until: DateTime) -> Iterator[str]:
     """Yield the assets of one shard whose events may not have been handed on, oldest first."""
-    items = _items(
-        Assets,
-        IndexName="open",
-        KeyConditionExpression="open_shard = :shard AND recorded_at <= :until",
-        ExpressionAttributeValues=_bounds(shard, until),
-    )
+    items = _until(Assets, "open", ("open_shard", "recorded_at"), shard, until)
     return (item["asset_id"]["S"] for item in items)
 
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the keys of one shard's events that have no number yet, oldest first."""
-    items = _items(
-        AssetEvents,
-        IndexName="pending",
-        KeyConditionExpression="fan_shard = :shard AND recorded_at <= :until",
-        ExpressionAttributeValues=_bounds(shard, until),
-    )
+    items = _until(AssetEvents, "pending", ("fan_shard", "recorded_at"), shard, until)
     return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
 
 
 def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
-    items = _items(
-        Runs,
-        IndexName="wake",
-        KeyConditionExpression="wake_shard = :shard AND wake_at <= :until",
-        ExpressionAttributeValues=_bounds(shard, until),
-    )
+    items = _until(Runs, "wake", ("wake_shard", "wake_at"), shard, until)
     return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
+
+
+def _until(
+    model: type[Row], index: str, names: tuple[str, str], shard: int, until: DateTime
+) -> Iterator[Request]:
+    """Yield what one shard of an index has up to an instant."""
+    return _items(
+        model,
+        IndexName=index,
+        KeyConditionExpression="#shard = :shard AND #at <= :until",
+        ExpressionAttributeNames=dict(zip(("#shard", "#at"), names, strict=True)),
+        ExpressionAttributeValues={
+            ":shard": {"N": str(shard)},
+            ":until": {"S": instant_text(until)},
+        },
+    )
 
 
 def consumers_of(asset_id: str) -> Iterator[str]:
@@ -200,10 +196,6 @@ def consumers_of(asset_id: str) -> Iterator[str]:
         ExpressionAttributeValues={":asset": {"S": asset_id}, ":consumer": {"S": CONSUMER}},
     )
     return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
-
-
-def _bounds(shard: int, until: DateTime) -> Request:
-    return {":shard": {"N": str(shard)}, ":until": {"S": instant_text(until)}}
 
 
 def _items(model: type[Row], **request: Any) -> Iterator[Request]:
