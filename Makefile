@@ -21,12 +21,9 @@ PYTEST := $(PY) -m pytest -q -n auto -rs --dist loadgroup
 # A path from outside could hide the installed packages or replace them.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-# Without coverage, which makes them take twice as long and finds little more.
-STORIES := $(addprefix tests/,concurrency faults parity property scenarios spark)
-
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check format faults parity bench lock toolchain clean \
+.PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
         style types contracts
 
 help: ## Show this list
@@ -101,11 +98,14 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: style types contracts $(VENV)/dynamodb-local/installed ## The whole gate: style, types, import contracts, all tests, coverage
-	@echo "test: units, with coverage"
+test: style types contracts $(VENV)/dynamodb-local/installed ## The whole gate: style, types, import contracts, all tests
+	@echo "test: all tests"
+	@$(PYTEST)
+
+# Apart from the gate, because measuring takes twice as long as testing.
+coverage: $(VENV)/linked ## Show how much of the code the units reach
+	@echo "coverage: units, with coverage"
 	@$(PYTEST) tests/unit tests/golden --cov
-	@echo "test: stories, laws, faults, competition, Spark"
-	@$(PYTEST) $(STORIES)
 
 check: style types contracts ## The fast part of the gate: everything but the slow kinds of test
 	@echo "check: unit tests"
