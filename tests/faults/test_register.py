@@ -226,7 +226,7 @@ def wrong_after(faults: Faults, expected: dict[str, list[str]]) -> Iterator[str]
         yield f"{faults.injected}: messages are left: {left}"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PUSHES)
 def test_fault_at_every_call_of_a_push(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -218,7 +218,7 @@ def _overtaken_by(action: Callable[[], object]) -> Iterator[None]:
 def test_claims_in_any_order_keep_the_tables_sound() -> None:
     """No order of ticks, messages, pauses, pushes and ends breaks a promise or loses a run."""
     bounded = settings(
-        max_examples=20,
+        max_examples=10,
         stateful_step_count=16,
         deadline=None,
         derandomize=True,

@@ -208,7 +208,7 @@ def test_runs_of_random_dags_end_as_the_rules_say() -> None:
     """States, tries, jobs, events and the run's end are those of the model."""
     with new_world() as world:
 
-        @examples(25)
+        @examples(12)
         @given(story=stories(most=6))
         def tell(story: Story) -> None:
             play(world, story)

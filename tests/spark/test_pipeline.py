@@ -106,7 +106,7 @@ def _published_at(line: oracle.Line) -> str:
     return str((oracle.parsed(line.text) or {}).get("published_at", ""))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pipeline_agrees_with_plain_python(
     jobs: Jobs, tmp_path: Path, raw: list[oracle.Line]
 ) -> None:
