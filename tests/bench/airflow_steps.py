@@ -102,8 +102,7 @@ def main() -> None:
     """Measure in a home that is thrown away."""
     runs = int(sys.argv[1])
     with temporary_home(**_SETTINGS) as home:
-        # Airflow reads its settings now.
-        from tests.bench import airflow_instance  # noqa: PLC0415
+        from tests.bench import airflow_instance  # noqa: PLC0415 - Airflow reads its settings now
 
         database = airflow_instance.Database(home)
         rounds = [measure(database, runs) for _ in range(_ROUNDS)]

@@ -101,7 +101,7 @@ class World:
 
     def context(self, job: FakeJob) -> dict[str, Any]:
         """Return what a job was given."""
-        bucket, _, key = job.context_uri.removeprefix("s3://").partition("/")
+        bucket, key = aws.bucket_and_key(job.context_uri)
         body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         document: dict[str, Any] = json.loads(body)
         return document

@@ -1306,7 +1306,7 @@ def test_error_with_half_a_letter_is_stored(world: World) -> None:
     world.emr.takes("dag", "a", seconds=30)
     world.emr.fail_next("dag", "a")
     run = world.start(make("a"))
-    bucket, _, key = world.jobs(run)[0].context_uri.removeprefix("s3://").partition("/")
+    bucket, key = aws.bucket_and_key(world.jobs(run)[0].context_uri)
     body = b'{"state": "failed", "reason": "half \\ud83d"}'
     place = key.replace("context.json", "report.json")
     aws.client("s3").put_object(Bucket=bucket, Key=place, Body=body)

@@ -221,7 +221,7 @@ def test_report_that_makes_no_sense_does_not_stop_the_run(
     finish_job(executing, one_task(outlets=[A, AssetAlias("x")]))
     (job,) = emr.jobs
     if body is not None:
-        bucket, _, key = job.context_uri.removeprefix("s3://").partition("/")
+        bucket, key = aws.bucket_and_key(job.context_uri)
         key = key.replace("context.json", "report.json")
         aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
     assert settle(of_job()) == []

@@ -54,7 +54,7 @@ def test_submit_of_a_queued_run_starts_its_job(executing: LocalStack, emr: FakeE
     require_one_job(emr)
     assert states(executing) == ["running", "submitted"]
     (job,) = emr.jobs
-    bucket, _, key = job.context_uri.removeprefix("s3://").partition("/")
+    bucket, key = aws.bucket_and_key(job.context_uri)
     context = json.load(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"])
     assert (context["task_id"], context["submission"], context["arguments"]) == ("t", 1, ["first"])
 

@@ -75,8 +75,7 @@ def test_argument_of_a_job_says_whose_it_is(chosen: str, ids: tuple[str, str]) -
     place = JobPlace.read(name.context_uri(BUCKET))
 
     assert place == JobPlace(ids[0], name.run_key, ids[1], 12, name.digest[:12])
-    assert place is not None
-    assert place.is_of(name)
+    assert place == name.place
     assert step_of(name.context_uri(BUCKET))[:3] == (ids[0], name.run_key, ids[1])
 
 
@@ -146,9 +145,9 @@ def test_place_is_only_of_its_own_submission() -> None:
     place = JobPlace.read(name.context_uri(BUCKET))
     run = make_run("a", created_at=NOON.add(hours=1))
 
-    assert place is not None
-    assert not place.is_of(named("a", submission=2))
-    assert not place.is_of(JobName.of(run, make_step(run)))
+    assert place == name.place
+    assert place != named("a", submission=2).place
+    assert place != JobName.of(run, make_step(run)).place
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ _LIMITS = Config(
 )
 
 
+def bucket_and_key(uri: str) -> tuple[str, str]:
+    """Return the two parts of an address in S3."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
 @cache
 def client(service: str, *, read_seconds: float = READ_SECONDS) -> Any:
     """Return the client of a service; where and who it is come from the environment."""

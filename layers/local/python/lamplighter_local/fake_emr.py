@@ -18,6 +18,7 @@ from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
 from lamplighter.executors.job import JobState
+from lamplighter.runs.job_names import report_uri
 from lamplighter_local import fake_jobs
 from lamplighter_local.emr_requests import SERVICE
 from lamplighter_local.emr_service import EmrService
@@ -191,12 +192,9 @@ class FakeEmr:
         """Put the reports of jobs that are over, before anyone is told that they are."""
         while self._to_report:
             job = self._to_report[0]
-            bucket, _, key = job.context_uri.removeprefix("s3://").partition("/")
-            folder = key.rpartition("/")[0]
+            bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
             body = json.dumps(job.outcome.report).encode()
-            _send(
-                "s3", "PutObject", {"Bucket": bucket, "Key": f"{folder}/report.json", "Body": body}
-            )
+            _send("s3", "PutObject", {"Bucket": bucket, "Key": key, "Body": body})
             del self._to_report[0]
 
     @property

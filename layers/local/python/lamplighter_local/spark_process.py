@@ -76,7 +76,7 @@ class SparkProcess:
             is_ready = bool(self._line(START_FOR))
         except TimeoutError:
             is_ready = False
-        except BaseException:
+        except BaseException:  # also when someone loses patience: no JVM may be left behind
             self._bury()
             raise
         if not is_ready:
@@ -100,7 +100,7 @@ class SparkProcess:
             time.sleep(_DUMP_FOR)
             self._bury()
             return Answer(None, f"it ran for more than {seconds:g} s and was ended")
-        except BaseException:
+        except BaseException:  # also when someone loses patience: no JVM may be left behind
             self._bury()
             raise
         if line:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from lamplighter import queues, settings
 from lamplighter.executors.current import current
-from lamplighter.runs.job_names import JobName
 from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
@@ -24,9 +23,9 @@ from lamplighter.runs.observe import (
     cancelled_before_start,
 )
 from lamplighter.runs.outlets import send_outlets
-from lamplighter.runs.start import start_all
-from lamplighter.runs.turn import SHORT_SECONDS, Hands, Turn
-from lamplighter.runs.view import seconds_since
+from lamplighter.runs.start import find_job, start_all
+from lamplighter.runs.turn import Hands, Turn
+from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Steps
 from lamplighter.store.runs import FINISHED, log_move
@@ -36,12 +35,7 @@ def act(turn: Turn) -> list[Seen]:
     """Do what the rows say now; return what was learned about jobs by doing so."""
     view = turn.view
     _count(turn)
-    if view.run.state != view.run.stored.get("state"):
-        log_move(view.run)
-        if view.run.state in FINISHED:
-            tell_finished(view.run)
-    if view.run.state in FINISHED and view.row is not None and view.row.is_changed:
-        queues.announce_due(announcement(view.row))
+    tell_of_move(view)
     send_outlets(turn.events)
     _wake_others(turn)
     turn.report.cancelled_jobs += cancel_strays(turn.strays, turn.hands)
@@ -55,6 +49,16 @@ def act(turn: Turn) -> list[Seen]:
         if turn.report.postponed_jobs > before:
             turn.is_cut_short = False  # whoever tries again later goes on
     return more
+
+
+def tell_of_move(view: RunView) -> None:
+    """Tell of the run's new state, and of its DAG, which may be due by it."""
+    if view.run.state != view.run.stored.get("state"):
+        log_move(view.run)
+        if view.run.state in FINISHED:
+            tell_finished(view.run)
+    if view.row is not None and view.row.is_changed:
+        queues.announce_due(announcement(view.row))
 
 
 def _count(turn: Turn) -> None:
@@ -92,18 +96,13 @@ def _cancel(turn: Turn) -> list[Seen]:
         return []
     never: list[Steps] = []
     for step in steps:
-        job_run_id = step.job_run_id or _find(turn, step)
+        job_run_id = step.job_run_id or find_job(turn.view, step)
         if job_run_id is not None:
             current().cancel(job_run_id)
             turn.report.cancelled_jobs += 1
         elif _is_past_starting(turn, step):
             never.append(step)
     return cancelled_before_start(turn.view, never)
-
-
-def _find(turn: Turn, step: Steps) -> str | None:
-    since = step.submitted_at.subtract(seconds=SHORT_SECONDS)
-    return current().find(JobName.of(turn.view.run, step).name, since=since)
 
 
 def _is_past_starting(turn: Turn, step: Steps) -> bool:

@@ -6,7 +6,7 @@ leaves rows that say what is to be done; doing it again changes nothing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lamplighter import settings
 from lamplighter.errors import PermanentError, TransientError
@@ -18,7 +18,7 @@ from lamplighter.runs.turn import SETTLE, SUBMIT, Hands, Turn
 from lamplighter.runs.view import RunView
 from lamplighter.store.transactions import Cancelled, pack, stand_back, transact
 
-__all__ = ["SETTLE", "SUBMIT", "Hands", "advance", "advance_all"]
+__all__ = ["SETTLE", "SUBMIT", "Hands", "advance", "advance_all", "each_of"]
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +69,26 @@ def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
             continue  # one of them has moved, or it was written unheard: alone, each finds out
         done += bulk
     written = {turn.view.name: turn for turn in done}
+
+    def go_on(name: RunName) -> RunsReport:
+        found = written.get(name)
+        more = act(found) if found is not None else []
+        if found is None or found.is_cut_short or more:
+            return advance(*name, seen=more, hands=hands)
+        return RunsReport()
+
+    report.add(each_of(names, go_on))
+    return report
+
+
+def each_of(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> RunsReport:
+    """Move each run; the error of one is raised when the others have been moved."""
+    report = RunsReport()
     failures: list[Exception] = []
     for name in dict.fromkeys(names):
-        found = written.get(name)
         try:
-            more = act(found) if found is not None else []
-            if found is None or found.is_cut_short or more:
-                report.add(advance(*name, seen=more, hands=hands))
-        except Exception as error:  # noqa: BLE001 - raised below, when the others have been moved
+            report.add(move(name))
+        except Exception as error:  # noqa: BLE001 - raised below
             failures.append(error)
     if failures:
         raise failures[0]

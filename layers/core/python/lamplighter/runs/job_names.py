@@ -29,6 +29,27 @@ _LONGEST_TAG = 256
 
 
 @dataclass(frozen=True)
+class JobPlace:
+    """Whose job it is, as its argument says."""
+
+    dag_id: str
+    run_key: str
+    task_id: str
+    submission: int
+    mark: str
+
+    @classmethod
+    def read(cls, context_uri: str, *, bucket: str | None = None) -> Self | None:
+        """Return whose job has this context, or None if it is not one of ours, in our bucket."""
+        found = _FOLDER.fullmatch(context_uri)
+        # Deployments may share an application, and see each other's jobs.
+        if found is None or bucket not in (None, found[1]):
+            return None
+        dag_id, run_key, task_id = (unquote(part) for part in found.group(2, 3, 4))
+        return cls(dag_id, run_key, task_id, int(found[5]), found[6])
+
+
+@dataclass(frozen=True)
 class JobName:
     """One submission of one step of one run."""
 
@@ -50,6 +71,15 @@ class JobName:
         return cls(run.dag_id, run.run_key, step.step_id, number, digest)
 
     @property
+    def place(self) -> JobPlace:
+        """Whose job it is, as it will say itself."""
+        return JobPlace(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
+
+    @property
+    def _mark(self) -> str:
+        return self.digest[:12]
+
+    @property
     def token(self) -> str:
         """The client token: with it, EMR Serverless starts one job however often it is asked."""
         return self.digest
@@ -58,14 +88,14 @@ class JobName:
     def name(self) -> str:
         """The name of the job, as people see it in the console."""
         full = f"{self.dag_id}/{self.run_key}/{self.task_id}/{self.submission}"
-        ending = f"#{self.digest[:12]}"
+        ending = f"#{self._mark}"
         seen = "".join(char if char.isprintable() else "_" for char in full)
         return seen[: _LONGEST_NAME - len(ending)] + ending
 
     def context_uri(self, bucket: str) -> str:
         """Return where the job finds its context."""
         parts = (quote(part, safe="") for part in (self.dag_id, self.run_key, self.task_id))
-        place = f"{self.submission}-{self.digest[:12]}"
+        place = f"{self.submission}-{self._mark}"
         key = f"{_PREFIX}/{'/'.join(parts)}/{place}/{_CONTEXT}"
         if len(key) > _LONGEST_KEY:
             raise DefinitionError(
@@ -88,31 +118,6 @@ class JobName:
             "lamplighter:submission": str(self.submission),
         }
         return {key: _NOT_IN_A_TAG.sub("_", text)[:_LONGEST_TAG] for key, text in values.items()}
-
-
-@dataclass(frozen=True)
-class JobPlace:
-    """Whose job it is, as its argument says."""
-
-    dag_id: str
-    run_key: str
-    task_id: str
-    submission: int
-    mark: str
-
-    @classmethod
-    def read(cls, context_uri: str, *, bucket: str | None = None) -> Self | None:
-        """Return whose job has this context, or None if it is not one of ours, in our bucket."""
-        found = _FOLDER.fullmatch(context_uri)
-        # Deployments may share an application, and see each other's jobs.
-        if found is None or bucket not in (None, found[1]):
-            return None
-        dag_id, run_key, task_id = (unquote(part) for part in found.group(2, 3, 4))
-        return cls(dag_id, run_key, task_id, int(found[5]), found[6])
-
-    def is_of(self, name: JobName) -> bool:
-        """Return whether it is the job that a row speaks of."""
-        return (self.submission, self.mark) == (name.submission, name.digest[:12])
 
 
 def report_uri(context_uri: str) -> str:

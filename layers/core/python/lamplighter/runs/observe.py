@@ -62,9 +62,7 @@ def observe(view: RunView, seen: Seen, *, now: DateTime) -> list[AssetEvents] | 
     Returns None if the job is none of the run's as it stands.
     """
     step = view.steps.get(seen.place.task_id)
-    if step is None or not seen.place.is_of(JobName.of(view.run, step)):
-        return None
-    if step.state not in LIVE:
+    if step is None or step.state not in LIVE or seen.place != JobName.of(view.run, step).place:
         return None
     if step.job_run_id not in (None, seen.job.job_run_id):
         return None
@@ -263,12 +261,5 @@ def _shortened(text: str | None) -> str | None:
 
 def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[Seen]:
     """Return what is known of jobs that were never started: they are as good as cancelled."""
-    return [
-        Seen(_place_of(view, step), Job("", JobState.CANCELLED, "", details="it was never started"))
-        for step in steps
-    ]
-
-
-def _place_of(view: RunView, step: Steps) -> JobPlace:
-    name = JobName.of(view.run, step)
-    return JobPlace(name.dag_id, name.run_key, name.task_id, name.submission, name.digest[:12])
+    job = Job("", JobState.CANCELLED, "", details="it was never started")
+    return [Seen(JobName.of(view.run, step).place, job) for step in steps]

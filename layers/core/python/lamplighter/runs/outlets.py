@@ -5,7 +5,6 @@ crash can lose an event or tell of one that did not happen; `ingest` gives them 
 the message arrives, and the sweep sends it again if it never did.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +24,6 @@ from lamplighter.runs.view import RunView
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.wire import pending_events
-
-log = logging.getLogger(__name__)
 
 # As many as a task may have outlets: they are written in one transaction.
 MOST_EVENTS = 90

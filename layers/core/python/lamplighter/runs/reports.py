@@ -32,7 +32,7 @@ NO_REPORT = Report()
 
 def read_report(job: Job) -> Report:
     """Return what a job that is over has left, which may be nothing."""
-    bucket, _, key = report_uri(job.context_uri).removeprefix("s3://").partition("/")
+    bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
     s3 = aws.client("s3")
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_BYTES)

@@ -11,6 +11,7 @@ from pendulum import DateTime
 from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.runs.acts import tell_of_move
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.moves import (
     CANCELLED,
@@ -23,13 +24,12 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.news import tell_finished
 from lamplighter.runs.observe import CLEAR, keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.scheduler.manual import require_usable
-from lamplighter.store.due import announcement, waiting_entry
+from lamplighter.store.due import waiting_entry
 from lamplighter.store.models import Runs, Steps
-from lamplighter.store.runs import FINISHED, log_move, set_state_columns
+from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import Cancelled, stand_back
 
 _TRIES = 12
@@ -152,17 +152,8 @@ def _change(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], boo
             stand_back()
             continue
         if is_done:
-            _tell(view)
+            tell_of_move(view)
+            if view.run.state not in FINISHED:
+                queues.send_settles([view.name])
             return view.run
     raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by many; try again")
-
-
-def _tell(view: RunView) -> None:
-    if view.run.state != view.run.stored["state"]:
-        log_move(view.run)
-        if view.run.state in FINISHED:
-            tell_finished(view.run)
-    if view.row is not None and view.row.is_changed:
-        queues.announce_due(announcement(view.row))
-    if view.run.state not in FINISHED:
-        queues.send_settles([view.name])

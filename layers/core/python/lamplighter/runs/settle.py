@@ -7,13 +7,13 @@ doubled, in any order, or missing.
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors.current import current
 from lamplighter.executors.job import Job, JobState
-from lamplighter.runs.advance import SETTLE, advance
+from lamplighter.runs.advance import SETTLE, advance, each_of
 from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import RUNNING, SUBMITTED
 from lamplighter.runs.observe import Seen
@@ -30,15 +30,14 @@ log = logging.getLogger(__name__)
 def settle(body: str) -> RunsReport:
     """Do what a message on `jobstates` asks for."""
     message: dict[str, Any] = json.loads(body)
-    report = RunsReport()
     if "runs" in message:
-        return look_after_all(queues.read_runs(message))
+        return each_of(queues.read_runs(message), lambda name: look_after(*name))
     if "job" in message:
         return settle_job(message["job"])
     detail = message["detail"]
     if detail["applicationId"] == settings.current().emr_application_id:
         return settle_job(detail["jobRunId"])
-    return report
+    return RunsReport()
 
 
 def settle_job(job_run_id: str) -> RunsReport:
@@ -98,20 +97,6 @@ def sweep_runs(*, has_time: Callable[[], bool]) -> int:
     return count
 
 
-def look_after_all(names: Iterable[queues.RunName]) -> RunsReport:
-    """Look after each run; the error of one is raised when the others have been looked after."""
-    report = RunsReport()
-    failures: list[Exception] = []
-    for name in names:
-        try:
-            report.add(look_after(*name))
-        except Exception as error:  # noqa: BLE001 - raised below
-            failures.append(error)
-    if failures:
-        raise failures[0]
-    return report
-
-
 def look_after(dag_id: str, run_key: str) -> RunsReport:
     """Ask about the jobs of a run, and move it on."""
     view = RunView.read(dag_id, run_key)
@@ -127,15 +112,13 @@ def look_after(dag_id: str, run_key: str) -> RunsReport:
 def _ask(view: RunView, step: Steps) -> Seen | None:
     assert step.job_run_id is not None
     given = settings.current()
-    uri = JobName.of(view.run, step).context_uri(given.require("bucket"))
-    place = JobPlace.read(uri)
-    assert place is not None
+    place = JobName.of(view.run, step).place
     job = current().describe(step.job_run_id)
     if job is None:
         if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
             return None  # it may be too new to be known everywhere
         details = f"the executor does not know job {step.job_run_id} any more"
-        return Seen(place, Job(step.job_run_id, JobState.FAILED, uri, details=details))
+        return Seen(place, Job(step.job_run_id, JobState.FAILED, "", details=details))
     return _seen(place, job)
 
 

@@ -15,7 +15,7 @@ from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.executors.current import current
 from lamplighter.executors.job import Job, JobState
-from lamplighter.runs.job_names import JobPlace
+from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob
 from lamplighter.runs.moves import LIVE
 from lamplighter.runs.observe import Seen
@@ -48,14 +48,11 @@ def start_all(
     """
     refused: list[Seen] = []
     for start in starts:
-        request = start.job.request
         try:
-            job_run_id = _start(start, now)
+            job_run_id = _start(view, start, now)
         except RefusedError as error:
-            place = JobPlace.read(request.context_uri)
-            assert place is not None
-            job = Job("", JobState.FAILED, request.context_uri, details=str(error))
-            refused.append(Seen(place, job, is_final=True))
+            job = Job("", JobState.FAILED, start.job.request.context_uri, details=str(error))
+            refused.append(Seen(JobName.of(view.run, start.step).place, job, is_final=True))
         except TransientError as error:
             log.warning("step %s of %s waits: %s", start.step.step_id, start.step.run_ref, error)
             report.postponed_jobs += 1
@@ -67,14 +64,19 @@ def start_all(
     return refused
 
 
-def _start(start: Start, now: DateTime) -> str:
+def find_job(view: RunView, step: Steps) -> str | None:
+    """Return the job of a step's present submission, if there is one that nobody has noted."""
+    since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
+    return current().find(JobName.of(view.run, step).name, since=since)
+
+
+def _start(view: RunView, start: Start, now: DateTime) -> str:
     request, step = start.job.request, start.step
     if seconds_since(step.submitted_at, now) > settings.current().token_trust_seconds:
-        since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
-        found = current().find(request.name, since=since)
+        found = find_job(view, step)
         if found is not None:
             return found
-    bucket, _, key = request.context_uri.removeprefix("s3://").partition("/")
+    bucket, key = aws.bucket_and_key(request.context_uri)
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=start.job.context.encode())
     return current().start(request)
 
