@@ -17,7 +17,8 @@ from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.definitions import forget_definitions
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack, local_stack
 
 WriteBundle = Callable[[dict[str, str]], Path]
 

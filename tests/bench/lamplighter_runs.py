@@ -22,8 +22,9 @@ from lamplighter.store.models import Dags
 from lamplighter_local import resources
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import row_of, store_dags
+from lamplighter_local.moto_memory import REGION
 from lamplighter_local.moto_server import moto_server
-from lamplighter_local.stack import REGION, local_stack
+from lamplighter_local.stack import local_stack
 from tests.bench.costs import Cost
 
 _NOW = pendulum.datetime(2026, 1, 1, 12, 30)
@@ -85,7 +86,7 @@ def deployment() -> Iterator[None]:
 
 def calls_of_idle_tick(dags: int) -> int:
     """Return how many calls a tick makes when so many DAGs are registered and none is due soon."""
-    with local_stack(at=_NOW) as stack:
+    with local_stack(at=_NOW, over_http=True) as stack:
         stored = row_of(_dag(0, _NOW.start_of("hour")))
         store_dags([_dag(0, _NOW.start_of("hour"))])
         # Straight into the emulator's memory: writing them is not what is measured.

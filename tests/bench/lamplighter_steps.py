@@ -87,7 +87,7 @@ def calls_per_run(dags: int) -> dict[str, float]:
     changes RUNNING and SUCCESS. Lambda's own polling is left out.
     """
     emr = FakeEmr()
-    with local_stack(at=_AT.add(minutes=31), on=emr) as stack:
+    with local_stack(at=_AT.add(minutes=31), on=emr, over_http=True) as stack:
         register_dags(*(_dag(number, hour=13) for number in range(dags)))
         with counted_calls() as calls:
             stack.tick()

@@ -42,8 +42,8 @@ from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
-from lamplighter_local.shortcuts import shortcuts
-from lamplighter_local.snapshot import Snapshot, queues, tables
+from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)
@@ -512,7 +512,7 @@ OVERTAKINGS = {
 @pytest.fixture(name="deployment", scope="module")
 def make_deployment() -> Iterator[LocalStack]:
     """Yield a deployment for all scenarios: to make one takes as long as some of them."""
-    with local_stack(at=MIDNIGHT) as stack, shortcuts():
+    with local_stack(at=MIDNIGHT) as stack:
         yield stack
 
 

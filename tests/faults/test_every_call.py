@@ -28,7 +28,8 @@ from lamplighter_local.definitions import store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, crash_points
 from lamplighter_local.invariants import violations
-from lamplighter_local.snapshot import Snapshot, queues
+from lamplighter_local.moto_memory import queues
+from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -35,8 +35,9 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.invariants import violations
-from lamplighter_local.snapshot import Snapshot, tables
-from lamplighter_local.snapshot import queues as all_queues
+from lamplighter_local.moto_memory import queues as all_queues
+from lamplighter_local.moto_memory import tables
+from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

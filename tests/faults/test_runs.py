@@ -42,8 +42,8 @@ from lamplighter_local.deliveries import deliver
 from lamplighter_local.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
-from lamplighter_local.shortcuts import shortcuts
-from lamplighter_local.snapshot import Snapshot, queues, tables
+from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from lamplighter_local.step_invariants import job_violations
 
@@ -497,7 +497,6 @@ def make_story() -> Iterator[Story]:
     emr = FakeEmr()
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=MIDNIGHT, on=emr))
-        until_the_end.enter_context(shortcuts())
         made = replace(stack.settings, due_shards=1, run_shards=1)
         stack.settings = until_the_end.enter_context(settings.using(made))
         yield Story(stack, emr)

@@ -34,7 +34,8 @@ from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.stack import REGION, LocalStack, local_stack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack, local_stack
 
 if TYPE_CHECKING:
     from lamplighter.timetables.base import DagRunInfo

@@ -44,8 +44,7 @@ from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.invariants import violations
-from lamplighter_local.shortcuts import shortcuts
-from lamplighter_local.snapshot import queues, tables
+from lamplighter_local.moto_memory import queues, tables
 from lamplighter_local.stack import LocalStack, local_stack
 
 BEGIN = datetime(2026, 1, 1, 0, 0, 5)
@@ -392,7 +391,7 @@ def play(examples: int, steps: int) -> int:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    with local_stack(at=BEGIN) as stack, shortcuts():
+    with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
         stack.settings = made
         with deployment.using(made):

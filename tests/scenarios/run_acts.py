@@ -18,7 +18,6 @@ from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.fake_emr import FakeEmr, FakeJob
 from lamplighter_local.invariants import violations
-from lamplighter_local.shortcuts import shortcuts
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from lamplighter_local.step_invariants import job_violations
@@ -159,5 +158,4 @@ def new_world(at: DateTime = BEGIN) -> Iterator[World]:
         # One shard instead of many: timers read each of them, and the emulator is slow.
         made = replace(stack.settings, due_shards=1, run_shards=1)
         stack.settings = until_the_end.enter_context(settings.using(made))
-        until_the_end.enter_context(shortcuts())
         yield World(stack, emr)

@@ -19,7 +19,8 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_local.handlers import handler_of
-from lamplighter_local.stack import REGION, LocalStack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack
 
 WriteBundle = Callable[[dict[str, str]], Path]
 

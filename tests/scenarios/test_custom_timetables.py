@@ -24,7 +24,8 @@ from lamplighter_local import deliveries
 from lamplighter_local.endings import finish_run
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.stack import REGION, LocalStack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """

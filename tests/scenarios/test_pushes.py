@@ -26,7 +26,8 @@ from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.stack import REGION, LocalStack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack
 
 HEAD = """
 import pendulum

@@ -10,8 +10,7 @@ from lamplighter import settings
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.shortcuts import shortcuts
-from lamplighter_local.snapshot import queues, tables
+from lamplighter_local.moto_memory import queues, tables
 from lamplighter_local.stack import LocalStack, local_stack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
@@ -22,7 +21,7 @@ _NEW = FakeEmr().copy_state()
 def whole_execution() -> Iterator[tuple[LocalStack, FakeEmr]]:
     """Yield a deployment for a module, since to make one takes longer than most tests."""
     emr = FakeEmr()
-    with local_stack(at=NOON, on=emr) as stack, shortcuts():
+    with local_stack(at=NOON, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
         with settings.using(made):
             stack.settings = made

@@ -28,7 +28,8 @@ from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.stack import REGION, LocalStack
+from lamplighter_local.moto_memory import REGION
+from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import (
     NO_JSON,
     Record,

@@ -15,6 +15,7 @@ from lamplighter.registry.sandbox import Sandbox
 from lamplighter.serialization import content_hash, encode_dag, to_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import dag_write
+from lamplighter_local.dag_objects import FILE, found_in_a_file
 
 _SOURCE = Source("objects", "0" * 64, 1)
 
@@ -22,7 +23,7 @@ _SOURCE = Source("objects", "0" * 64, 1)
 def row_of(dag: DAG, row: Dags | None = None) -> Dags:
     """Return the row that a push of this DAG would write over `row`, or as a new one."""
     document = encode_dag(dag)
-    definition = Definition(dag, content_hash(document), "dags/objects.py", to_json(document))
+    definition = Definition(dag, content_hash(document), FILE, to_json(document))
     row = row or new_row(definition)
     if define(row, definition, None, _SOURCE, now=clock.now()):
         ask_schedule(row, now=clock.now())
@@ -39,7 +40,7 @@ def store_dags(dags: Iterable[DAG]) -> None:
 
 def register_dags(*dags: DAG, bundle: str = "objects") -> RegisterReport:
     """Register DAG objects as a push of a bundle that has these and no others."""
-    return register_found({"dags/objects.py": [found_in_a_file(dag) for dag in dags]}, bundle)
+    return register_found({FILE: [found_in_a_file(dag) for dag in dags]}, bundle)
 
 
 def register_found(
@@ -56,16 +57,3 @@ def register_found(
         patch.object(Sandbox, "coming_runs", lambda *_: dict(coming_runs)),
     ):
         return register(source)
-
-
-def found_in_a_file(dag: DAG) -> dict[str, Any]:
-    """Return a DAG as the sandbox reports it."""
-    document = encode_dag(dag)
-    return {
-        "dag_id": dag.dag_id,
-        "line": 1,
-        "hash": content_hash(document),
-        "schedule": dag.timetable.summary,
-        "description": "",
-        "document": document,
-    }

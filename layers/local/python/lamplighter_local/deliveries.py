@@ -1,6 +1,6 @@
 """Delivers queues to handlers as Lambda's pollers do: batches, partial answers, redelivery."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,9 @@ from pendulum import DateTime, from_timestamp
 
 from lamplighter import aws, clock
 from lamplighter_local import handlers
+from lamplighter_local.moto_memory import REGION, queue_at
+
+Call = Callable[[str, dict[str, Any]], Any]
 
 _BATCH = 10
 
@@ -30,11 +33,14 @@ def queues_on_our_clock() -> Iterator[None]:
         yield
 
 
-def deliver(url: str, function: str) -> int:
+def deliver(url: str, function: str, call: Call = handlers.call) -> int:
     """Hand every message that can be received now to a function; return how many there were."""
     sqs = aws.client("sqs")
     delivered = 0
     while True:
+        at = next_delivery(url)
+        if at is None or at > clock.now():
+            return delivered
         _free_lanes(url)
         answer = sqs.receive_message(
             QueueUrl=url,
@@ -46,12 +52,17 @@ def deliver(url: str, function: str) -> int:
         if not messages:
             return delivered
         delivered += len(messages)
-        _hand_over(sqs, url, function, messages)
+        answer = call(function, {"Records": [_record(url, message) for message in messages]})
+        _acknowledge(sqs, url, messages, answer)
 
 
-def _hand_over(sqs: Any, url: str, function: str, messages: list[dict[str, Any]]) -> None:
-    result = handlers.call(function, {"Records": [_record(url, m) for m in messages]})
-    failed = {item["itemIdentifier"] for item in result["batchItemFailures"]}
+def _acknowledge(
+    sqs: Any, url: str, messages: list[dict[str, Any]], answer: dict[str, Any] | None
+) -> None:
+    """Delete what was dealt with; nothing, if the function has died."""
+    if answer is None:
+        return
+    failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
     for message in messages:
         if message["MessageId"] not in failed:
             sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
@@ -69,15 +80,15 @@ def _record(url: str, message: dict[str, Any]) -> dict[str, Any]:
         },
         "md5OfBody": message["MD5OfBody"],
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:us-east-1:{DEFAULT_ACCOUNT_ID}:{url.rpartition('/')[2]}",
-        "awsRegion": "us-east-1",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:{DEFAULT_ACCOUNT_ID}:{url.rpartition('/')[2]}",
+        "awsRegion": REGION,
     }
 
 
 def next_delivery(url: str) -> DateTime | None:
     """Return when the next message of a queue can be received, if there is one."""
     by_lane: dict[object, float] = {}
-    for message in _queue(url)._messages:  # noqa: SLF001 - moto has no other way to see them
+    for message in queue_at(url)._messages:  # noqa: SLF001 - moto has no other way to see them
         # moto shows a message again after its time, not at it: a millisecond more.
         instant = max(message.visible_at + 1, message.delayed_until)
         lane = message.group_id or message
@@ -91,10 +102,5 @@ def _free_lanes(url: str) -> None:
 
     It takes a lane for busy while one of them is known, and then gives the last of it first.
     """
-    pending = _queue(url).pending_messages
+    pending = queue_at(url).pending_messages
     pending.difference_update([message for message in pending if message.visible])
-
-
-def _queue(url: str) -> Any:
-    backend = moto_sqs.sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]
-    return backend.queues[url.rpartition("/")[2]]

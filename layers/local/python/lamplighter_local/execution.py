@@ -1,17 +1,21 @@
-"""What executes the jobs of a local deployment, as its clock moves: a fake EMR, or a real Spark."""
+"""What executes the jobs of a local deployment as its clock moves: a fake, Spark, or another."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+from unittest.mock import patch
 
 from pendulum import DateTime
 
-from lamplighter import queues, settings
+from lamplighter import clock, queues, settings
 from lamplighter.executors import current
-from lamplighter.executors.job import JobState
+from lamplighter.executors.job import Executor, JobRequest, JobState
 from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.spark_executor import LocalSparkExecutor
+
+# How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
+_ASK_SECONDS = 60
 
 
 class Execution(Protocol):
@@ -52,6 +56,43 @@ class OnSpark:
         return None
 
 
+class OnExecutor:
+    """Jobs of an executor of someone else's, which is asked about them as time passes."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._known: dict[str, JobState] = {}
+
+    def progress(self) -> int:
+        news = 0
+        for job_run_id, known in list(self._known.items()):
+            job = self._executor.describe(job_run_id)
+            if job is None or job.state is known:
+                continue
+            self._known[job_run_id] = job.state
+            if job.state.is_over:
+                del self._known[job_run_id]
+            tell(job_run_id, job.state)
+            news += 1
+        return news
+
+    def next_change(self) -> DateTime | None:
+        return clock.now().add(seconds=_ASK_SECONDS) if self._known else None
+
+    @contextmanager
+    def noticing_starts(self) -> Iterator[None]:
+        """Know of every job that is started until the block ends."""
+        start = self._executor.start
+
+        def noted(request: JobRequest) -> str:
+            job_run_id = start(request)
+            self._known.setdefault(job_run_id, JobState.SUBMITTED)
+            return job_run_id
+
+        with patch.object(self._executor, "start", noted):
+            yield
+
+
 def tell(job_run_id: str, state: JobState) -> None:
     """Send what EventBridge would send of a job."""
     application = settings.current().emr_application_id
@@ -61,17 +102,21 @@ def tell(job_run_id: str, state: JobState) -> None:
 
 
 @contextmanager
-def executing(on: FakeEmr | LocalSparkExecutor | None) -> Iterator[Execution | None]:
+def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
     """Let jobs be executed until the block ends; with None, runs stay queued for ever."""
     if on is None:
         yield None
     elif isinstance(on, FakeEmr):
         with on.answering():
             yield OnFakeEmr(on)
-    else:
+    elif isinstance(on, LocalSparkExecutor):
         on.listeners.append(tell)
         try:
             with current.using(on):
                 yield OnSpark(on)
         finally:
             on.listeners.remove(tell)
+    else:
+        execution = OnExecutor(on)
+        with current.using(on), execution.noticing_starts():
+            yield execution

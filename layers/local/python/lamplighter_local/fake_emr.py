@@ -20,6 +20,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.executors.job import JobState
 from lamplighter.runs.job_names import report_uri
 from lamplighter_local import fake_jobs
+from lamplighter_local.deployment_faults import not_by_us
 from lamplighter_local.emr_requests import SERVICE
 from lamplighter_local.emr_service import EmrService
 from lamplighter_local.fake_job import FakeJob
@@ -232,5 +233,6 @@ class FakeEmr:
 def _send(service: str, operation: str, arguments: dict[str, Any]) -> None:
     """Do what is not done by us but by a job, or by EventBridge."""
     client = aws.client(service)
-    # Faults are put on a client and strike our functions: this goes past them.
-    type(client)._make_api_call(client, operation, arguments)  # noqa: SLF001 - as in `answering`
+    # Faults strike our functions: this goes past those on a client, and past those on all.
+    with not_by_us():
+        type(client)._make_api_call(client, operation, arguments)  # noqa: SLF001 - as in `answering`

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
@@ -174,18 +174,24 @@ class Faults:
         send: Send = client._make_api_call  # noqa: SLF001 - as above
 
         def send_or_fail(operation: str, request: Mapping[str, Any]) -> Answer:
-            plan = self._next(operation, request)
-            if plan and plan.kind == "stale" and (pages := self._pages.of(operation, request)):
-                return self._choose(pages)
-            if plan is None or plan.kind == "stale":
-                return self._pages.remember(operation, request, send(operation, request))
-            if plan.kind in {"crash-after", "lost-answer"}:
-                # A refusal is an answer too, and gets lost like any other.
-                with suppress(ClientError):
-                    send(operation, request)
-            _fail(plan, client, operation, request)
+            return self.pass_on(client, send, operation, request)
 
         return send_or_fail
+
+    def pass_on(
+        self, client: Any, send: Send, operation: str, request: Mapping[str, Any]
+    ) -> Answer:
+        """Send a call of a client, unless a fault strikes it."""
+        plan = self._next(operation, request)
+        if plan and plan.kind == "stale" and (pages := self._pages.of(operation, request)):
+            return self._choose(pages)
+        if plan is None or plan.kind == "stale":
+            return self._pages.remember(operation, request, send(operation, request))
+        if plan.kind in {"crash-after", "lost-answer"}:
+            # A refusal is an answer too, and gets lost like any other.
+            with suppress(ClientError):
+                send(operation, request)
+        raise _failure(plan, client, operation, request)
 
     def _next(self, operation: str, request: Mapping[str, Any]) -> _Plan | None:
         """Count a call and return the fault that strikes it."""
@@ -250,19 +256,19 @@ def overtaken(
         stop()
 
 
-def _fail(plan: _Plan, client: Any, operation: str, request: Mapping[str, Any]) -> NoReturn:
+def _failure(plan: _Plan, client: Any, operation: str, request: Mapping[str, Any]) -> Any:
     if plan.kind == "throttle":
-        raise _refusal(client, operation, plan.code or _usual_throttle(client))
+        return _refusal(client, operation, plan.code or _usual_throttle(client))
     if plan.kind == "conflict" and operation in SINGLE_WRITES:
-        raise _refusal(client, operation, "TransactionConflictException")
+        return _refusal(client, operation, "TransactionConflictException")
     if plan.kind == "conflict":
         reasons = _reasons(len(request["TransactItems"]), plan.members)
-        raise _refusal(
+        return _refusal(
             client, operation, "TransactionCanceledException", CancellationReasons=reasons
         )
     if plan.kind == "lost-answer":
-        raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
-    raise Crash(f"{plan.kind} {operation}")
+        return ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
+    return Crash(f"{plan.kind} {operation}")
 
 
 def _refusal(client: Any, operation: str, code: str, **details: Any) -> ClientError:

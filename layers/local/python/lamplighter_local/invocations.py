@@ -10,11 +10,15 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 
 from lamplighter_local import handlers
+from lamplighter_local.dag_objects import DagObjects
 
 
 @contextmanager
-def local_invocations(prefix: str) -> Iterator[None]:
-    """Let `Invoke` of `<prefix><function>` call that function's handler until the block ends."""
+def local_invocations(prefix: str, *, objects: DagObjects) -> Iterator[None]:
+    """Let `Invoke` of `<prefix><function>` call that function's handler until the block ends.
+
+    About bundles that are objects, it is they who answer.
+    """
     send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients go through it
 
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
@@ -23,7 +27,8 @@ def local_invocations(prefix: str) -> Iterator[None]:
             return send(client, operation, arguments)
         event = json.loads(arguments["Payload"])
         try:
-            result, error = handlers.call(name.removeprefix(prefix), event), {}
+            answered = objects.answer(event)
+            result, error = answered or handlers.call(name.removeprefix(prefix), event), {}
         except Exception as failure:  # noqa: BLE001 - as Lambda does: the caller gets it as data
             result = {"errorType": type(failure).__name__, "errorMessage": str(failure)}
             error = {"FunctionError": "Unhandled"}

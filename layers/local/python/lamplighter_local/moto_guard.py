@@ -13,7 +13,7 @@ answer of moto's. What moto lacks (throttles, conflicts, late indexes) is the bu
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -27,20 +27,28 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.responses import DynamoDBStreamsHandler
 
+from lamplighter_local.direct_calls import direct_calls
+
 Transact = Callable[[DynamoDBBackend, list[dict[str, Any]]], None]
 Value = TypeVar("Value")
 
 
 @contextmanager
-def guarded_moto() -> Iterator[None]:
-    """Emulate AWS in this process until the block ends, with a DynamoDB that threads may share."""
-    with mock_aws(), guard():
+def guarded_moto(*, over_http: bool = False) -> Iterator[None]:
+    """Emulate AWS in this process until the block ends, with a DynamoDB that threads may share.
+
+    With `over_http` every call is made into a request, at the cost that it has in a Lambda.
+    """
+    with mock_aws(), guard() as lock, nullcontext() if over_http else direct_calls(lock):
         yield
 
 
 @contextmanager
-def guard() -> Iterator[None]:
-    """Guard whatever moto serves in this process, a moto server included, until the block ends."""
+def guard() -> Iterator[threading.RLock]:
+    """Guard whatever moto serves in this process, a moto server included, until the block ends.
+
+    Yields the lock that whoever reads the emulator's memory, or calls it directly, must hold.
+    """
     lock = threading.RLock()
     with ExitStack() as patches:
         # Whole requests rather than the backend's methods: an update reads, writes and reads again,
@@ -65,7 +73,7 @@ def guard() -> Iterator[None]:
         patches.enter_context(
             patch.object(DynamoType, "cast_value", _strings_at_once(DynamoType.cast_value))
         )
-        yield
+        yield lock
 
 
 def _one_at_a_time(serve: Callable[[Any], Value], lock: threading.RLock) -> Callable[[Any], Value]:

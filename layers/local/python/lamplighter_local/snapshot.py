@@ -1,16 +1,12 @@
 """A local deployment as it was at one moment, to be put back as often as a test wants."""
 
 import copy
-from typing import Any
-
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local.execution import OnFakeEmr
-from lamplighter_local.stack import REGION, LocalStack
+from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.stack import LocalStack
 
 
 class Snapshot:
@@ -38,13 +34,3 @@ class Snapshot:
         forget_definitions()
         self.stack.clock._at = self._at  # noqa: SLF001 - nothing that was written later remains
         return self.stack
-
-
-def tables() -> list[Any]:
-    """Return the tables in the memory of moto."""
-    return list(dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values())
-
-
-def queues() -> list[Any]:
-    """Return the queues in the memory of moto."""
-    return list(sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values())

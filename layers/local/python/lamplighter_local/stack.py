@@ -6,7 +6,7 @@ nothing is done, so that days pass in moments.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,31 +15,31 @@ from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.dynamodb.models.dynamo_type import Item
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
+from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
+from lamplighter.executors.job import Executor
 from lamplighter.registry.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.zones import as_utc, iso, parse_instant
+from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
-from lamplighter_local.deliveries import deliver, next_delivery, queues_on_our_clock
+from lamplighter_local.dag_objects import DagObjects
+from lamplighter_local.deliveries import Call, deliver, next_delivery, queues_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.moto_memory import REGION
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.timers import next_sweep, next_tick
 
 NAME = "local"
-REGION = "us-east-1"
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -47,30 +47,40 @@ _ENVIRONMENT = {
     "POWERTOOLS_TRACE_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "WARNING",
 }
-_MINUTE = timedelta(minutes=1)
-_SWEEP_MINUTES = 5
 
 
 class LocalStack:
     """The deployment, once `local_stack` has made it."""
 
     def __init__(
-        self, settings: Settings, clock: MovableClock, execution: Execution | None
+        self,
+        settings: Settings,
+        clock: MovableClock,
+        execution: Execution | None,
+        objects: DagObjects,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.execution = execution
+        self._objects = objects
+        # How a function is called; whoever lets functions die puts something else here.
+        self.call: Call = handlers.call
 
     def push(self, root: Path | str, *, bundle: str = "bundle") -> None:
         """Push a bundle and let it be registered."""
         push_bundle(Path(root), bundle)
         self.run_until_idle()
 
+    def push_dags(self, dags: Iterable[DAG], *, bundle: str) -> None:
+        """Push DAG objects as a bundle and let it be registered."""
+        self._objects.push(dags, bundle)
+        self.run_until_idle()
+
     def tick(self, *, scheduled_at: datetime | None = None) -> dict[str, int]:
         """Fire the minute timer once."""
         now = self.clock.now()
         minute = as_utc(scheduled_at) if scheduled_at else now.start_of("minute")
-        answer: dict[str, int] = handlers.call("tick", {"time": iso(minute)})
+        answer: dict[str, int] = self.call("tick", {"time": iso(minute)})
         return answer
 
     def emit(self, asset: str | None = None, **event: Any) -> str:
@@ -79,7 +89,7 @@ class LocalStack:
 
     def sweep(self) -> dict[str, int]:
         """Fire the timer that looks for what was left behind."""
-        answer: dict[str, int] = handlers.call("sweep", {})
+        answer: dict[str, int] = self.call("sweep", {})
         return answer
 
     def run_until_idle(self) -> None:
@@ -88,7 +98,7 @@ class LocalStack:
             pass
 
     def _deliver(self) -> int:
-        return sum(deliver(url, function) for url, function in self._sources())
+        return sum(deliver(url, function, self.call) for url, function in self._sources())
 
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
@@ -108,7 +118,9 @@ class LocalStack:
         end = as_utc(to) if to else as_utc(self.clock.now() + timedelta(**duration))
         self.run_until_idle()
         while True:
-            tick_at, sweep_at = self._next_tick(), self._next_sweep()
+            now, with_runs = self.clock.now(), self.execution is not None
+            tick_at = next_tick(now, self.settings)
+            sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
             instants = filter(None, (tick_at, sweep_at, self._next_message(), self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
@@ -120,46 +132,6 @@ class LocalStack:
                 self.sweep()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
-
-    def _next_tick(self) -> DateTime | None:
-        """Return the next minute at which a tick finds something due, or due soon."""
-        rows = self._rows("Dags")
-        keys = [row["next_run_create_after"].value for row in rows if "due_shard" in row]
-        if not keys:
-            return None
-        ahead = timedelta(seconds=self.settings.look_ahead_seconds)
-        soonest = as_utc(parse_instant(min(keys)) - ahead).start_of("minute")
-        return max(soonest, as_utc(self.clock.now().start_of("minute") + _MINUTE))
-
-    def _next_sweep(self) -> DateTime | None:
-        """Return the next time at which a sweep finds something that was left behind."""
-        waits = timedelta(seconds=self.settings.wake_after_seconds)
-        found = [
-            as_utc(parse_instant(row["recorded_at"].value) + waits)
-            for table, shard in (("Assets", "open_shard"), ("AssetEvents", "fan_shard"))
-            for row in self._rows(table)
-            if shard in row
-        ]
-        if self.execution is not None:
-            wakes = [row["wake_at"].value for row in self._rows("Runs") if "wake_shard" in row]
-            found += [parse_instant(min(wakes))] if wakes else []
-        if not found:
-            return None
-        soonest = max(min(found), self.clock.now())
-        minutes = soonest.minute // _SWEEP_MINUTES * _SWEEP_MINUTES
-        before = soonest.replace(minute=minutes, second=0, microsecond=0)
-        return as_utc(before + _MINUTE * _SWEEP_MINUTES)
-
-    def _rows(self, table: str) -> list[dict[str, Any]]:
-        """Return the rows of a table."""
-        # From the emulator's memory: a month has more minutes than there is patience for.
-        name = f"{self.settings.table_prefix}{table}"
-        partitions = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[name].items.values()
-        return [
-            item.attrs
-            for partition in partitions
-            for item in ([partition] if isinstance(partition, Item) else partition.values())
-        ]
 
     def _next_message(self) -> DateTime | None:
         """Return when the next message that waits for its delay, or for redelivery, can come."""
@@ -188,26 +160,28 @@ class LocalStack:
 def local_stack(
     *,
     at: datetime,
-    on: FakeEmr | LocalSparkExecutor | None = None,
+    on: FakeEmr | Executor | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
+    over_http: bool = False,
 ) -> Iterator[LocalStack]:
     """Make a deployment whose clock stands at `at`; it is gone when the block ends.
 
-    Jobs are executed `on` a fake EMR Serverless or on Spark; without either, runs stay queued.
+    Jobs are executed `on` a fake EMR Serverless, on Spark or by any other executor; without, runs
+    stay queued. With `over_http` calls cost what they cost in a Lambda, for whoever measures them.
     """
-    movable = MovableClock(at)
+    movable, objects = MovableClock(at), DagObjects()
     with (
         _only_moto(),
-        guarded_moto(),
+        guarded_moto(over_http=over_http),
         clock.using(movable),
         queues_on_our_clock(),
-        local_invocations(f"{NAME}-"),
+        local_invocations(f"{NAME}-", objects=objects),
     ):
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
         forget_consumers()
         forget_definitions()
         with settings.using(made), executing(on) as execution:
-            yield LocalStack(made, movable, execution)
+            yield LocalStack(made, movable, execution, objects)
 
 
 @contextmanager

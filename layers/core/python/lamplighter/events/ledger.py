@@ -66,7 +66,7 @@ def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
         raise RefusedError(
             f"there is no event {event_id!r}{of_asset}: it has not arrived, or is no longer kept"
         )
-    names = _names(event.asset_id for event in found)
+    names = asset_names(event.asset_id for event in found)
     traces = []
     for event in found:
         recorded = [event, *_copies(event, streams)]
@@ -91,7 +91,7 @@ def _all_streams() -> list[str]:
     return [row.asset_id for row in rows]
 
 
-def _names(keys: Any) -> dict[str, str]:
+def asset_names(keys: Iterable[str]) -> dict[str, str]:
     """Return what people call assets, by id."""
     return {key: row.name or row.uri or key for key, row in read_assets(keys).items()}
 
@@ -129,7 +129,7 @@ def _why_pending(row: Dags) -> tuple[str, str]:
         return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
     missing = set(ids_of(row.asset_condition)) - pending_of([row])[row.dag_id].events.keys()
     if row.asset_since is None and missing:
-        names = _names(missing)
+        names = asset_names(missing)
         return "pending", f"no event yet of {', '.join(sorted(names.get(k, k) for k in missing))}"
     if not free_slots(row):
         return "waiting", f"for a slot: {len(row.active or ())} of {row.max_active_runs:.0f} taken"
@@ -171,7 +171,7 @@ def triggering_asset_events(run: Runs) -> RunEvents:
         expired |= {stream: missing} if missing else {}
         # One that came through an alias as well stands under both.
         rows |= {(row.origin or row.asset_id, event_id_of(row)): row for row in found}
-    names = _names({*expired, *(origin for origin, _ in rows)})
+    names = asset_names({*expired, *(origin for origin, _ in rows)})
     events: dict[str, list[dict[str, Any]]] = {}
     for (origin, _), row in sorted(rows.items(), key=lambda item: item[1].recorded_at):
         events.setdefault(names.get(origin, origin), []).append(_described(row))

@@ -1,0 +1,74 @@
+"""Bundles that are DAG objects in this process and not folders: what a test hands over.
+
+They are pushed, registered and asked as any other; only the sandbox, which would import files,
+answers from the objects.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lamplighter.bundles.following import Answer, answer_to, failure
+from lamplighter.bundles.importer import ParsedFile
+from lamplighter.bundles.layout import bundle_key
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import RefusedError, in_short
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
+from lamplighter.serialization import content_hash, encode_dag
+
+FILE = "dags/objects.py"
+
+
+class DagObjects:
+    """The bundles that were pushed as objects, by the place where their archives would be."""
+
+    def __init__(self) -> None:
+        self._pushed: dict[str, Mapping[str, DAG]] = {}
+
+    def push(self, dags: Iterable[DAG], bundle: str) -> Source:
+        """Announce DAGs as a bundle that has these and no others."""
+        found: dict[str, DAG] = {}
+        for dag in dags:
+            if found.setdefault(dag.dag_id, dag) is not dag:
+                raise RefusedError(f"two DAGs are called {dag.dag_id!r}: rename one of them")
+        hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
+        version = hashlib.sha256(hashes.encode()).hexdigest()
+        self._pushed[bundle_key(bundle, version)] = found
+        source = Source(bundle, version, bundles.number(bundle))
+        bundles.announce(source)
+        return source
+
+    def answer(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what the sandbox would say about such a bundle; None for any other bundle."""
+        dags = self._pushed.get(event["key"])
+        if dags is None:
+            return None
+        match event["verb"]:
+            case "list":
+                return {"files": [FILE]}
+            case "parse":
+                parsed = ParsedFile(FILE, dags=[found_in_a_file(dag) for dag in dags.values()])
+                return {"files": [parsed.to_json()]}
+            case _:
+                return {"answers": [_answer(question, dags) for question in event["questions"]]}
+
+
+def _answer(question: Any, dags: Mapping[str, DAG]) -> Answer:
+    try:
+        return answer_to(question, dags)
+    except Exception as error:  # noqa: BLE001 - a timetable of the test's may raise whatever it likes
+        return failure(question, in_short(error))
+
+
+def found_in_a_file(dag: DAG) -> dict[str, Any]:
+    """Return a DAG as the sandbox reports it."""
+    document = encode_dag(dag)
+    return {
+        "dag_id": dag.dag_id,
+        "line": 1,
+        "hash": content_hash(document),
+        "schedule": dag.timetable.summary,
+        "description": "",
+        "document": document,
+    }

@@ -1,0 +1,311 @@
+"""A whole deployment on this machine, for tests of schedules and for trying things out.
+
+    with LocalDeployment(bundle="examples", at="2026-01-01T00:00:00Z") as lamp:
+        lamp.advance(hours=3)
+        print(lamp.runs("orders_hourly"))
+
+Owns: what people may ask of it. `stack` has the machinery: moto, the real functions, the clock.
+"""
+
+import random
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+from unittest.mock import patch
+
+from moto.moto_api._internal import mock_random
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.bundles.layout import require_bundle
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import RefusedError
+from lamplighter.events import dead_letters
+from lamplighter.events.dead_letters import DeadLetter
+from lamplighter.executors.job import Executor
+from lamplighter.scheduler import cursor, pause
+from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.store import transactions
+from lamplighter.store.models import TABLES, Dags
+from lamplighter.store.transactions import require_dag
+from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.zones import as_utc, parse_instant
+from lamplighter_local.deployment_faults import DeploymentFaults
+from lamplighter_local.fake_emr import FakeEmr, Outcome
+from lamplighter_local.from_now import begin_now
+from lamplighter_local.invariants import require_sound
+from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_local.views import Dag, Run, view_dag, view_run
+
+Instant = datetime | str
+Bundle = str | Path | Iterable[DAG]
+
+OBJECTS = "objects"
+_MOST_LETTERS = 10_000
+
+
+class _Left(Enum):
+    OUT = "left out"
+
+
+class LocalDeployment:
+    """A deployment, while the `with` block lasts; there is one at a time in a process.
+
+    Args:
+        bundle: The folder of a bundle, or DAG objects; more can be pushed later.
+        at: Where its clock stands at first.
+        executor: What runs the steps: "instant" (they do nothing and last a second), "spark", or
+            any `Executor`.
+        variables: What templates and jobs see as the deployment's variables.
+        catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
+        seed: Where chance begins. The same seed gives the same history.
+        folder: Where "spark" keeps the files and logs of jobs; a temporary one by default.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle | None = None,
+        *,
+        at: Instant,
+        executor: str | Executor = "instant",
+        variables: Mapping[str, str] = MappingProxyType({}),
+        catch_up: bool = True,
+        seed: int = 0,
+        folder: Path | str | None = None,
+    ) -> None:
+        self._bundle = bundle
+        self._at = _instant(at)
+        self._executor_named = executor
+        self._variables = variables
+        self._catch_up = catch_up
+        self._seed = seed
+        self._folder = folder
+        self._events_sent = 0
+        # By DAG, where its present schedule began, if that was not at its beginning.
+        self._origins: dict[str, DagRunInfo] = {}
+        self._until_the_end = ExitStack()
+        self.faults = DeploymentFaults(seed)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as making:
+            mock_random.seed(self._seed)
+            chance = random.Random(self._seed)  # noqa: S311 - it must be repeatable here
+            making.enter_context(patch.object(transactions, "random", chance))
+            self.executor = self._make_executor(making)
+            self.stack: LocalStack = making.enter_context(
+                local_stack(at=self._at, on=self.executor, variables=self._variables)
+            )
+            # Timers read each shard.
+            made = replace(self.stack.settings, due_shards=1, run_shards=1)
+            self.stack.settings = making.enter_context(settings.using(made))
+            making.enter_context(self.faults.striking(self.stack))
+            if self._bundle is not None:
+                self.push(self._bundle)
+            self._until_the_end = making.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._until_the_end.close()
+
+    def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
+        named = self._executor_named
+        if not isinstance(named, str):
+            return named
+        if named == "instant":
+            return FakeEmr()
+        if named == "spark":
+            temporary = tempfile.TemporaryDirectory(
+                prefix="lamplighter-", ignore_cleanup_errors=True
+            )
+            folder = self._folder or making.enter_context(temporary)
+            return making.enter_context(LocalSparkExecutor(Path(folder)))
+        raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+
+    # Time.
+
+    @property
+    def now(self) -> DateTime:
+        """Where the clock stands."""
+        return self.stack.clock.now()
+
+    def advance(
+        self, *, to: Instant | None = None, deliver: bool = True, **duration: float
+    ) -> None:
+        """Let time pass, with all that happens meanwhile, until `to` or for a duration.
+
+        Args:
+            to: An instant; or give `days`, `hours`, `minutes`, `seconds`.
+            deliver: With False, time passes and nothing wakes, as in an outage.
+            duration: As `timedelta` takes it.
+        """
+        if (to is None) == (not duration):
+            raise RefusedError("advance: give either to=, or a duration such as hours=3")
+        end = _instant(to) if to is not None else as_utc(self.now + timedelta(**duration))
+        if end < self.now:
+            raise RefusedError(f"advance: it is {self.now} already, which is after {end}")
+        if deliver:
+            self.stack.advance(to=end)
+        else:
+            self.stack.clock.move(to=end)
+
+    def run_until_idle(self) -> None:
+        """Deliver everything that can be delivered now, and what comes of it; the clock stands."""
+        self.stack.run_until_idle()
+
+    # What comes from outside.
+
+    def push(self, bundle: Bundle, *, name: str | None = None) -> None:
+        """Push a new version of a bundle and let it be registered."""
+        before = {row.dag_id: row for row in Dags.scan(consistent_read=True)}
+        if isinstance(bundle, str | Path):
+            root = require_bundle(Path(bundle))
+            self.stack.push(root, bundle=name or root.name)
+        else:
+            self.stack.push_dags(bundle, bundle=name or OBJECTS)
+        for row in Dags.scan(consistent_read=True):
+            known = before.get(row.dag_id)
+            if known is None and not self._catch_up:
+                self._note_origin(row.dag_id, begin_now(row.dag_id))
+            elif known is not None and _schedule(known) != _schedule(row):
+                self._note_origin(row.dag_id, cursor.position(known))
+        self.stack.run_until_idle()
+
+    def _note_origin(self, dag_id: str, origin: DagRunInfo | None) -> None:
+        if origin is not None:
+            self._origins[dag_id] = origin
+
+    def emit(
+        self,
+        asset: str | None = None,
+        *,
+        extra: Mapping[str, Any] | None = None,
+        event_id: str | None = None,
+        **more: Any,
+    ) -> str:
+        """Send an event of an asset to the queue, and return its id; `more` as `emit` takes it."""
+        if event_id is None:
+            # Derived, so that the same calls give the same ids.
+            self._events_sent += 1
+            name = f"lamplighter-local:{self._seed}:{self._events_sent}"
+            event_id = uuid.uuid5(uuid.NAMESPACE_URL, name).hex
+        return self.stack.emit(asset, extra=extra, event_id=event_id, **more)
+
+    def trigger(
+        self,
+        dag_id: str,
+        *,
+        logical_date: Instant | _Left | None = _Left.OUT,
+        conf: dict[str, Any] | None = None,
+        data_interval: tuple[Instant, Instant] | None = None,
+    ) -> Run:
+        """Create a run by hand: of now, of a date, or an undated one for None."""
+        date = self.now if logical_date is _Left.OUT else logical_date
+        assert not isinstance(date, _Left)
+        interval = None
+        if data_interval is not None:
+            interval = DataInterval(*(_instant(end) for end in data_interval))
+        run = create_manual_run(
+            dag_id,
+            logical_date=None if date is None else _instant(date),
+            data_interval=interval,
+            conf=conf,
+        )
+        return view_run(run)
+
+    def pause(self, dag_id: str) -> None:
+        """Keep a DAG from getting runs."""
+        pause.pause(dag_id)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a DAG have runs again."""
+        pause.unpause(dag_id)
+
+    # What becomes of instant steps.
+
+    def fail_next(
+        self, dag_id: str, task_id: str, *, times: int = 1, error: str = "it was told to fail"
+    ) -> None:
+        """Let the next attempts of a task fail."""
+        for _ in range(times):
+            self._emr.next_outcome(dag_id, task_id, Outcome.failed(error))
+
+    def skip_next(self, dag_id: str, task_id: str, *, times: int = 1, reason: str = "") -> None:
+        """Let the next attempts of a task find nothing to do."""
+        for _ in range(times):
+            self._emr.next_outcome(dag_id, task_id, Outcome.skipped(reason))
+
+    def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
+        """Let the attempts of a task that begin from now on last so long."""
+        seconds = timedelta(**duration).total_seconds()
+        self._emr.takes(dag_id, task_id, seconds=seconds)
+
+    @property
+    def _emr(self) -> FakeEmr:
+        if not isinstance(self.executor, FakeEmr):
+            raise RefusedError("outcomes can be told beforehand with executor='instant' only")
+        return self.executor
+
+    # What one sees.
+
+    def dag(self, dag_id: str) -> Dag:
+        """Return a DAG as it stands."""
+        return view_dag(require_dag(dag_id))
+
+    def dags(self) -> list[Dag]:
+        """Return all DAGs, by id."""
+        rows = sorted(Dags.scan(consistent_read=True), key=lambda row: row.dag_id)
+        return [view_dag(row) for row in rows]
+
+    def runs(self, dag_id: str) -> list[Run]:
+        """Return the runs of a DAG, oldest first."""
+        require_dag(dag_id)
+        rows = sorted(self.stack.runs(dag_id), key=lambda run: (run.run_after, run.run_key))
+        return [view_run(row) for row in rows]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the messages that could not be taken; they stay where they are."""
+        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
+        dead_letters.release(letters)
+        return letters
+
+    def queue_url(self, queue: str) -> str:
+        """Return the URL of a queue, such as "events", "events.fifo" or "claims"."""
+        name = f"{queue.replace('.', '_')}_queue_url"
+        urls = {k: v for k, v in vars(self.stack.settings).items() if k.endswith("_queue_url")}
+        if name not in urls:
+            names = ", ".join(sorted(key.removesuffix("_queue_url") for key in urls))
+            raise RefusedError(f"there is no queue {queue!r} (there are: {names})")
+        url: str = urls[name]
+        return url
+
+    def table_name(self, table: str) -> str:
+        """Return the name of a table, such as "Runs"."""
+        names = [model.__name__ for model in TABLES]
+        if table not in names:
+            raise RefusedError(f"there is no table {table!r} (there are: {', '.join(names)})")
+        return f"{self.stack.settings.table_prefix}{table}"
+
+    def check_invariants(self) -> None:
+        """Raise an `AssertionError` that says what is wrong in the tables, if anything is."""
+        require_sound(origins=self._origins)
+
+
+def _schedule(row: Dags) -> tuple[object, ...]:
+    return (row.timetable, row.earliest, row.latest, row.catchup)
+
+
+def _instant(value: Instant) -> DateTime:
+    return parse_instant(value) if isinstance(value, str) else as_utc(value)

@@ -1,0 +1,83 @@
+"""What goes wrong in a deployment on purpose: functions that die, messages that come twice.
+
+Owns: whose calls a fault strikes, which are those of a function while it runs, and what a death
+leaves: its messages, which come again when their time is up.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from botocore.client import BaseClient
+
+from lamplighter_local.faults import Crash, Faults
+
+if TYPE_CHECKING:
+    from lamplighter_local.stack import LocalStack
+
+_by_function: ContextVar[bool] = ContextVar("_by_function", default=False)
+
+
+class DeploymentFaults(Faults):
+    """The faults of a deployment: those of `Faults`, on the calls that its functions make.
+
+        lamp.faults.at(3, "crash-after", "TransactWriteItems")   # a function dies in the middle
+        lamp.faults.duplicate("ingest", times=2)                 # two batches come twice
+
+    A function that dies is not called again for its messages before their visibility has run out,
+    and a timer not before its next time: `advance` brings both.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.deaths: list[str] = []
+        self._twice: Counter[str] = Counter()
+
+    def duplicate(self, function: str, *, times: int = 1) -> None:
+        """Let the next batches of a function come a second time, right after the first."""
+        self._twice[function] += times
+
+    @contextmanager
+    def striking(self, stack: "LocalStack") -> Iterator[None]:
+        """Let the faults strike a deployment until the block ends."""
+        send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
+
+        def pass_on(client: BaseClient, operation: str, request: Mapping[str, Any]) -> Any:
+            if not _by_function.get():
+                return send(client, operation, request)
+            return self.pass_on(client, partial(send, client), operation, request)
+
+        stack.call = partial(self._call, stack.call)
+        with patch.object(BaseClient, "_make_api_call", pass_on):
+            yield
+
+    def _call(self, call: Callable[..., Any], function: str, event: dict[str, Any]) -> Any:
+        answer = self._call_once(call, function, event)
+        if answer is None or not self._twice[function]:
+            return answer
+        self._twice[function] -= 1
+        return self._call_once(call, function, event)
+
+    def _call_once(self, call: Callable[..., Any], function: str, event: dict[str, Any]) -> Any:
+        token = _by_function.set(True)
+        try:
+            return call(function, event)
+        except Crash as crash:
+            self.deaths.append(f"{function}: {crash}")
+            return None
+        finally:
+            _by_function.reset(token)
+
+
+@contextmanager
+def not_by_us() -> Iterator[None]:
+    """Let calls be those of a job, or of a service of AWS, and not of our functions."""
+    token = _by_function.set(False)
+    try:
+        yield
+    finally:
+        _by_function.reset(token)

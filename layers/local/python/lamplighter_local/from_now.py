@@ -1,0 +1,58 @@
+"""Lets schedules begin at the present, as if all that was due before had been done.
+
+For whoever looks at the coming days, or tries a bundle out: a DAG that started a year ago owes
+thousands of runs.
+"""
+
+from collections.abc import Sequence
+
+from pendulum import DateTime
+
+from lamplighter import clock
+from lamplighter.registry import authors
+from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler import cursor
+from lamplighter.store.models import Dags
+from lamplighter.store.transactions import Write, change_dag
+from lamplighter.timetables.base import DagRunInfo
+
+# So many answers of an author's timetable, 64 runs each, are walked through.
+_MAX_ANSWERS = 1_000
+
+
+def begin_now(dag_id: str) -> DagRunInfo | None:
+    """Let the next run of a DAG be the first that is not due yet; return the one before it."""
+    now = clock.now()
+    position: DagRunInfo | None = None
+
+    def change(row: Dags) -> Sequence[Write] | None:
+        nonlocal position
+        stored = cursor.stored_next(row)
+        if stored is None or stored.run_after > now or cursor.is_continuous(row):
+            return None
+        if row.is_custom:
+            writes = _skip_foretold(row, now)
+        else:
+            newest = cursor.newest_due(cursor.rule_of(row), stored, now=now)
+            cursor.set_position(row, newest)
+            cursor.set_next(row, cursor.rule_of(row).after(newest, catchup=True))
+            writes = []
+        position = cursor.position(row)
+        return writes
+
+    change_dag(dag_id, change)
+    return position
+
+
+def _skip_foretold(row: Dags, now: DateTime) -> Sequence[Write]:
+    """Ask an author's timetable on and on, until it speaks of the future."""
+    sandbox, file = Sandbox(row.bundle, row.bundle_version), row.place.rpartition("#")[0]
+    for _ in range(_MAX_ANSWERS):
+        asked = authors.question(row.dag_id, file, row, now=now)
+        answer = authors.ask(sandbox, [asked])[row.dag_id]
+        due = [info for info in answer.runs if info.run_after <= now]
+        if due:
+            cursor.set_position(row, due[-1])
+        if len(due) < len(answer.runs) or not due:
+            break
+    return [answer.apply(row)]

@@ -1,0 +1,41 @@
+"""What moto holds in memory: tables and queues, looked at without a request.
+
+For whoever drives the clock and must know what comes next, at every instant of a month.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import Item
+from moto.sqs.models import sqs_backends
+
+REGION = "us-east-1"
+
+
+def tables() -> list[Any]:
+    """Return the tables."""
+    return list(dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values())
+
+
+def items_of(table: str) -> Iterator[Item]:
+    """Yield the items of a table, in no order."""
+    for partition in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[table].items.values():
+        # A partition of a table with a range key is a dictionary, otherwise the item itself.
+        yield from [partition] if isinstance(partition, Item) else partition.values()
+
+
+def texts_of(table: str, column: str, *, listed_by: str) -> list[str]:
+    """Return a column of those items that are in a sparse index, whose first key is `listed_by`."""
+    return [item.attrs[column].value for item in items_of(table) if listed_by in item.attrs]
+
+
+def queues() -> list[Any]:
+    """Return the queues."""
+    return list(sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values())
+
+
+def queue_at(url: str) -> Any:
+    """Return the queue that has a URL."""
+    return sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[url.rpartition("/")[2]]

@@ -1,0 +1,71 @@
+"""When the timers could find something to do, so that they need not fire at every minute.
+
+Owns: the instants of the tick and of the sweep. Refuses: firing them.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pendulum import DateTime
+
+from lamplighter.settings import Settings
+from lamplighter.zones import as_utc, parse_instant
+from lamplighter_local.moto_memory import items_of, texts_of
+
+_MINUTE = timedelta(minutes=1)
+_SWEEP_MINUTES = 5
+
+
+def next_tick(now: DateTime, made: Settings) -> DateTime | None:
+    """Return the next minute at which a tick finds something due, or sends something ahead."""
+    due = texts_of(f"{made.table_prefix}Dags", "next_run_create_after", listed_by="due_shard")
+    if not due:
+        return None
+    covered = _covered_until(made)
+    ahead = timedelta(seconds=made.look_ahead_seconds)
+    # A message was sent for all up to `covered`: only if it gets lost, the minute after it acts.
+    instants = (parse_instant(text) for text in set(due))
+    minutes = (
+        _minute_after(at) if covered and at <= covered else _minute_from(as_utc(at - ahead))
+        for at in instants
+    )
+    return max(min(minutes), _minute_after(now))
+
+
+def _covered_until(made: Settings) -> DateTime | None:
+    for item in items_of(f"{made.table_prefix}Catalog"):
+        if "covered_until" in item.attrs:
+            return parse_instant(item.attrs["covered_until"].value)
+    return None
+
+
+def _minute_after(at: DateTime) -> DateTime:
+    return as_utc(at.start_of("minute") + _MINUTE)
+
+
+def _minute_from(at: DateTime) -> DateTime:
+    minute = at.start_of("minute")
+    return minute if minute == at else _minute_after(at)
+
+
+def next_sweep(now: DateTime, made: Settings, *, with_runs: bool) -> DateTime | None:
+    """Return the next time at which a sweep finds something that was left behind."""
+    soonest = min(_left_behind(made, with_runs=with_runs), default=None)
+    if soonest is None:
+        return None
+    soonest = max(soonest, now)
+    minutes = soonest.minute // _SWEEP_MINUTES * _SWEEP_MINUTES
+    before = soonest.replace(minute=minutes, second=0, microsecond=0)
+    return as_utc(before + _MINUTE * _SWEEP_MINUTES)
+
+
+def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
+    waits = timedelta(seconds=made.wake_after_seconds)
+    for table, shard in (("Assets", "open_shard"), ("AssetEvents", "fan_shard")):
+        recorded = texts_of(f"{made.table_prefix}{table}", "recorded_at", listed_by=shard)
+        if recorded:
+            yield as_utc(parse_instant(min(recorded)) + waits)
+    if with_runs:
+        wakes = texts_of(f"{made.table_prefix}Runs", "wake_at", listed_by="wake_shard")
+        if wakes:
+            yield parse_instant(min(wakes))
