@@ -184,7 +184,7 @@ class Events(RuleBasedStateMachine):
             )
             if messages := answer.get("Messages"):
                 function = "claim" if queue == "claims" else "ingest"
-                deliveries._hand_over(sqs, url, function, messages)
+                deliveries._hand_over(url, function, messages)
 
         self._try(fault, hand_over)
 

@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, 12, 30, 15, 123_456)
 
 @pytest.fixture(autouse=True)
 def _stack() -> Iterator[None]:
-    with local_stack(at=NOW):
+    with local_stack(at=NOW, over_http=True):
         yield
 
 

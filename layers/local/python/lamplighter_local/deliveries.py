@@ -52,20 +52,20 @@ def deliver(url: str, function: str, call: Call = handlers.call) -> int:
         if not messages:
             return delivered
         delivered += len(messages)
-        answer = call(function, {"Records": [_record(url, message) for message in messages]})
-        _acknowledge(sqs, url, messages, answer)
+        _hand_over(url, function, messages, call)
 
 
-def _acknowledge(
-    sqs: Any, url: str, messages: list[dict[str, Any]], answer: dict[str, Any] | None
+def _hand_over(
+    url: str, function: str, messages: list[dict[str, Any]], call: Call = handlers.call
 ) -> None:
-    """Delete what was dealt with; nothing, if the function has died."""
+    """Call a function with messages and delete those that it has dealt with."""
+    answer = call(function, {"Records": [_record(url, message) for message in messages]})
     if answer is None:
-        return
+        return  # it has died
     failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
     for message in messages:
         if message["MessageId"] not in failed:
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            aws.client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
 def _record(url: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -97,10 +97,20 @@ def next_delivery(url: str) -> DateTime | None:
     return from_timestamp(min(by_lane.values()) / 1000) if by_lane else None
 
 
+def is_on_its_way(url: str) -> bool:
+    """Return whether a queue has a message that was received before, or could be now."""
+    now = clock.now().timestamp() * 1000
+    return any(
+        message.approximate_receive_count or message.delayed_until <= now
+        for message in queue_at(url)._messages  # noqa: SLF001 - as above
+    )
+
+
 def _free_lanes(url: str) -> None:
     """Let moto forget that it has handed out messages which can be received again.
 
     It takes a lane for busy while one of them is known, and then gives the last of it first.
     """
     pending = queue_at(url).pending_messages
-    pending.difference_update([message for message in pending if message.visible])
+    # Copied: someone else may receive from the queue at this moment.
+    pending.difference_update([message for message in list(pending) if message.visible])

@@ -7,7 +7,6 @@ Owns: the way to moto. Refuses: answering anything that is not plain. What botoc
 send, what moto refuses, and every operation that is not in the list goes the long way.
 """
 
-import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,7 +55,7 @@ def direct_calls(lock: threading.RLock) -> Iterator[None]:
         if validator.validate(arguments, shape).has_errors():
             return send(client, operation, arguments)
         # The emulator keeps what it is given.
-        given = copy.deepcopy(arguments)
+        given = _copied(arguments)
         with lock:
             try:
                 result = _ask(handler(), method, meta.region_name, given)
@@ -78,5 +77,14 @@ def _ask(
     answered = getattr(handler, method)()
     assert isinstance(answered, ActionResult)
     # What an answer holds is still the emulator's.
-    result: Any = copy.deepcopy(answered.result)
+    result: Any = _copied(answered.result)
     return result or {}
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of what JSON and bytes are made of."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(item) for item in value]
+    return value

@@ -1,10 +1,9 @@
-"""Makes moto's DynamoDB safe under threads, and quick with tables of many items.
+"""Makes moto's DynamoDB safe under threads.
 
 moto begins a transaction by copying every table that it touches, whole, and ends a failed one by
 putting the copies back: what other threads committed in between is gone, and each transaction costs
 as much as its tables are long. Here one request is served at a time, as if each were atomic, and
-a failed transaction puts back only the items that it touched. A query sorts the whole table, which
-is made as cheap as sorting plain values.
+a failed transaction puts back only the items that it touched.
 
 Owns: the order of requests to the emulator and the undoing of a transaction. Refuses: changing any
 answer of moto's. What moto lacks (throttles, conflicts, late indexes) is the business of `faults`.
@@ -28,19 +27,21 @@ from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.responses import DynamoDBStreamsHandler
 
 from lamplighter_local.direct_calls import direct_calls
+from lamplighter_local.quick_moto import quick_moto
 
 Transact = Callable[[DynamoDBBackend, list[dict[str, Any]]], None]
 Value = TypeVar("Value")
 
 
 @contextmanager
-def guarded_moto(*, over_http: bool = False) -> Iterator[None]:
+def guarded_moto(*, over_http: bool = False) -> Iterator[threading.RLock]:
     """Emulate AWS in this process until the block ends, with a DynamoDB that threads may share.
 
-    With `over_http` every call is made into a request, at the cost that it has in a Lambda.
+    Yields the lock of `guard`. With `over_http` every call is made into a request, at the cost that
+    it has in a Lambda.
     """
     with mock_aws(), guard() as lock, nullcontext() if over_http else direct_calls(lock):
-        yield
+        yield lock
 
 
 @contextmanager
@@ -69,10 +70,7 @@ def guard() -> Iterator[threading.RLock]:
         patches.enter_context(
             patch.object(dynamodb, "copy", SimpleNamespace(deepcopy=_copy_of_all_but_tables))
         )
-        patches.enter_context(patch.object(Table, "all_items", _in_order))
-        patches.enter_context(
-            patch.object(DynamoType, "cast_value", _strings_at_once(DynamoType.cast_value))
-        )
+        patches.enter_context(quick_moto())
         yield lock
 
 
@@ -98,24 +96,6 @@ def _undone_item_by_item(transact: Transact) -> Transact:
 
 def _copy_of_all_but_tables(value: Value) -> Value:
     return value if isinstance(value, Table) else copy.deepcopy(value)
-
-
-def _in_order(table: Table) -> list[Item]:
-    """Return all items by key, having looked at each key once and not at every comparison."""
-    partitions: Any = table.items.values()
-    if table.range_key_attr is None:
-        return sorted(partitions, key=lambda item: item.hash_key.cast_value)
-    items = [item for partition in partitions for item in partition.values()]
-    return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
-
-
-def _strings_at_once(cast_value: Any) -> property:
-    """Return the property that gives a string without asking whether it is anything else first."""
-
-    def cast(value: DynamoType) -> Any:
-        return value.value if value.type == "S" else cast_value.__get__(value)
-
-    return property(cast)
 
 
 class _Before:

@@ -6,6 +6,7 @@ nothing is done, so that days pass in moments.
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +31,13 @@ from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
 from lamplighter_local.dag_objects import DagObjects
-from lamplighter_local.deliveries import Call, deliver, next_delivery, queues_on_our_clock
+from lamplighter_local.deliveries import (
+    Call,
+    deliver,
+    is_on_its_way,
+    next_delivery,
+    queues_on_our_clock,
+)
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.invocations import local_invocations
@@ -58,23 +65,32 @@ class LocalStack:
         clock: MovableClock,
         execution: Execution | None,
         objects: DagObjects,
+        lock: threading.RLock,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.execution = execution
         self._objects = objects
+        # Whoever reaches the emulator otherwise than through this process's clients must hold it.
+        self.lock = lock
         # How a function is called; whoever lets functions die puts something else here.
         self.call: Call = handlers.call
 
-    def push(self, root: Path | str, *, bundle: str = "bundle") -> None:
-        """Push a bundle and let it be registered."""
+    def push(self, root: Path | str, *, bundle: str = "bundle", until_idle: bool = True) -> None:
+        """Push a bundle and let it be registered; and, unless told otherwise, what comes of it."""
         push_bundle(Path(root), bundle)
-        self.run_until_idle()
+        self._register(until_idle=until_idle)
 
-    def push_dags(self, dags: Iterable[DAG], *, bundle: str) -> None:
-        """Push DAG objects as a bundle and let it be registered."""
+    def push_dags(self, dags: Iterable[DAG], *, bundle: str, until_idle: bool = True) -> None:
+        """Push DAG objects as a bundle, in the same way."""
         self._objects.push(dags, bundle)
-        self.run_until_idle()
+        self._register(until_idle=until_idle)
+
+    def _register(self, *, until_idle: bool) -> None:
+        while deliver(self.settings.registers_queue_url, "register", self.call):
+            pass
+        if until_idle:
+            self.run_until_idle()
 
     def tick(self, *, scheduled_at: datetime | None = None) -> dict[str, int]:
         """Fire the minute timer once."""
@@ -119,9 +135,11 @@ class LocalStack:
         self.run_until_idle()
         while True:
             now, with_runs = self.clock.now(), self.execution is not None
-            tick_at = next_tick(now, self.settings)
-            sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-            instants = filter(None, (tick_at, sweep_at, self._next_message(), self._next_change()))
+            with self.lock:
+                tick_at = next_tick(now, self.settings)
+                sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
+                message_at = self._next_message()
+            instants = filter(None, (tick_at, sweep_at, message_at, self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -132,6 +150,10 @@ class LocalStack:
                 self.sweep()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
+
+    def is_idle(self) -> bool:
+        """Return whether no message waits to be delivered, or redelivered; delayed ones may."""
+        return not any(is_on_its_way(url) for url, _ in self._sources())
 
     def _next_message(self) -> DateTime | None:
         """Return when the next message that waits for its delay, or for redelivery, can come."""
@@ -172,7 +194,7 @@ def local_stack(
     movable, objects = MovableClock(at), DagObjects()
     with (
         _only_moto(),
-        guarded_moto(over_http=over_http),
+        guarded_moto(over_http=over_http) as lock,
         clock.using(movable),
         queues_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
@@ -181,7 +203,7 @@ def local_stack(
         forget_consumers()
         forget_definitions()
         with settings.using(made), executing(on) as execution:
-            yield LocalStack(made, movable, execution, objects)
+            yield LocalStack(made, movable, execution, objects, lock)
 
 
 @contextmanager

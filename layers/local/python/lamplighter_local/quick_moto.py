@@ -1,0 +1,215 @@
+"""Makes moto quick where it takes its time: sorting, sizes, and what it reads over and over.
+
+A query sorts a whole table, a plain update is taken through ten passes over a tree of its words,
+and every attribute that is set has the whole item measured. A month of runs has a hundred thousand
+such updates.
+
+Owns: shorter ways to the same. Refuses: changing any answer of moto's; what is not plain goes the
+way that it always went.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import moto.dynamodb.models as dynamodb
+import moto.dynamodb.responses as dynamodb_responses
+import moto.sqs.models as sqs
+from moto.core.utils import camelcase_to_underscores
+from moto.dynamodb.comparisons import ConditionExpressionParser
+from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict
+from moto.dynamodb.models.table import Table
+from moto.dynamodb.parsing.executors import UpdateExpressionExecutor
+from moto.dynamodb.parsing.validators import UpdateExpressionValidator
+
+_PARSER: Any = vars(dynamodb)["UpdateExpressionParser"]
+_SPLIT: Any = vars(ConditionExpressionParser)["_lex_condition_expression"]
+
+
+@contextmanager
+def quick_moto() -> Iterator[None]:
+    """Let moto take the shorter ways until the block ends."""
+    changes: tuple[tuple[Any, str, Any], ...] = (
+        (Table, "all_items", _in_order),
+        (DynamoType, "cast_value", _strings_at_once(DynamoType.cast_value)),
+        (dynamodb, "UpdateExpressionParser", _KnownExpressions),
+        (dynamodb_responses, "UpdateExpressionParser", _KnownClauses),
+        (dynamodb, "UpdateExpressionValidator", _validator),
+        (dynamodb, "UpdateExpressionExecutor", _executor),
+        (ConditionExpressionParser, "_lex_condition_expression", _words_of),
+        (sqs, "camelcase_to_underscores", cache(camelcase_to_underscores)),
+    )
+    with ExitStack() as patches:
+        for place, name, quicker in changes:
+            patches.enter_context(patch.object(place, name, quicker))
+        yield
+
+
+# Reading.
+
+
+def _in_order(table: Table) -> list[Item]:
+    """Return all items by key, having looked at each key once and not at every comparison."""
+    partitions: Any = table.items.values()
+    if table.range_key_attr is None:
+        return sorted(partitions, key=lambda item: item.hash_key.cast_value)
+    items = [item for partition in partitions for item in partition.values()]
+    return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
+
+
+def _strings_at_once(cast_value: Any) -> property:
+    """Return the property that gives a string without asking whether it is anything else first."""
+
+    def cast(value: DynamoType) -> Any:
+        return value.value if value.type == "S" else cast_value.__get__(value)
+
+    return property(cast)
+
+
+def _words_of(parser: ConditionExpressionParser) -> deque[Any]:
+    """Return the words of a condition, which is split once however often it comes."""
+    assert parser.condition_expression is not None
+    return deque(_split(parser.condition_expression))
+
+
+@lru_cache(maxsize=4096)
+def _split(condition: str) -> tuple[Any, ...]:
+    return tuple(_SPLIT(ConditionExpressionParser(condition, None, None)))
+
+
+# Updates.
+
+
+class _KnownExpressions:
+    """Reads an update expression once, however often it comes."""
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def make(expression: str) -> Any:
+        """Return what moto reads out of it, of which others make copies."""
+        tree = _PARSER.make(expression)
+        tree.expression = expression
+        return tree
+
+
+class _KnownClauses:
+    """The same for those who only look for the names in an expression."""
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def make(expression: str) -> Any:
+        """Return something that finds parts of the expression, each kind once."""
+        tree = _PARSER.make(expression)
+        find = cache(lambda *kinds: tree.find_clauses(list(kinds)))
+        return SimpleNamespace(find_clauses=lambda kinds: find(*kinds))
+
+
+class _Plain(NamedTuple):
+    """An expression that sets attributes to values and removes others, and nothing else."""
+
+    sets: tuple[tuple[str, str], ...]
+    removes: tuple[str, ...]
+
+
+_PLAIN = re.compile(
+    r"\s*(?:SET\s+(?P<sets>#\w+\s*=\s*:\w+(?:\s*,\s*#\w+\s*=\s*:\w+)*))?\s*(?:REMOVE\s+(?P<removes>#\w+(?:\s*,\s*#\w+)*))?\s*"
+)
+
+
+@lru_cache(maxsize=4096)
+def _plain(expression: str) -> _Plain | None:
+    found = _PLAIN.fullmatch(expression)
+    if found is None:
+        return None
+    sets = re.findall(r"(#\w+)\s*=\s*(:\w+)", found["sets"] or "")
+    return _Plain(tuple(sets), tuple(re.findall(r"#\w+", found["removes"] or "")))
+
+
+class _PlainUpdate(NamedTuple):
+    """What a plain update does to an item."""
+
+    values: Mapping[str, DynamoType]
+    removed: tuple[str, ...]
+
+    def validate(self) -> "_PlainUpdate":
+        """Return itself: there is nothing that could be wrong with it."""
+        return self
+
+    def normalize(self) -> None:
+        """Leave it as it is."""
+
+    def execute(self, item: Item) -> None:
+        """Change the item."""
+        attributes = LimitedSizeDict(item.attrs)
+        for name in self.removed:
+            attributes.pop(name, None)
+        attributes.update(self.values)
+        for name in list(self.values)[:1]:
+            # Setting an attribute has the whole item measured: once is enough.
+            attributes[name] = attributes.pop(name)
+        item.attrs = attributes
+
+
+def _validator(
+    tree: Any,
+    *,
+    expression_attribute_names: Any,
+    expression_attribute_values: Any,
+    item: Item,
+    table: Table,
+) -> Any:
+    """Return what moto asks whether an update is right."""
+    names, values = expression_attribute_names or {}, expression_attribute_values or {}
+    update = _as_plain(tree.expression, names, values, table)
+    if update is not None:
+        return update
+    return UpdateExpressionValidator(
+        tree,
+        expression_attribute_names=expression_attribute_names,
+        expression_attribute_values=expression_attribute_values,
+        item=item,
+        table=table,
+    )
+
+
+def _as_plain(
+    expression: str, names: Mapping[str, str], values: Mapping[str, Any], table: Table
+) -> _PlainUpdate | None:
+    plain = _plain(expression)
+    if plain is None or not set(plain.removes) | {name for name, _ in plain.sets} <= names.keys():
+        return None
+    touched = [names[name] for name, _ in plain.sets] + [names[name] for name in plain.removes]
+    # Keys, of the table and of its indexes, have rules of their own; so have names that come twice.
+    if len(set(touched)) < len(touched) or not {value for _, value in plain.sets} <= values.keys():
+        return None
+    ruled = {attribute["AttributeName"]: attribute["AttributeType"] for attribute in table.attr}
+    if not {table.hash_key_attr, table.range_key_attr}.isdisjoint(touched):
+        return None
+    new = {names[name]: values[value] for name, value in plain.sets}
+    for name in ruled.keys() & new.keys():
+        ((kind, value),) = new[name].items()
+        if kind != ruled[name] or value == "":
+            return None
+    removed = tuple(names[name] for name in plain.removes)
+    return _PlainUpdate({name: DynamoType(value) for name, value in new.items()}, removed)
+
+
+def _executor(tree: Any, item: Item, expression_attribute_names: dict[str, str]) -> Any:
+    """Return what carries an update out."""
+    if isinstance(tree, _PlainUpdate):
+        return _Execution(tree, item)
+    return UpdateExpressionExecutor(tree, item, expression_attribute_names)
+
+
+class _Execution(NamedTuple):
+    update: _PlainUpdate
+    item: Item
+
+    def execute(self) -> None:
+        """Carry it out."""
+        self.update.execute(self.item)
