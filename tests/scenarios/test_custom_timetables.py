@@ -134,6 +134,13 @@ def test_push_stores_the_next_64_runs(stack: LocalStack, push: Push) -> None:
     assert stack.dag("own").next_run_after == datetime(2026, 1, 5, 10)
 
 
+def test_row_has_the_words_of_the_timetable(stack: LocalStack, push: Push) -> None:
+    """What a DAG's row says of its schedule is what the author's timetable calls itself."""
+    push("Every.summary = property(lambda self: f'every {self.minutes} minutes')\n" + OWN)
+
+    assert stack.dag("own").schedule == "every 60 minutes"
+
+
 def test_more_than_64_runs_come_without_holes(stack: LocalStack, push: Push) -> None:
     """A clock that moves past all that was foretold finds every run, each once."""
     push(OWN)

@@ -23,7 +23,9 @@ _SOURCE = Source("objects", "0" * 64, 1)
 def row_of(dag: DAG, row: Dags | None = None) -> Dags:
     """Return the row that a push of this DAG would write over `row`, or as a new one."""
     document = encode_dag(dag)
-    definition = Definition(dag, content_hash(document), FILE, to_json(document))
+    definition = Definition(
+        dag, content_hash(document), FILE, to_json(document), dag.timetable.summary
+    )
     row = row or new_row(definition)
     if define(row, definition, None, _SOURCE, now=clock.now()):
         ask_schedule(row, now=clock.now())

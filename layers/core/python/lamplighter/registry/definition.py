@@ -38,6 +38,7 @@ class Definition:
     hash: str
     file: str
     stored: str | bytes  # the document as text, or compressed
+    schedule: str  # in the timetable's own words
 
     @property
     def is_custom(self) -> bool:
@@ -69,7 +70,7 @@ def define(
     row.timetable = to_json(encode_timetable(dag.timetable))
     row.earliest, row.latest, row.catchup = bounds.earliest, bounds.latest, dag.catchup
     is_changed = _schedule(row) != before or row.schedule_error is not None
-    row.schedule = dag.timetable.summary
+    row.schedule = definition.schedule
     row.is_custom = definition.is_custom or None
     row.max_active_runs = dag.max_active_runs
     row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None

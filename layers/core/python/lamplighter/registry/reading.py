@@ -11,6 +11,7 @@ from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
 from lamplighter.serialization import content_hash, decode_dag, to_json
 from lamplighter.serialization.dags import MAX_BYTES
+from lamplighter.timetables.foreign import is_foreign
 
 # A person can read the document in the table up to here; then it is compressed.
 _READABLE_BYTES = 16_000
@@ -80,7 +81,14 @@ def read_definition(found: CheckedDag) -> Definition:
             dag = decode_dag(document)
         text = to_json(document)
         definition = Definition(
-            dag, content_hash(document), found.file, _stored(found.dag_id, text)
+            dag=dag,
+            hash=content_hash(document),
+            file=found.file,
+            stored=_stored(found.dag_id, text),
+            # An author's timetable is only data here, and its words are known from the sandbox.
+            schedule=in_short(found.schedule)
+            if is_foreign(dag.timetable)
+            else dag.timetable.summary,
         )
         timetable = len(to_json(document["timetable"]).encode())
     except DefinitionError:
