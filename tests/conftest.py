@@ -7,17 +7,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 from pendulum import datetime
 
 from lamplighter import settings
 from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter_local.moto_memory import REGION
+from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -64,11 +59,5 @@ def noon_deployment() -> Iterator[LocalStack]:
 @pytest.fixture
 def stack(noon_deployment: LocalStack) -> LocalStack:
     """Return the deployment as if it were new: nothing in its tables and queues, noon."""
-    for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-        table.items.clear()
-    for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-        queue._messages.clear()
-    forget_consumers()
-    forget_definitions()
-    noon_deployment.clock._at = NOON
+    begin_anew(noon_deployment, at=NOON)
     return noon_deployment

@@ -42,8 +42,8 @@ from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues, tables
-from lamplighter_local.snapshot import Snapshot
+from lamplighter_local.moto_memory import queues
+from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)
@@ -525,14 +525,7 @@ def emulator(scenario: Scenario, deployment: LocalStack) -> Iterator[Snapshot]:
         patch.object(deployment, "settings", made),
         patch.object(fan_out, "MOST_AT_ONCE", scenario.consumers_at_once),
     ):
-        for table in tables():
-            table.items.clear()
-        for queue in queues():
-            queue._messages.clear()
-            queue.deleted_messages.clear()
-            queue.pending_messages.clear()
-        fan_out.forget_consumers()
-        deployment.clock._at = MIDNIGHT.add(seconds=5)
+        begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
         register_dags(*scenario.dags)
         deployment.run_until_idle()
         scenario.arrange(deployment)

@@ -29,9 +29,7 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.runs.settle import settle as hear
 from lamplighter.scheduler.manual import create_manual_run
@@ -42,8 +40,8 @@ from lamplighter_local.deliveries import deliver
 from lamplighter_local.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues, tables
-from lamplighter_local.snapshot import Snapshot
+from lamplighter_local.moto_memory import queues
+from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from lamplighter_local.step_invariants import job_violations
 
@@ -502,22 +500,10 @@ def make_story() -> Iterator[Story]:
         yield Story(stack, emr)
 
 
-_NEW = FakeEmr().copy_state()
-
-
 @contextmanager
 def beginning(dags: Sequence[DAG], arrange: Act, story: Story) -> Iterator[Snapshot]:
     """Let the deployment be as if it were new, and a scenario about to begin."""
-    for table in tables():
-        table.items.clear()
-    for queue in queues():
-        queue._messages.clear()
-        queue.deleted_messages.clear()
-        queue.pending_messages.clear()
-    story.emr.put_back(_NEW)
-    forget_consumers()
-    forget_definitions()
-    story.stack.clock._at = MIDNIGHT.add(seconds=5)
+    begin_anew(story.stack, at=MIDNIGHT.add(seconds=5))
     register_dags(*dags)
     arrange(story)
     # Nobody has to wait by the real clock for a row that is busy only on purpose.

@@ -16,9 +16,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 from pendulum import datetime
 
 from lamplighter import DAG
@@ -34,7 +31,7 @@ from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants import require_sound
-from lamplighter_local.moto_memory import REGION
+from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 
 if TYPE_CHECKING:
@@ -78,11 +75,7 @@ class Claims(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Empty the deployment and define three DAGs."""
-        for table in dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.values():
-            table.items.clear()
-        for queue in sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.values():
-            queue._messages.clear()
-        self.stack.clock._at = BEGIN
+        begin_anew(self.stack, at=BEGIN)
         self.origins: dict[str, DagRunInfo] = {}
         self.limits: dict[str, int] = {}
         self.schedules = dict.fromkeys(("all", "newest"), SCHEDULES[0])

@@ -32,7 +32,6 @@ from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter import settings as deployment
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
-from lamplighter.events.fan_out import forget_consumers
 from lamplighter.events.record import event_id_of
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.pending import ids_of
@@ -44,7 +43,8 @@ from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults import Crash, Faults, Kind
 from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.moto_memory import queues
+from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 
 BEGIN = datetime(2026, 1, 1, 0, 0, 5)
@@ -110,14 +110,7 @@ class Events(RuleBasedStateMachine):
     @initialize(defined=st.lists(definitions, min_size=3, max_size=4))
     def begin(self, defined: list[Definition]) -> None:
         """Empty the deployment and define some DAGs."""
-        for table in tables():
-            table.items.clear()
-        for queue in queues():
-            queue._messages.clear()
-            queue.deleted_messages.clear()
-            queue.pending_messages.clear()
-        forget_consumers()
-        self.stack.clock._at = BEGIN
+        begin_anew(self.stack, at=BEGIN)
         self.defined = dict(zip(IDS, defined, strict=False))
         self.present = set(self.defined)
         self.sent: dict[str, tuple[str, tuple[str, ...]]] = {}

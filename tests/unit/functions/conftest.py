@@ -7,14 +7,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import settings
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
-_NEW = FakeEmr().copy_state()
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +28,8 @@ def whole_execution() -> Iterator[tuple[LocalStack, FakeEmr]]:
 @pytest.fixture
 def executing(whole_execution: tuple[LocalStack, FakeEmr]) -> LocalStack:
     """Return the deployment as if it were new: nothing in tables and queues, no jobs, noon."""
-    stack, emr = whole_execution
-    for table in tables():
-        table.items.clear()
-    for queue in queues():
-        queue._messages.clear()
-        queue.deleted_messages.clear()
-        queue.pending_messages.clear()
-    emr.put_back(_NEW)
-    forget_consumers()
-    forget_definitions()
-    stack.clock._at = NOON
-    return stack
+    begin_anew(whole_execution[0], at=NOON)
+    return whole_execution[0]
 
 
 @pytest.fixture

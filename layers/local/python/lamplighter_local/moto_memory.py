@@ -1,4 +1,4 @@
-"""What moto holds in memory: tables and queues, looked at without a request.
+"""What moto holds in memory: tables, queues and buckets, looked at without a request.
 
 For whoever drives the clock and must know what comes next, at every instant of a month.
 """
@@ -9,6 +9,7 @@ from typing import Any
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import Item
+from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 
 REGION = "us-east-1"
@@ -39,3 +40,8 @@ def queues() -> list[Any]:
 def queue_at(url: str) -> Any:
     """Return the queue that has a URL."""
     return sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[url.rpartition("/")[2]]
+
+
+def buckets() -> list[Any]:
+    """Return the buckets."""
+    return list(s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets.values())

@@ -2,20 +2,48 @@
 
 import copy
 
+from pendulum import DateTime
+
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local.execution import OnFakeEmr
-from lamplighter_local.moto_memory import queues, tables
+from lamplighter_local.fake_emr import FakeEmr
+from lamplighter_local.moto_memory import buckets, queues, tables
 from lamplighter_local.stack import LocalStack
 
 
+def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
+    """Let a deployment be as if it were new: nothing stored, sent or running; the clock at `at`.
+
+    To make another one takes longer than most tests.
+    """
+    for table in tables():
+        table.items.clear()
+    for queue in queues():
+        queue._messages.clear()  # noqa: SLF001 - moto shows them in no other way
+        queue.deleted_messages.clear()
+        queue.pending_messages.clear()
+    for bucket in buckets():
+        bucket.keys.clear()
+    if isinstance(stack.execution, OnFakeEmr):
+        stack.execution.emr.put_back(FakeEmr().copy_state())
+    _forget(stack, at)
+
+
+def _forget(stack: LocalStack, at: DateTime) -> None:
+    forget_consumers()
+    forget_definitions()
+    stack.clock._at = at  # noqa: SLF001 - nothing that was written later remains
+
+
 class Snapshot:
-    """Tables, queues, jobs and clock of a deployment; a new one takes longer than putting back."""
+    """Tables, queues, objects, jobs and clock of a deployment."""
 
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
         self._tables = {table.name: copy.deepcopy(table.items) for table in tables()}
         self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in queues()}  # noqa: SLF001 - moto shows them in no other way
+        self._objects = {bucket.name: set(bucket.keys) for bucket in buckets()}
         self._at = stack.clock.now()
         self._emr = stack.execution.emr if isinstance(stack.execution, OnFakeEmr) else None
         self._jobs = self._emr.copy_state() if self._emr is not None else None
@@ -28,9 +56,11 @@ class Snapshot:
             queue._messages = copy.deepcopy(self._messages[queue.name])  # noqa: SLF001 - as above
             queue.deleted_messages.clear()
             queue.pending_messages.clear()
+        for bucket in buckets():
+            # A job finds the report of another one that had its name, otherwise.
+            for key in set(bucket.keys) - self._objects[bucket.name]:
+                bucket.keys.pop(key)
         if self._emr is not None:
             self._emr.put_back(self._jobs)
-        forget_consumers()
-        forget_definitions()
-        self.stack.clock._at = self._at  # noqa: SLF001 - nothing that was written later remains
+        _forget(self.stack, self._at)
         return self.stack
