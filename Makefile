@@ -8,10 +8,6 @@ PY := $(BIN)/python
 AIRFLOW_VENV := .venv-parity
 AIRFLOW_PY := $(AIRFLOW_VENV)/bin/python
 
-DEMO_DAGS := orders_hourly fx_twice_a_day after_workday
-# The last days before the clocks change in Europe, so that a short day is among the runs shown.
-DEMO_AT := 2026-03-27T00:00:00Z
-
 # Errors only: pip's warnings about the machine's own settings say nothing about this project.
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
 # A skipped test says why: something that the machine lacks.
@@ -74,13 +70,8 @@ $(VENV)/dynamodb-local/installed: requirements/dynamodb-local.txt | $(VENV)/inst
 
 # --- Use ------------------------------------------------------------------------------------------
 
-demo: $(VENV)/linked ## Check the example DAGs and show their coming runs
-	@echo "demo: checking every DAG file in examples/"
-	@$(BIN)/lamplighter check examples
-	@for dag in $(DEMO_DAGS); do \
-	  echo; echo "demo: the next five runs of $$dag after $(DEMO_AT)"; \
-	  $(BIN)/lamplighter next $$dag --dags examples -n 5 --at $(DEMO_AT) || exit 1; \
-	done
+demo: $(VENV)/linked $(VENV)/toolchain.env ## Run the example pipeline over two simulated days, on a real Spark
+	@. $(VENV)/toolchain.env && $(BIN)/lamplighter demo
 
 # --- Gates ----------------------------------------------------------------------------------------
 

@@ -24,9 +24,15 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def lamplighter(stack: LocalStack, capsys: pytest.CaptureFixture[str]) -> Command:
+def lamplighter(stack: LocalStack, alone: Command) -> Command:
     """Return a function that runs the command with the deployment in force."""
     assert stack.settings.bucket
+    return alone
+
+
+@pytest.fixture
+def alone(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs the command where there is no deployment."""
 
     def lamplighter(*arguments: object) -> Result:
         code = 0

@@ -1,16 +1,18 @@
-"""Commands in a process of their own, against an emulator that only `--endpoint-url` names."""
+"""Commands in a process of their own, against an emulator that an option names."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from lamplighter import DAG, Asset, aws, settings
-from lamplighter_local import resources
+from lamplighter_local import dev_state, resources
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.dev_state import DevState
 from lamplighter_local.moto_server import moto_server
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
@@ -47,7 +49,7 @@ def test_commands_find_queues_and_tables_there(emulator: tuple[str, dict[str, st
 
     def lamplighter(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [*COMMAND, *arguments, "--endpoint-url", address],
+            [*COMMAND, "--endpoint-url", address, *arguments],
             env=environment,
             capture_output=True,
             text=True,
@@ -59,4 +61,22 @@ def test_commands_find_queues_and_tables_there(emulator: tuple[str, dict[str, st
     code, said = lamplighter("events", "trace", "e1")
     assert (code, said.startswith("error: there is no event 'e1'")) == (1, True)
     assert lamplighter("events", "dlq", "list") == (0, "no dead letters\n")
-    assert lamplighter("runs", "show", "dag/x") == (1, "error: DAG 'dag' has no run 'x'\n")
+
+
+def test_local_deployment_is_found_from_another_process(
+    emulator: tuple[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the file that `dev` leaves leads there: no variable, no key, no region."""
+    address, names = emulator
+    found = {"table_prefix": names["LAMPLIGHTER_TABLE_PREFIX"]}
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path))
+    dev_state.write(DevState(address, "us-east-1", os.getpid(), "x", "", found))
+    others = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    done = subprocess.run(
+        [*COMMAND, "--local", "runs", "show", "dag/x"],
+        env=others,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "error: DAG 'dag' has no run 'x'\n")

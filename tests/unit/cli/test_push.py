@@ -205,7 +205,7 @@ def test_changed_kind_of_schedule_can_be_pushed(
     ("change", "words"),
     [
         ({"bucket": ""}, "set LAMPLIGHTER_BUCKET: it names a resource of the stack"),
-        ({"table_prefix": "elsewhere-"}, "AWS: An error occurred (ResourceNotFoundException)"),
+        ({"table_prefix": "elsewhere-"}, "the tables are not in this account and region: "),
         ({"bucket": "no-such-bucket"}, "AWS: An error occurred (NoSuchBucket)"),
     ],
     ids=["no bucket", "wrong tables", "wrong bucket"],
@@ -246,7 +246,9 @@ def test_missing_credentials_are_one_line(write_bundle: WriteBundle) -> None:
         env=given | nothing,
     )
     assert result.returncode == 1
-    assert result.stderr.splitlines() == ["error: AWS: Unable to locate credentials"]
+    assert result.stderr.splitlines() == [
+        "error: there are no AWS credentials: sign in, name a --profile, or use --local"
+    ]
 
 
 @pytest.mark.parametrize("name", ["a/b", "with space", "", "x" * 201])

@@ -6,7 +6,7 @@ import pytest
 
 from lamplighter import settings
 from lamplighter.errors import SettingsError
-from lamplighter.settings import Settings
+from lamplighter.settings import Settings, output_key
 
 
 def test_settings_of_an_empty_environment_are_the_defaults(
@@ -44,6 +44,38 @@ def test_resource_that_was_not_named_is_missed() -> None:
         Settings().require("claims_queue_url")
 
     assert Settings(claims_queue_url="there").require("claims_queue_url") == "there"
+
+
+def test_output_is_named_like_its_field() -> None:
+    """A field and its output have one name, written in two ways."""
+    assert output_key("events_dead_fifo_queue_url") == "EventsDeadFifoQueueUrl"
+
+
+def test_settings_as_outputs_are_read_back() -> None:
+    """What a stack says of itself is what it was made with, numbers and prices included."""
+    made = Settings(table_prefix="sales-", bucket="b", due_shards=3, price_vcpu_hour=0.1)
+
+    outputs = made.as_outputs()
+
+    assert Settings.from_outputs(outputs) == made
+    assert "ClaimsQueueUrl" not in outputs  # CloudFormation has no empty outputs
+
+
+def test_outputs_of_another_meaning_are_ignored() -> None:
+    """A stack may say more of itself than we want to know."""
+    assert Settings.from_outputs({"ApiUrl": "x", "Bucket": "b"}) == Settings(bucket="b")
+
+
+def test_output_that_is_no_number_names_itself() -> None:
+    """A wrong output is found by the name that it has in the stack."""
+    with pytest.raises(SettingsError, match="DueShards='many'"):
+        Settings.from_outputs({"DueShards": "many"})
+
+
+def test_missing_resource_names_the_output_too() -> None:
+    """Whoever has named a stack learns which of its outputs is missing."""
+    with pytest.raises(SettingsError, match="the output EventsQueueUrl"):
+        Settings().require("events_queue_url")
 
 
 def test_given_settings_are_in_force_until_the_block_ends() -> None:

@@ -9,10 +9,17 @@ from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
-from lamplighter_cli import assets, console, events, runs
+from lamplighter_cli import assets, console, dags, events, runs
+from lamplighter_cli.aws_errors import explain
 from lamplighter_cli.check import check
+from lamplighter_cli.demo import demo
+from lamplighter_cli.deployment import Target, choose
+from lamplighter_cli.dev import dev
+from lamplighter_cli.doctor import doctor
 from lamplighter_cli.next import next_runs
 from lamplighter_cli.push import push
+from lamplighter_cli.simulate import simulate
+from lamplighter_cli.try_dag import try_dag
 
 app = typer.Typer(
     help="Run scheduling with no servers: check DAG files, push them, follow events and runs.",
@@ -23,6 +30,12 @@ app = typer.Typer(
 app.command("check")(check)
 app.command("next")(next_runs)
 app.command("push")(push)
+app.command("simulate")(simulate)
+app.command("dev")(dev)
+app.command("demo")(demo)
+app.command("test")(try_dag)
+app.command("doctor")(doctor)
+app.add_typer(dags.app, name="dags")
 app.add_typer(assets.app, name="assets")
 app.add_typer(events.app, name="events")
 app.add_typer(runs.app, name="runs")
@@ -37,26 +50,35 @@ def _print_version(*, wanted: bool) -> None:
 @app.callback()
 def options(
     *,
+    stack: Annotated[
+        str,
+        typer.Option(envvar="LAMPLIGHTER_STACK", help="The deployment: a CloudFormation stack."),
+    ] = "",
+    region: Annotated[
+        str, typer.Option(envvar=["AWS_REGION", "AWS_DEFAULT_REGION"], help="Its AWS region.")
+    ] = "",
+    profile: Annotated[str, typer.Option(help="Credentials: a profile. Or set AWS_PROFILE.")] = "",
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local", envvar="LAMPLIGHTER_LOCAL", help="The deployment that `dev` runs here."
+        ),
+    ] = False,
+    endpoint_url: Annotated[
+        str, typer.Option(help="Talk to this address instead of AWS: an emulator.")
+    ] = "",
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
     ] = False,
 ) -> None:
     """Take the options that stand before a subcommand."""
+    choose(Target(stack, region, profile, endpoint_url, is_local=local))
 
 
 def main() -> None:
     """Run the command; an error that the user can mend is one line on stderr and exit code 1."""
     try:
         app()
-    except LamplighterError as error:
-        console.error(str(error))
+    except (LamplighterError, BotoCoreError, ClientError, PynamoDBException) as error:
+        console.error(explain(error) or str(error))
         sys.exit(1)
-    except (BotoCoreError, ClientError, PynamoDBException) as error:
-        console.error(f"AWS: {_one_line(error)}")
-        sys.exit(1)
-
-
-def _one_line(error: Exception) -> str:
-    # PynamoDB puts its own words round the service's; the cause is what a user can act on.
-    cause = error.cause if isinstance(error, PynamoDBException) and error.cause else error
-    return " ".join(str(cause).split())

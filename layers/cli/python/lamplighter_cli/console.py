@@ -5,15 +5,36 @@ Rich leaves colours out when NO_COLOR is set or the stream is not a terminal.
 
 import json
 import sys
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import typer
-from rich.console import Console
+from pendulum import DateTime
+from pendulum.tz import local_timezone
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
 from rich.text import Text
 
-# Rich guesses 80 columns where there is no terminal, and would cut run ids; a file has no edge.
-_WIDTH_OF_A_FILE = 160
+from lamplighter.zones import UTC, Zone, iso
+
+# Rich guesses 80 columns where there is no terminal, and would fold rows; a file has no edge.
+_WIDTH_OF_A_FILE = 4_000
+# Between columns, and nowhere else.
+_GAP = (0, 2, 0, 0)
+_STYLES = {
+    "success": "green",
+    "running": "cyan",
+    "failed": "bold red",
+    "upstream_failed": "red",
+    "cancelled": "yellow",
+    "up_for_retry": "yellow",
+    "paused": "yellow",
+    "stale": "yellow",
+    "broken": "bold red",
+}
 
 
 def out() -> Console:
@@ -40,6 +61,74 @@ def error(message: str) -> None:
 def print_json(value: Any) -> None:
     """Write a result for programs."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+class Rows:
+    """Results below each other: a table, or, where a line cannot hold one, a block for each."""
+
+    def __init__(self, *columns: str) -> None:
+        self._columns = columns
+        self._rows: list[list[Text]] = []
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a result; the first cell is its name."""
+        self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._width() <= options.max_width:
+            table = Table(*self._columns, box=None, pad_edge=False, padding=_GAP)
+            for row in self._rows:
+                table.add_row(*row)
+            yield table
+            return
+        for name, *values in self._rows:
+            yield name
+            yield Padding(facts(dict(zip(self._columns[1:], values, strict=True))), (0, 0, 0, 2))
+
+    def _width(self) -> int:
+        lines = [[Text(column) for column in self._columns], *self._rows]
+        widths = [max(int(cell.cell_len) for cell in cells) for cells in zip(*lines, strict=True)]
+        return sum(widths) + _GAP[1] * (len(widths) - 1)
+
+
+def facts(values: Mapping[str, Any]) -> Table:
+    """Return a table of names and values, without those that are not there."""
+    made = Table(show_header=False, box=None, pad_edge=False, padding=_GAP)
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in values.items():
+        if value is not None and str(value):
+            made.add_row(Text(name, "bold"), value if isinstance(value, Text) else Text(str(value)))
+    return made
+
+
+def state(name: str) -> Text:
+    """Return a state of a run, step or DAG in its colour."""
+    return Text(name, _STYLES.get(name, ""))
+
+
+def instant(at: DateTime | None, zone: Zone | None = None) -> str:
+    """Return an instant for people: in UTC, and in a zone, which is the machine's by default."""
+    if at is None:
+        return ""
+    there = at.in_timezone(zone or _own_zone())
+    clock_time = "%H:%M:%S" if at.second else "%H:%M"
+    first = at.in_timezone(UTC).strftime(f"%Y-%m-%d {clock_time} UTC")
+    if there.timezone_name in {"UTC", "Etc/UTC"}:
+        return first
+    day = "" if there.date() == at.date() else "%Y-%m-%d "
+    return f"{first} ({there.strftime(day + clock_time)} {there.timezone_name})"
+
+
+def _own_zone() -> Zone:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where the machine does not say, it is UTC
+        return local_timezone()
+
+
+def instant_json(at: DateTime | None) -> str | None:
+    """Return an instant for programs."""
+    return None if at is None else iso(at)
 
 
 def progress() -> Progress:

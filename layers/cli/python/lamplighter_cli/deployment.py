@@ -1,22 +1,173 @@
-"""Which deployment a command talks to: that of the environment, or of an emulator."""
+"""Which deployment a command talks to: a stack, `lamplighter dev`, or that of the environment.
 
+Owns: what the options before a subcommand mean. They are kept until a command needs a deployment,
+so that `check` and `--help` ask nobody.
+"""
+
+import functools
 import os
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
+from lamplighter import aws, settings
+from lamplighter.errors import RefusedError
+from lamplighter.settings import Settings, output_key
+from lamplighter_local import dev_state
 
-def _use(url: str) -> str:
-    if url:
-        # Where botocore looks, whichever of our libraries makes the client.
-        os.environ["AWS_ENDPOINT_URL"] = url
-    return url
+P = ParamSpec("P")
+T = TypeVar("T")
 
-
-EndpointUrl = Annotated[
-    str,
-    typer.Option(
-        "--endpoint-url", callback=_use, help="Talk to this address instead of AWS: an emulator."
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_OURS = output_key("table_prefix")
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Target:
+    """The options that say which deployment is meant; empty ones leave it to the environment."""
+
+    stack: str = ""
+    region: str = ""
+    profile: str = ""
+    endpoint_url: str = ""
+    is_local: bool = False
+
+
+_BY_THE_ENVIRONMENT = Target()
+_chosen: ContextVar[Target] = ContextVar("_chosen", default=_BY_THE_ENVIRONMENT)
+
+
+def choose(target: Target) -> None:
+    """Keep the options for the command that follows them."""
+    if target.is_local and (target.stack or target.endpoint_url):
+        other = "--stack" if target.stack else "--endpoint-url"
+        raise typer.BadParameter(f"--local and {other} name two deployments: leave one out")
+    _chosen.set(target)
+
+
+def on_deployment(command: Callable[P, T]) -> Callable[P, T]:
+    """Return a command that finds its deployment first, and has it in force until it ends."""
+
+    @functools.wraps(command)
+    def found(*args: P.args, **kwargs: P.kwargs) -> T:
+        with in_force(_chosen.get()):
+            return command(*args, **kwargs)
+
+    return found
+
+
+@contextmanager
+def in_force(target: Target) -> Iterator[None]:
+    """Let every client of the process talk to a deployment until the block ends."""
+    if target.is_local:
+        state = dev_state.read()
+        with (
+            _environment(_local_variables(state), leave_out="AWS_"),
+            settings.using(_local_settings(state)),
+        ):
+            yield
+        return
+    with _environment(_variables(target)):
+        if not target.stack:
+            yield
+            return
+        with settings.using(_settings_of(target.stack)):
+            yield
+
+
+def _local_variables(state: dev_state.DevState) -> dict[str, str]:
+    return {
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": state.region,
+        "AWS_ENDPOINT_URL": state.endpoint_url,
+    }
+
+
+def _local_settings(state: dev_state.DevState) -> Settings:
+    try:
+        return Settings(**state.settings)
+    except TypeError as error:
+        raise RefusedError(
+            "`lamplighter dev` was started by another version of lamplighter: start it again"
+        ) from error
+
+
+def _variables(target: Target) -> dict[str, str | None]:
+    """Return what botocore must find in the environment, whichever of our libraries asks it."""
+    found: dict[str, str | None] = {}
+    if target.region:
+        found["AWS_DEFAULT_REGION"] = target.region
+    if target.endpoint_url:
+        found["AWS_ENDPOINT_URL"] = target.endpoint_url
+    if target.profile:
+        # Keys in the environment would win over a profile that is named there.
+        found |= {"AWS_PROFILE": target.profile, **dict.fromkeys(_CREDENTIALS)}
+    return found
+
+
+@contextmanager
+def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> Iterator[None]:
+    """Let variables have values, or be absent for None; others that begin so are left out."""
+    before = dict(os.environ)
+    if not leave_out and all(before.get(name) == text for name, text in values.items()):
+        yield
+        return
+    for name in before:
+        if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
+            del os.environ[name]
+    os.environ.update({name: text for name, text in values.items() if text is not None})
+    aws.client.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        aws.client.cache_clear()
+
+
+# A stack, by name.
+
+
+def _settings_of(stack: str) -> Settings:
+    outputs = _outputs(stack)
+    if _OURS not in outputs:
+        raise RefusedError(
+            f"stack {stack!r} is no deployment of Lamplighter: it has no output {_OURS}"
+        )
+    return Settings.from_outputs(outputs)
+
+
+def _outputs(stack: str) -> dict[str, str]:
+    try:
+        answer = aws.client("cloudformation").describe_stacks(StackName=stack)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ValidationError":
+            raise
+        raise RefusedError(_no_stack(stack)) from error
+    (found,) = answer["Stacks"]
+    return _read(found)
+
+
+def _read(stack: Mapping[str, Any]) -> dict[str, str]:
+    return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())}
+
+
+def _no_stack(stack: str) -> str:
+    client = aws.client("cloudformation")
+    account, names = "", []
+    with suppress(BotoCoreError, ClientError):  # it is said without, then
+        account = f" of account {aws.client('sts').get_caller_identity()['Account']}"
+        found = client.describe_stacks()["Stacks"]
+        names = [each["StackName"] for each in found if _OURS in _read(each)]
+    place = f"region {client.meta.region_name}{account}"
+    hint = f"there is {', '.join(names[:_MOST_NAMED])}" if names else "is it another --region?"
+    return f"there is no stack {stack!r} in {place}: {hint}"

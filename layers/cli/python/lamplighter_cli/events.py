@@ -1,11 +1,11 @@
-"""`lamplighter events`: what became of an event, and those that could not be taken."""
+"""`lamplighter events`: the newest, what became of one, and those that could not be taken."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from lamplighter.errors import RefusedError
@@ -13,24 +13,102 @@ from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.events.ledger import Fate, Trace
 from lamplighter.events.ledger import trace as find
+from lamplighter.events.record import event_id_of
+from lamplighter.store.listing import recent_events
+from lamplighter.store.models import AssetEvents, Assets
+from lamplighter.store.models.assets import ITSELF
 from lamplighter.zones import iso
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, EndpointUrl
+from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.finding import find_asset
 
-app = typer.Typer(help="Asset events: trace them, and look at dead letters.", no_args_is_help=True)
+app = typer.Typer(help="Asset events: list, trace, dead letters.", no_args_is_help=True)
 dlq = typer.Typer(help="Messages that could not be taken, and why.", no_args_is_help=True)
 app.add_typer(dlq, name="dlq")
 
 _BODY_SHOWN = 60
+_EXTRA_SHOWN = 60
+
+
+@app.command("list")
+@on_deployment
+def list_events(
+    asset: Annotated[
+        str, typer.Argument(metavar="ASSET", help="Only of this asset or alias.")
+    ] = "",
+    *,
+    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest events that were recorded."""
+    rows = [find_asset(asset)] if asset else _updated_last(most)
+    names = {row.asset_id: row.name or row.uri or row.asset_id for row in rows}
+    events = recent_events([*names], most=most)
+    if as_json:
+        console.print_json([_event_json(row, names[row.asset_id]) for row in events])
+        return
+    if not events:
+        console.out().print(Text(f"no events of {asset}" if asset else "no events yet"))
+        return
+    table = console.Rows("asset", "number", "event", "recorded", "source", "partition", "extra")
+    for row in events:
+        cells = (
+            names[row.asset_id],
+            f"{row.seq:.0f}",
+            event_id_of(row),
+            console.instant(row.recorded_at),
+            _source(row),
+            row.partition_key or "",
+            _cut(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
+        )
+        table.add(*cells)
+    console.out().print(table)
+
+
+def _updated_last(most: int) -> list[Assets]:
+    """Return the assets among which the newest events are: no more of them than events."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    own = [row for row in found if row.kind != "alias" and row.recorded_at is not None]
+    return sorted(own, key=lambda row: console.instant_json(row.recorded_at) or "", reverse=True)[
+        :most
+    ]
+
+
+def _source(row: AssetEvents) -> str:
+    """Return who an event came from; a step is named like everywhere else."""
+    source = row.source
+    if isinstance(source, dict) and {"dag_id", "run_id", "task_id"} <= source.keys():
+        return "/".join(str(source[name]) for name in ("dag_id", "run_id", "task_id"))
+    if isinstance(source, str):
+        return source
+    return json.dumps(source) if source else ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _event_json(row: AssetEvents, asset: str) -> dict[str, Any]:
+    return {
+        "event_id": event_id_of(row),
+        "asset": asset,
+        "seq": None if row.seq is None else int(row.seq),
+        "timestamp": iso(row.timestamp),
+        "recorded_at": iso(row.recorded_at),
+        "extra": row.extra or {},
+        "source": row.source,
+        "partition_key": row.partition_key,
+    }
 
 
 @app.command()
+@on_deployment
 def trace(
     event: Annotated[str, typer.Argument(help="The event's id.")],
     *,
     asset: Annotated[str, typer.Option(help="Its asset, if ids are not unique.")] = "",
     as_json: AsJson = False,
-    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Show what became of an event with everyone who waits for its asset."""
     found = find(event, asset=asset or None)
@@ -38,7 +116,7 @@ def trace(
         console.print_json([_trace_json(one) for one in found])
         return
     for one in found:
-        console.out().print(_headline(one))
+        console.out().print(_headline(one), soft_wrap=True)
         if one.fates:
             console.out().print(_fates(one.fates))
         elif one.rejected is None:
@@ -48,32 +126,25 @@ def trace(
 def _headline(one: Trace) -> Text:
     row = one.event
     if one.rejected is not None:
-        return Text(f"event {row.event_id} was rejected at {iso(row.recorded_at)}: {one.rejected}")
+        when = console.instant(row.recorded_at)
+        return Text(f"event {row.event_id} was rejected at {when}: {one.rejected}")
     if row.seq is None:
         return Text(f"event {row.event_id} of {one.asset} waits to be recorded")
-    number = f"number {row.seq:.0f}, recorded at {iso(row.recorded_at)}"
+    number = f"number {row.seq:.0f}, recorded at {console.instant(row.recorded_at)}"
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 
-def _fates(fates: list[Fate]) -> Table:
-    table = Table("consumer", "event is", "run", "why")
+def _fates(fates: list[Fate]) -> console.Rows:
+    table = console.Rows("consumer", "event is", "run", "why")
     for fate in fates:
         run = f"{fate.dag_id}/{fate.run_id}" if fate.run_id else ""
-        table.add_row(*(Text(value) for value in (fate.dag_id, fate.state, run, fate.why)))
+        table.add(fate.dag_id, fate.state, run, fate.why)
     return table
 
 
 def _trace_json(one: Trace) -> dict[str, Any]:
-    row = one.event
     return {
-        "event_id": row.event_id,
-        "asset": one.asset,
-        "seq": None if row.seq is None else int(row.seq),
-        "timestamp": iso(row.timestamp),
-        "recorded_at": iso(row.recorded_at),
-        "extra": row.extra or {},
-        "source": row.source,
-        "partition_key": row.partition_key,
+        **_event_json(one.event, one.asset),
         "rejected": one.rejected,
         "consumers": [vars(fate) for fate in one.fates],
     }
@@ -83,11 +154,11 @@ def _trace_json(one: Trace) -> dict[str, Any]:
 
 
 @dlq.command("list")
+@on_deployment
 def list_letters(
     *,
     most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
     as_json: AsJson = False,
-    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Show messages that could not be taken, with the reason; they stay where they are."""
     with _letters(most) as letters:
@@ -97,15 +168,16 @@ def list_letters(
         if not letters:
             console.out().print("no dead letters")
             return
-        table = Table("letter", "rejected at", "lane", "reason", "body")
+        table = console.Rows("letter", "rejected at", "lane", "reason", "body")
         for letter in letters:
-            body = letter.body[:_BODY_SHOWN] + ("…" if len(letter.body) > _BODY_SHOWN else "")
+            body = _cut(letter.body, _BODY_SHOWN)
             cells = (letter.message_id, letter.rejected_at, letter.lane, letter.reason, body)
-            table.add_row(*(Text(cell or "") for cell in cells))
+            table.add(*(cell or "" for cell in cells))
         console.out().print(table)
 
 
 @dlq.command()
+@on_deployment
 def replay(
     letter: Annotated[
         list[str] | None, typer.Argument(help="Letters to send again, as listed. Default: none.")
@@ -114,7 +186,6 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="Send all of them again.")] = False,
     most: Annotated[int, typer.Option("-n", min=1, help="Look at so many at most.")] = 1_000,
     as_json: AsJson = False,
-    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Send dead letters again, each as the event it was: what is recorded already stays single."""
     wanted = set(letter or ())

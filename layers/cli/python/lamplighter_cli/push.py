@@ -15,7 +15,7 @@ from lamplighter.registry.owing import owed_after_push
 from lamplighter.registry.push import push_bundle
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
-from lamplighter_cli.deployment import AsJson, EndpointUrl
+from lamplighter_cli.deployment import AsJson, on_deployment
 
 # More than this many runs at once is more often a mistake than a wish.
 MAX_UNASKED = 100
@@ -23,6 +23,7 @@ MAX_UNASKED = 100
 _UNCONFIRMED = 3
 
 
+@on_deployment
 def push(
     path: Annotated[
         Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
@@ -38,7 +39,6 @@ def push(
         bool, typer.Option("--yes", "-y", help="Do not ask about runs that would be owed.")
     ] = False,
     as_json: AsJson = False,
-    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
     root = require_bundle(path)

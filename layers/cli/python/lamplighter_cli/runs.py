@@ -1,84 +1,110 @@
-"""`lamplighter runs`: what a run is made of, and what can be asked of it."""
+"""`lamplighter runs`: which there are, what one is made of, and what can be asked of it."""
 
+import json
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from pendulum import DateTime
 from rich.text import Text
 
-from lamplighter.events.ledger import RunEvents, require_run, triggering_asset_events
+from lamplighter import clock
+from lamplighter.errors import RefusedError
+from lamplighter.events.ledger import RunEvents, triggering_asset_events
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.runs.view import run_ref
-from lamplighter.store.models import Runs, Steps
-from lamplighter.zones import iso
+from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.store.listing import STATES, recent_runs, runs_of
+from lamplighter.store.models import Runs
+from lamplighter.timetables.base import DataInterval
+from lamplighter.zones import parse_instant
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, EndpointUrl
+from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.finding import find_dag, find_run, require_states, zone_of, zone_of_run
+from lamplighter_cli.logs import logs
+from lamplighter_cli.run_facts import (
+    run_json,
+    run_table,
+    runs_table,
+    step_json,
+    steps_of,
+    steps_table,
+)
+from lamplighter_cli.watch import watch
 
-app = typer.Typer(help="Runs: look at one, cancel it, try it again.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, watch, trigger, cancel, try again.", no_args_is_help=True)
+app.command("watch")(watch)
+app.command("logs")(logs)
 
 Run = Annotated[str, typer.Argument(help="The run, as DAG/RUN.")]
 
-_TEXTS = (
-    "dag_id",
-    "run_id",
-    "run_type",
-    "triggered_by",
-    "state",
-    "because",
-    "dag_version",
-    "partition_key",
-)
-_INSTANTS = (
-    "logical_date",
-    "data_interval_start",
-    "data_interval_end",
-    "run_after",
-    "created_at",
-    "queued_at",
-    "started_at",
-    "ended_at",
-)
-_COSTS = ("vcpu_hours", "memory_gb_hours", "storage_gb_hours", "cost")
-_STEP_INSTANTS = ("submitted_at", "started_at", "ended_at", "retry_at")
+
+@app.command("list")
+@on_deployment
+def list_runs(
+    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="Only runs of this DAG.")] = "",
+    *,
+    state: Annotated[
+        list[str] | None, typer.Option(help=f"Only such: {', '.join(STATES)}; repeatable.")
+    ] = None,
+    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    days: Annotated[
+        int, typer.Option(min=1, help="Without a DAG: how far back to look for finished runs.")
+    ] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest runs: of a DAG by their dates, of all DAGs by their last change of state."""
+    states = require_states(state or ())
+    zone = zone_of(find_dag(dag_id)) if dag_id else None
+    if dag_id:
+        rows = runs_of(dag_id, most=most, states=states)
+    else:
+        rows = recent_runs(most=most, days=days, states=states or STATES)
+    if as_json:
+        console.print_json([run_json(row) for row in rows])
+    elif rows:
+        console.out().print(runs_table(rows, zone))
+    else:
+        where = f"of DAG {dag_id}" if dag_id else f"in the last {days} days (see --days)"
+        console.out().print(Text(f"no such runs {where}" if states else f"no runs {where}"))
 
 
 @app.command()
-def show(run: Run, *, as_json: AsJson = False, endpoint_url: EndpointUrl = "") -> None:
+@on_deployment
+def show(run: Run, *, as_json: AsJson = False) -> None:
     """Show a run, its steps, and the asset events that triggered it."""
-    row = require_run(run)
+    row = find_run(run)
     found = triggering_asset_events(row)
-    steps = sorted(Steps.query(run_ref(row.dag_id, row.run_key), consistent_read=True), key=_order)
-    facts = _facts(row)
+    steps = steps_of(row)
     if as_json:
         events = {"triggering_asset_events": dict(found.events), "expired": dict(found.expired)}
-        described = {"conf": row.conf or {}, "steps": [_step_json(step) for step in steps]}
-        console.print_json({**facts, **described, **events})
+        described = {"conf": row.conf or {}, "steps": [step_json(step) for step in steps]}
+        console.print_json({**run_json(row), **described, **events})
         return
-    table = Table(show_header=False, box=None)
-    for name, value in facts.items():
-        if value is not None:
-            table.add_row(Text(name, "bold"), Text(str(value)))
-    console.out().print(table)
+    zone = zone_of_run(row)
+    console.out().print(run_table(row, zone))
     if steps:
-        console.out().print(_table_of(steps))
+        console.out().print()
+        console.out().print(steps_table(steps, zone))
     _show_events(found)
 
 
 @app.command()
-def cancel(run: Run, *, as_json: AsJson = False, endpoint_url: EndpointUrl = "") -> None:
+@on_deployment
+def cancel(run: Run, *, as_json: AsJson = False) -> None:
     """End a run: its Spark jobs are cancelled, and it is over when they are."""
-    row = require_run(run)
+    row = find_run(run)
     _tell(cancel_run(row.dag_id, row.run_key), "its jobs are being cancelled", as_json=as_json)
 
 
 @app.command()
-def retry(run: Run, *, as_json: AsJson = False, endpoint_url: EndpointUrl = "") -> None:
+@on_deployment
+def retry(run: Run, *, as_json: AsJson = False) -> None:
     """Try the failed steps of a run again, and what never ran because of them."""
-    row = require_run(run)
+    row = find_run(run)
     _tell(retry_run(row.dag_id, row.run_key), "its failed steps run again", as_json=as_json)
 
 
 @app.command()
+@on_deployment
 def clear(
     run: Run,
     *,
@@ -87,80 +113,96 @@ def clear(
         typer.Option(help="Only this task and all that follow it; may be given several times."),
     ] = None,
     as_json: AsJson = False,
-    endpoint_url: EndpointUrl = "",
 ) -> None:
     """Let a run begin again, whatever became of it; jobs that still run are cancelled first."""
-    row = require_run(run)
+    row = find_run(run)
     cleared = clear_run(row.dag_id, row.run_key, tasks=task or ())
     _tell(cleared, "it begins again", as_json=as_json)
 
 
+@app.command()
+@on_deployment
+def trigger(
+    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")],
+    *,
+    logical_date: Annotated[
+        str, typer.Option(help="Its date, or none for an undated run. Default: now.")
+    ] = "",
+    data_interval: Annotated[
+        str,
+        typer.Option(
+            metavar="START/END", help="Its interval. Default: what the timetable makes of the date."
+        ),
+    ] = "",
+    conf: Annotated[str, typer.Option(help="Parameters as JSON: '{\"full\": true}'.")] = "",
+    run_id: Annotated[str, typer.Option(help="An id of your own; such a run has no date.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Create a run; it starts as soon as its DAG has a free slot."""
+    date = _date(logical_date or ("none" if run_id else "now"))
+    if find_dag(dag_id).is_custom and date is not None and not data_interval:
+        raise RefusedError(
+            f"DAG {dag_id!r} has a timetable of its own, which is not asked here: give"
+            " --data-interval START/END, or --logical-date none"
+        )
+    run = create_manual_run(
+        dag_id,
+        logical_date=date,
+        data_interval=_interval(data_interval) if data_interval else None,
+        conf=_conf(conf) if conf else None,
+        run_id=run_id or None,
+    )
+    _tell(run, f"see `lamplighter runs watch {dag_id}/{run.run_id}`", as_json=as_json)
+
+
+def _date(text: str) -> DateTime | None:
+    if text.lower() == "none":
+        return None
+    return clock.now() if text == "now" else parse_instant(text)
+
+
+def _interval(text: str) -> DataInterval:
+    start, slash, end = text.partition("/")
+    if not slash:
+        raise RefusedError(
+            f"--data-interval {text!r}: write it as START/END, such as"
+            " 2026-01-31T06:00:00Z/2026-01-31T07:00:00Z"
+        )
+    interval = DataInterval(parse_instant(start), parse_instant(end))
+    if interval.end < interval.start:
+        raise RefusedError(f"--data-interval {text!r} ends before it begins")
+    return interval
+
+
+def _conf(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise RefusedError(f"--conf {text!r} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RefusedError(f'--conf {text!r}: write an object, such as {{"full": true}}')
+    return found
+
+
 def _tell(row: Runs, what: str, *, as_json: bool) -> None:
     if as_json:
-        console.print_json(_facts(row))
+        console.print_json(run_json(row))
         return
     then = "" if row.state == "cancelled" else f": {what}"
-    console.out().print(Text(f"run {row.run_id} of DAG {row.dag_id} is {row.state}{then}"))
-
-
-def _facts(row: Runs) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _TEXTS} | _instants(row, _INSTANTS) | _costs(row)
-
-
-def _instants(row: Runs | Steps, names: tuple[str, ...]) -> dict[str, str | None]:
-    found = ((name, getattr(row, name)) for name in names)
-    return {name: iso(at) if at is not None else None for name, at in found}
-
-
-def _costs(row: Runs | Steps) -> dict[str, float | None]:
-    return {name: getattr(row, name) for name in _COSTS}
-
-
-def _order(step: Steps) -> tuple[str, str]:
-    """Return what puts steps in the order in which they began, the others last."""
-    return (iso(step.submitted_at) if step.submitted_at is not None else "~", step.step_id)
-
-
-def _step_json(step: Steps) -> dict[str, Any]:
-    return {
-        "task_id": step.step_id,
-        "state": step.state,
-        "try_number": int(step.try_number),
-        "submission": int(step.submission),
-        "job_run_id": step.job_run_id,
-        "error": step.error,
-        "tries": step.tries or [],
-        **_instants(step, _STEP_INSTANTS),
-        **_costs(step),
-    }
-
-
-def _table_of(steps: list[Steps]) -> Table:
-    table = Table("task", "state", "try", "job", "started", "ended", "cost", "error")
-    for step in steps:
-        at = _instants(step, _STEP_INSTANTS)
-        cells = (
-            step.step_id,
-            step.state,
-            f"{step.try_number:.0f} of {step.last_try:.0f}",
-            step.job_run_id or "",
-            at["started_at"] or "",
-            at["ended_at"] or (f"again at {at['retry_at']}" if at["retry_at"] else ""),
-            "" if step.cost is None else f"${step.cost:.4f}",
-            (step.error or "").strip().rpartition("\n")[2],
-        )
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+    said = Text(f"run {row.run_id} of DAG {row.dag_id} is {row.state}{then}")
+    console.out().print(said, soft_wrap=True)
 
 
 def _show_events(found: RunEvents) -> None:
     if found.events:
-        table = Table("asset", "event", "timestamp", "partition", "extra")
+        table = console.Rows("asset", "event", "timestamp", "partition", "extra")
         for asset, events in found.events.items():
             for event in events:
-                cells = (asset, event["event_id"], event["timestamp"], event["partition_key"])
-                extra = str(event["extra"]) if event["extra"] else ""
-                table.add_row(*(Text(cell or "") for cell in (*cells, extra)))
+                at = console.instant(parse_instant(event["timestamp"]))
+                extra = json.dumps(event["extra"]) if event["extra"] else ""
+                cells = (asset, event["event_id"], at, event["partition_key"], extra)
+                table.add(*(cell or "" for cell in cells))
+        console.out().print()
         console.out().print(table)
     for asset, count in found.expired.items():
         console.out().print(Text(f"{count} more of {asset}, which are no longer kept"))

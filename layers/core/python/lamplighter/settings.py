@@ -1,6 +1,7 @@
 """What a deployment decides: names of its resources, and the numbers that are choices.
 
-Owns: the only reading of the environment. Each field is `LAMPLIGHTER_` plus its name in capitals.
+Owns: the only reading of the environment, and both ways of naming a field outside: the variable
+`LAMPLIGHTER_EVENTS_QUEUE_URL` and the output `EventsQueueUrl` of a stack.
 """
 
 import json
@@ -106,20 +107,49 @@ class Settings:
     @classmethod
     def from_environment(cls) -> Self:
         """Return the settings of this process."""
+        return cls._read(os.environ, _variable)
+
+    @classmethod
+    def from_outputs(cls, outputs: Mapping[str, str]) -> Self:
+        """Return the settings of a stack, given its outputs; those of another meaning are ignored.
+
+        What no output says has its default.
+        """
+        return cls._read(outputs, output_key)
+
+    @classmethod
+    def _read(cls, texts: Mapping[str, str], name_of: Callable[[str], str]) -> Self:
         values: dict[str, object] = {}
         for field in fields(cls):
-            name = _PREFIX + field.name.upper()
-            text = os.environ.get(name)
+            name = name_of(field.name)
+            text = texts.get(name)
             if text is not None:
                 values[field.name] = _READERS[field.type](name, text)
         return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
+    def as_outputs(self) -> dict[str, str]:
+        """Return the outputs of a stack with these settings; an output cannot be empty."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {output_key(name): str(value) for name, value in values.items() if value != ""}
+
     def require(self, name: str) -> str:
-        """Return a name that must have been given, or say which variable is missing."""
+        """Return a name that must have been given, or say which variable or output is missing."""
         value: str = getattr(self, name)
         if not value:
-            raise SettingsError(f"set {_PREFIX}{name.upper()}: it names a resource of the stack")
+            raise SettingsError(
+                f"set {_variable(name)}: it names a resource of the stack, which has it as the"
+                f" output {output_key(name)}"
+            )
         return value
+
+
+def output_key(field: str) -> str:
+    """Return the name of the output of a stack that says what a field is: `EventsQueueUrl`."""
+    return "".join(word.capitalize() for word in field.split("_"))
+
+
+def _variable(field: str) -> str:
+    return _PREFIX + field.upper()
 
 
 def _price(name: str, text: str) -> float:

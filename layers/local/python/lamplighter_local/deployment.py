@@ -9,9 +9,10 @@ Owns: what people may ask of it. `stack` has the machinery: moto, the real funct
 
 import random
 import tempfile
+import threading
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -40,9 +41,10 @@ from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.deployment_faults import DeploymentFaults
 from lamplighter_local.fake_emr import FakeEmr, Outcome
 from lamplighter_local.from_now import begin_now
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants import violations
 from lamplighter_local.spark_executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_local.step_invariants import job_violations
 from lamplighter_local.views import Dag, Run, view_dag, view_run
 
 Instant = datetime | str
@@ -50,6 +52,7 @@ Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
 _MOST_LETTERS = 10_000
+_one_at_a_time = threading.Lock()
 
 
 class _Left(Enum):
@@ -92,21 +95,26 @@ class LocalDeployment:
         # By DAG, where its present schedule began, if that was not at its beginning.
         self._origins: dict[str, DagRunInfo] = {}
         self._until_the_end = ExitStack()
+        self._stack: LocalStack | None = None
         self.faults = DeploymentFaults(seed)
 
     def __enter__(self) -> Self:
+        if self.is_open:
+            raise RefusedError("this deployment is open already: use it without `with`")
         with ExitStack() as making:
+            making.enter_context(_alone())
             mock_random.seed(self._seed)
             chance = random.Random(self._seed)  # noqa: S311 - it must be repeatable here
             making.enter_context(patch.object(transactions, "random", chance))
             self.executor = self._make_executor(making)
-            self.stack: LocalStack = making.enter_context(
+            making.callback(self._forget_stack)
+            self._stack = stack = making.enter_context(
                 local_stack(at=self._at, on=self.executor, variables=self._variables)
             )
             # Timers read each shard.
-            made = replace(self.stack.settings, due_shards=1, run_shards=1)
-            self.stack.settings = making.enter_context(settings.using(made))
-            making.enter_context(self.faults.striking(self.stack))
+            made = replace(stack.settings, due_shards=1, run_shards=1)
+            stack.settings = making.enter_context(settings.using(made))
+            making.enter_context(self.faults.striking(stack))
             if self._bundle is not None:
                 self.push(self._bundle)
             self._until_the_end = making.pop_all()
@@ -118,7 +126,30 @@ class LocalDeployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the deployment, as the end of its `with` block does; nothing of it is left."""
         self._until_the_end.close()
+
+    def _forget_stack(self) -> None:
+        self._stack = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._stack is not None
+
+    @property
+    def stack(self) -> LocalStack:
+        """The machinery below, which only an open deployment has."""
+        if self._stack is None:
+            raise RefusedError("this deployment is not open: use it inside its `with` block")
+        return self._stack
+
+    def _require_open(self) -> None:
+        """Refuse what would otherwise be asked of AWS, or of another deployment."""
+        assert self.stack is not None
 
     def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
         named = self._executor_named
@@ -169,18 +200,21 @@ class LocalDeployment:
 
     def push(self, bundle: Bundle, *, name: str | None = None) -> None:
         """Push a new version of a bundle and let it be registered."""
+        self._require_open()
         before = {row.dag_id: row for row in Dags.scan(consistent_read=True)}
         if isinstance(bundle, str | Path):
             root = require_bundle(Path(bundle))
-            self.stack.push(root, bundle=name or root.name)
+            self.stack.push(root, bundle=name or root.name, until_idle=False)
         else:
-            self.stack.push_dags(bundle, bundle=name or OBJECTS)
+            self.stack.push_dags(bundle, bundle=name or OBJECTS, until_idle=False)
         for row in Dags.scan(consistent_read=True):
             known = before.get(row.dag_id)
-            if known is None and not self._catch_up:
-                self._note_origin(row.dag_id, begin_now(row.dag_id))
-            elif known is not None and _schedule(known) != _schedule(row):
+            if known is not None and _schedule(known) == _schedule(row):
+                continue
+            if known is not None:
                 self._note_origin(row.dag_id, cursor.position(known))
+            if not self._catch_up:
+                self._note_origin(row.dag_id, begin_now(row.dag_id))
         self.stack.run_until_idle()
 
     def _note_origin(self, dag_id: str, origin: DagRunInfo | None) -> None:
@@ -212,6 +246,7 @@ class LocalDeployment:
         data_interval: tuple[Instant, Instant] | None = None,
     ) -> Run:
         """Create a run by hand: of now, of a date, or an undated one for None."""
+        self._require_open()
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
@@ -227,10 +262,12 @@ class LocalDeployment:
 
     def pause(self, dag_id: str) -> None:
         """Keep a DAG from getting runs."""
+        self._require_open()
         pause.pause(dag_id)
 
     def unpause(self, dag_id: str) -> None:
         """Let a DAG have runs again."""
+        self._require_open()
         pause.unpause(dag_id)
 
     # What becomes of instant steps.
@@ -262,21 +299,25 @@ class LocalDeployment:
 
     def dag(self, dag_id: str) -> Dag:
         """Return a DAG as it stands."""
+        self._require_open()
         return view_dag(require_dag(dag_id))
 
     def dags(self) -> list[Dag]:
         """Return all DAGs, by id."""
+        self._require_open()
         rows = sorted(Dags.scan(consistent_read=True), key=lambda row: row.dag_id)
         return [view_dag(row) for row in rows]
 
     def runs(self, dag_id: str) -> list[Run]:
         """Return the runs of a DAG, oldest first."""
+        self._require_open()
         require_dag(dag_id)
         rows = sorted(self.stack.runs(dag_id), key=lambda run: (run.run_after, run.run_key))
         return [view_run(row) for row in rows]
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
+        self._require_open()
         letters = dead_letters.dead_letters(most=_MOST_LETTERS)
         dead_letters.release(letters)
         return letters
@@ -299,8 +340,28 @@ class LocalDeployment:
         return f"{self.stack.settings.table_prefix}{table}"
 
     def check_invariants(self) -> None:
-        """Raise an `AssertionError` that says what is wrong in the tables, if anything is."""
-        require_sound(origins=self._origins)
+        """Raise an `AssertionError` that says what is wrong in the tables, if anything is.
+
+        It may be called at any time. While messages wait or are being redelivered, that something
+        has not reached its consumer yet is not wrong.
+        """
+        is_idle = self.stack.is_idle()
+        found = violations(origins=self._origins, is_idle=is_idle)
+        if isinstance(self.executor, FakeEmr):
+            found += job_violations(self.executor, is_idle=is_idle)
+        if found:
+            raise AssertionError("\n".join(found))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Refuse to begin while another deployment is open: clock, settings and moto are one each."""
+    if not _one_at_a_time.acquire(blocking=False):
+        raise RefusedError("another LocalDeployment is open in this process: close it first")
+    try:
+        yield
+    finally:
+        _one_at_a_time.release()
 
 
 def _schedule(row: Dags) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 
 from lamplighter_local.faults import Crash, Faults
+from lamplighter_local.handlers import require_function
 
 if TYPE_CHECKING:
     from lamplighter_local.stack import LocalStack
@@ -26,10 +27,22 @@ class DeploymentFaults(Faults):
     """The faults of a deployment: those of `Faults`, on the calls that its functions make.
 
         lamp.faults.at(3, "crash-after", "TransactWriteItems")   # a function dies in the middle
+        lamp.faults.at(1, "lost-answer", "StartJobRun")          # the job runs, and nobody knows
+        lamp.faults.probability(throttle=0.05)                   # each call, with this chance
         lamp.faults.duplicate("ingest", times=2)                 # two batches come twice
+        lamp.advance(hours=1)
+        lamp.faults.stop()                                       # from here on nothing goes wrong
+        assert lamp.faults.deaths == ["claim: crash-after TransactWriteItems"]
 
     A function that dies is not called again for its messages before their visibility has run out,
-    and a timer not before its next time: `advance` brings both.
+    three minutes later, and a timer not before its next time: `advance` brings both. Calls that the
+    test makes itself (`trigger`, `push`, `emit`), that pollers make and that jobs make are spared.
+
+    Attributes:
+        deaths: Which functions have died, and of what, in their order.
+        calls: The operations that functions have called, in their order.
+        injected: Which of the calls have been struck, as in `3 PutItem crash-after`.
+        pending: What was planned and has not happened yet.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -38,8 +51,26 @@ class DeploymentFaults(Faults):
         self._twice: Counter[str] = Counter()
 
     def duplicate(self, function: str, *, times: int = 1) -> None:
-        """Let the next batches of a function come a second time, right after the first."""
+        """Let the next batches of a function come a second time, right after the first.
+
+        Args:
+            function: The folder of its handler: "ingest", "claim", "submit", "settle", "register";
+                or "tick" and "sweep", whose timers then fire twice.
+            times: How many batches.
+        """
+        require_function(function)
         self._twice[function] += times
+
+    def stop(self) -> None:
+        """Let nothing go wrong any more: what was planned, or had a chance, does not happen."""
+        with self._lock:
+            self._plans.clear()
+        self._twice.clear()
+
+    @property
+    def pending(self) -> list[str]:
+        twice = [f"duplicate {function}" for function in self._twice.elements()]
+        return [*super().pending, *twice]
 
     @contextmanager
     def striking(self, stack: "LocalStack") -> Iterator[None]:

@@ -8,10 +8,12 @@ import uuid
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-FUNCTIONS = Path(__file__).parents[4] / "functions"
+from lamplighter.errors import RefusedError
+from lamplighter_local.shipped import shipped
+
+FUNCTIONS = shipped("functions")
 
 
 class LambdaContext:
@@ -28,6 +30,14 @@ class LambdaContext:
     def get_remaining_time_in_millis(self) -> int:
         """Return the time that is left."""
         return self._milliseconds
+
+
+def require_function(function: str) -> str:
+    """Return the name of a function, or say which there are."""
+    names = sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
+    if function not in names:
+        raise RefusedError(f"there is no function {function!r} (there are: {', '.join(names)})")
+    return function
 
 
 @cache

@@ -30,7 +30,7 @@ def moto_server() -> Iterator[str]:
         yield endpoint
 
 
-class _QuietHandler(MotoRequestHandler):
+class QuietHandler(MotoRequestHandler):
     """Serves like moto's, without a line for every request."""
 
     # Without it a connection would be opened for every request, at the client's expense.
@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
-        "127.0.0.1", options.port, application, threaded=True, request_handler=_QuietHandler
+        "127.0.0.1", options.port, application, threaded=True, request_handler=QuietHandler
     )
     if options.until_input_ends:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()

@@ -35,9 +35,11 @@ def create_all(name: str) -> Settings:
     """Create everything a deployment has, and return the settings that name it."""
     prefix = f"{name}-"
     create_tables(boto3.client("dynamodb"), prefix)
-    urls = {queue: _create_queue(prefix, queue) for queue in QUEUES}
+    # One for all: to make a client takes longer than all its calls here.
+    sqs = boto3.client("sqs")
+    urls = {queue: _create_queue(sqs, prefix, queue) for queue in QUEUES}
     bucket = f"{prefix}bucket"
-    _create_bucket(bucket, urls["registers"].live)
+    _create_bucket(bucket, _arn(sqs, urls["registers"].live))
     return Settings(
         table_prefix=prefix,
         bucket=bucket,
@@ -52,6 +54,7 @@ def create_all(name: str) -> Settings:
         sandbox_function=f"{prefix}sandbox",
         emr_application_id=APPLICATION,
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
+        job_logs_uri=f"s3://{bucket}/logs",
     )
 
 
@@ -62,8 +65,7 @@ class _Queue(NamedTuple):
     dead: str
 
 
-def _create_queue(prefix: str, name: str) -> _Queue:
-    sqs = boto3.client("sqs")
+def _create_queue(sqs: Any, prefix: str, name: str) -> _Queue:
     stem, dot, kind = name.partition(".")
     # The dead letters of a FIFO queue must be in one too.
     fifo = {"FifoQueue": "true"} if kind == "fifo" else {}
@@ -82,11 +84,11 @@ def _arn(sqs: Any, url: str) -> str:
     return arn
 
 
-def _create_bucket(name: str, registers_url: str) -> None:
+def _create_bucket(name: str, registers_arn: str) -> None:
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket=name)
     notification = {
-        "QueueArn": _arn(boto3.client("sqs"), registers_url),
+        "QueueArn": registers_arn,
         "Events": ["s3:ObjectCreated:*"],
         "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "pushes/"}]}},
     }

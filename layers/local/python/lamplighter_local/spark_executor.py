@@ -5,23 +5,25 @@ A job waits until `work` is called, so that whoever moves the clock also says wh
 Owns: the jobs and their states. Refuses: deciding when they run; `spark_process` has Spark.
 """
 
+import gzip
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, settings
 from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
 from lamplighter.executors.job import Job, JobRequest, JobState
+from lamplighter.executors.job_logs import log_uri
 from lamplighter_local import storage
 from lamplighter_local.spark_process import SparkProcess
 
@@ -59,6 +61,7 @@ class LocalSparkExecutor:
         cores: How many cores Spark uses, as in `local[2]`.
         job_seconds: A job that runs longer is ended; so is one that exceeds its own timeout.
         on_change: Called with id and state when a job begins and when it is over.
+        spark_conf: Settings of Spark's that each job has, unless it says otherwise itself.
     """
 
     def __init__(
@@ -68,10 +71,12 @@ class LocalSparkExecutor:
         cores: str | int = "*",
         job_seconds: float = 600,
         on_change: OnChange | None = None,
+        spark_conf: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._folder = folder.resolve()
         self._cores = str(cores)
         self._job_seconds = job_seconds
+        self._spark_conf = dict(spark_conf)
         # Who is told when a job begins and when it is over.
         self.listeners: list[OnChange] = [] if on_change is None else [on_change]
         self._entries: dict[str, _Entry] = {}
@@ -198,7 +203,7 @@ class LocalSparkExecutor:
         return {
             "context": str(folder / CONTEXT),
             "bundle": str(bundle),
-            "spark_conf": dict(request.spark_conf),
+            "spark_conf": self._spark_conf | dict(request.spark_conf),
             "py_files": [_importable(uri, folder / "py_files") for uri in request.py_files],
             "log": str(folder / LOG),
         }
@@ -222,8 +227,9 @@ class LocalSparkExecutor:
         self._append_spark_log(process, said_before, Path(request["log"]))
         try:
             self._return_report(entry)
+            self._hand_in_log(entry)
         except _NOT_THERE as error:
-            return JobState.FAILED, f"its report could not be stored: {error}"
+            return JobState.FAILED, f"its report or log could not be stored: {error}"
         if answer.document is None:
             return JobState.FAILED, answer.cause_of_death
         if not answer.document["is_reusable"]:
@@ -252,6 +258,13 @@ class LocalSparkExecutor:
         if report.is_file():
             beside = entry.request.context_uri.rpartition("/")[0]
             storage.write(f"{beside}/{REPORT}", report.read_bytes())
+
+    def _hand_in_log(self, entry: _Entry) -> None:
+        """Put the log where EMR Serverless would, if the deployment has a place for logs."""
+        if settings.current().job_logs_uri:
+            log = self.folder_of(entry.job_run_id) / LOG
+            uri = log_uri(entry.job_run_id, "stdout")
+            storage.write(uri, gzip.compress(log.read_bytes(), compresslevel=1))
 
     def _end(self, entry: _Entry, state: JobState, details: str) -> None:
         with self._lock:

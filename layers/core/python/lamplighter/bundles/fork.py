@@ -55,8 +55,13 @@ class Outcome:
         return f"{process} ended before it was done (exit code {code})"
 
 
-def in_a_fork(work: Callable[[], Iterator[Any]], *, count: int, limits: Limits) -> Outcome:
-    """Return the first `count` JSON values that `work` yields, or as many as came in time."""
+def in_a_fork(
+    work: Callable[[], Iterator[Any]], *, count: int, limits: Limits, caller: int | None = None
+) -> Outcome:
+    """Return the first `count` JSON values that `work` yields, or as many as came in time.
+
+    Raises `EOFError` when the pipe `caller` is closed meanwhile: nobody waits for the answer then.
+    """
     answers_read, answers_write = os.pipe()
     output_read, output_write = os.pipe()
     pid = os.fork()
@@ -67,10 +72,13 @@ def in_a_fork(work: Callable[[], Iterator[Any]], *, count: int, limits: Limits) 
     os.close(answers_write)
     os.close(output_write)
     try:
-        pipes = _Pipes(answers_read, output_read)
+        pipes = _Pipes(answers_read, output_read, caller)
         is_late = pipes.read_answers(count, limits.seconds)
         status = _end(pid)
         pipes.read_last_output()
+    except BaseException:  # also when someone loses patience: no fork may be left behind
+        _kill(pid)
+        raise
     finally:
         os.close(answers_read)
         os.close(output_read)
@@ -80,11 +88,12 @@ def in_a_fork(work: Callable[[], Iterator[Any]], *, count: int, limits: Limits) 
 class _Pipes:
     """The parent's ends: whole lines of JSON from one, the beginning of the other."""
 
-    def __init__(self, answers: int, output: int) -> None:
+    def __init__(self, answers: int, output: int, caller: int | None) -> None:
         self.answers: list[Any] = []
         self.output = b""
         self._answers_pipe = answers
         self._output_pipe = output
+        self._caller = caller
         self._line = bytearray()
         os.set_blocking(output, False)
 
@@ -93,6 +102,8 @@ class _Pipes:
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers_pipe, selectors.EVENT_READ)
             selector.register(self._output_pipe, selectors.EVENT_READ)
+            if self._caller is not None:
+                selector.register(self._caller, selectors.EVENT_READ)
             known, deadline = 0, time.monotonic() + seconds
             while len(self.answers) < count:
                 if len(self.answers) > known:  # the time is for each answer
@@ -101,6 +112,8 @@ class _Pipes:
                 if left <= 0:
                     return True
                 for key, _ in selector.select(left):
+                    if key.fd == self._caller:
+                        raise EOFError("nobody waits for the answer any more")
                     if key.fd == self._output_pipe:
                         if not self._read_output():
                             selector.unregister(self._output_pipe)
@@ -140,9 +153,13 @@ def _end(pid: int) -> int:
     while not ended and time.monotonic() < patience:
         time.sleep(0.001)
         ended, status = os.waitpid(pid, os.WNOHANG)
+    _kill(pid)
+    return status if ended else os.waitpid(pid, 0)[1]
+
+
+def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    return status if ended else os.waitpid(pid, 0)[1]
 
 
 def _be_the_fork(

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -25,6 +26,9 @@ from lamplighter.bundles.importer import (
 from lamplighter.bundles.shifted_clock import shift_clock
 from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
+
+# Standard input: the next request comes only after an answer, so until then it can only end.
+_CALLER = 0
 
 
 class Upcoming(TypedDict):
@@ -58,18 +62,20 @@ class RunsRequest(Request):
 
 
 def main() -> None:
-    """Serve requests until the caller closes the pipe."""
+    """Serve requests until the caller closes the pipe, be it in the middle of one."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What anything prints here must not mix with the answers.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     os.close(nothing)
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = _ask_timetables(request) if "questions" in request else _parse(request)
-        json.dump(answer, answers)
-        answers.write("\n")
-        answers.flush()
+    # Ctrl-C reaches all that a command has started; it is the command that tells of it.
+    with suppress(EOFError, KeyboardInterrupt):
+        for line in sys.stdin:
+            request = json.loads(line)
+            answer = _ask_timetables(request) if "questions" in request else _parse(request)
+            json.dump(answer, answers)
+            answers.write("\n")
+            answers.flush()
 
 
 def _limits(request: Request) -> Limits:
@@ -105,7 +111,7 @@ def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
             shift_clock()
         yield _parsed(request)
 
-    outcome = in_a_fork(work, count=1, limits=_limits(request))
+    outcome = in_a_fork(work, count=1, limits=_limits(request), caller=_CALLER)
     if outcome.answers and _is_parsed_file(outcome.answers[0]):
         answer: dict[str, Any] = outcome.answers[0]
     else:
@@ -154,7 +160,10 @@ def _ask_timetables(request: RunsRequest) -> list[Answer]:
     answers: list[Answer] = []
     while rest := request["questions"][len(answers) :]:
         outcome = in_a_fork(
-            partial(_answers, request, rest), count=1 + len(rest), limits=_limits(request)
+            partial(_answers, request, rest),
+            count=1 + len(rest),
+            limits=_limits(request),
+            caller=_CALLER,
         )
         if not outcome.answers:
             why = _why_not_imported(request, outcome)

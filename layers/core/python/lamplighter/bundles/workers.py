@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,12 @@ def ask_workers(requests: Sequence[Request], *, at_once: int) -> Iterator[Any]:
 
     try:
         with ThreadPoolExecutor(width) as threads:
-            yield from threads.map(ask, requests)
+            try:
+                yield from threads.map(ask, requests)
+            except BaseException:  # someone loses patience: nobody waits for the answers
+                for worker in workers:
+                    worker.send_signal(signal.SIGINT)
+                raise
     finally:
         for worker in workers:
             worker.communicate()

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from lamplighter import clock
 from lamplighter.bundles.importer import Problem
@@ -50,6 +51,17 @@ def note(source: Source, error: Problem) -> None:
     row = _row(source, error.file, items)
     row.has_errors = True
     bundles.write(source, [Put(row, may_replace=True)])
+
+
+def all_problems() -> list[dict[str, Any]]:
+    """Return errors and warnings of all bundles, each with the bundle's name; errors first."""
+    found = [
+        {"bundle": bundle.id, **problem}
+        for bundle in Catalog.query(bundles.KIND)
+        for row in Catalog.query(_kind(bundle.id), consistent_read=True)
+        for problem in row.problems or ()
+    ]
+    return sorted(found, key=lambda problem: bool(problem["severity"] != "error"))
 
 
 def broken(bundle: str) -> tuple[set[str], set[str]]:

@@ -60,7 +60,15 @@ def log_move(run: Runs) -> None:
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
     """Return the partition of the index by state: finished runs are bucketed by day."""
-    shard = shard_of(dag_id, settings.current().run_shards)
+    return _bucket(state, since, shard_of(dag_id, settings.current().run_shards))
+
+
+def state_buckets(state: str, since: DateTime) -> list[str]:
+    """Return all partitions of the index that hold runs of a state, of a day if they are over."""
+    return [_bucket(state, since, shard) for shard in range(settings.current().run_shards)]
+
+
+def _bucket(state: str, since: DateTime, shard: int) -> str:
     day = f"#{since.to_date_string()}" if state in FINISHED else ""
     return f"{state}{day}#{shard}"
 

@@ -1,0 +1,236 @@
+"""What `doctor` looks at. Each check says in one line that all is well, or what is not.
+
+Refuses: changing anything.
+"""
+
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+import lamplighter
+from lamplighter import aws, clock, settings
+from lamplighter.errors import SerializationError
+from lamplighter.registry import bundles
+from lamplighter.registry.problems import all_problems
+from lamplighter.runs.definitions import newest_documents
+from lamplighter.store.look_ahead import covered_until
+from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter_cli import console
+from lamplighter_cli.aws_errors import explain
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+
+_LATE_SECONDS = 180
+# The sandbox has minutes for a bundle, and the sweep tries again what was left open.
+_STUCK_SECONDS = 900
+_QUEUES = (
+    "claims_queue_url",
+    "submits_queue_url",
+    "jobstates_queue_url",
+    "registers_queue_url",
+    "events_queue_url",
+    "events_fifo_queue_url",
+    "events_dead_queue_url",
+    "events_dead_fifo_queue_url",
+)
+
+
+class Finding(NamedTuple):
+    """What a check found, and what mends it."""
+
+    check: str
+    level: str
+    text: str
+    fix: str = ""
+
+
+def resources_are_there() -> Iterator[Finding]:
+    """Check what everything else is asked through: credentials, tables, queues."""
+    try:
+        account = aws.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        yield Finding("credentials", ERROR, explain(error) or str(error))
+        return
+    yield Finding("credentials", OK, f"of account {account}")
+    yield from _tables()
+    yield from _queues()
+
+
+def findings() -> Iterator[Finding]:
+    """Check what the deployment is doing."""
+    yield _tick()
+    yield from _bundles()
+    yield _import_errors()
+    yield _schedule_errors()
+    yield _versions()
+
+
+# Tables.
+
+
+def _tables() -> Iterator[Finding]:
+    wrong = [text for table in table_definitions(_prefix()) if (text := _differs(table))]
+    for text in wrong:
+        yield Finding("tables", ERROR, text, "deploy the stack again, or see --stack and --region")
+    if not wrong:
+        yield Finding("tables", OK, f"all {len(table_definitions(_prefix()))}, with their indexes")
+
+
+def _prefix() -> str:
+    return settings.current().table_prefix
+
+
+def _differs(table: TableDefinition) -> str | None:
+    """Return how a table differs from what its model says, if it does."""
+    try:
+        found = aws.client("dynamodb").describe_table(TableName=table.name)["Table"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return f"there is no table {table.name}"
+    if _keys(found) != _keys(table.create):
+        return f"table {table.name} has another key than {_keys(table.create)}"
+    there, wanted = _indexes(found), _indexes(table.create)
+    for name, keys in wanted.items():
+        if there.get(name) != keys:
+            return f"table {table.name} has no index {name} on {' and '.join(keys)}"
+    return None
+
+
+def _keys(described: Mapping[str, Any]) -> list[str]:
+    schema = sorted(described["KeySchema"], key=lambda key: str(key["KeyType"]))
+    return [str(key["AttributeName"]) for key in schema]
+
+
+def _indexes(described: Mapping[str, Any]) -> dict[str, list[str]]:
+    indexes = described.get("GlobalSecondaryIndexes", ())
+    return {str(index["IndexName"]): _keys(index) for index in indexes}
+
+
+# Queues, and what lies in those for dead letters.
+
+
+def _queues() -> Iterator[Finding]:
+    wrong: list[Finding] = []
+    dead: dict[str, int] = {}
+    for name in _QUEUES:
+        url = getattr(settings.current(), name)
+        if not url:
+            wrong.append(Finding("queues", ERROR, f"{name} is not set", _missing(name)))
+            continue
+        attributes = _attributes(url)
+        if attributes is None:
+            fix = "deploy the stack again, or see --stack and --region"
+            wrong.append(Finding("queues", ERROR, f"there is no queue {url}", fix))
+        else:
+            dead |= _dead_letters(url, attributes)
+    yield from wrong
+    if not wrong:
+        yield Finding("queues", OK, f"all {len(_QUEUES)}")
+    yield from _dead_findings(dead)
+
+
+def _missing(name: str) -> str:
+    return f"set LAMPLIGHTER_{name.upper()}, or name the deployment with --stack"
+
+
+def _attributes(url: str) -> dict[str, str] | None:
+    try:
+        answer = aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    except ClientError as error:
+        if "NonExistentQueue" in error.response["Error"]["Code"] or "DoesNotExist" in str(error):
+            return None
+        raise
+    found: dict[str, str] = answer["Attributes"]
+    return found
+
+
+def _dead_letters(url: str, attributes: Mapping[str, str]) -> dict[str, int]:
+    """Return how many dead letters a queue has: its own, or those in the queue that it names."""
+    if "RedrivePolicy" not in attributes:
+        return {url.rpartition("/")[2]: int(attributes["ApproximateNumberOfMessages"])}
+    name = json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"].rpartition(":")[2]
+    found = _attributes(aws.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
+    return {name: int(found["ApproximateNumberOfMessages"])} if found else {}
+
+
+def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
+    ours = {
+        getattr(settings.current(), name).rpartition("/")[2]
+        for name in ("events_dead_queue_url", "events_dead_fifo_queue_url")
+    }
+    for queue, count in dead.items():
+        if count:
+            fix = "lamplighter events dlq list" if queue in ours else "look at them in SQS"
+            text = f"{count} in {queue}"
+            yield Finding("dead letters", WARNING, text, fix)
+    if not any(dead.values()):
+        yield Finding("dead letters", OK, "none")
+
+
+# What goes on.
+
+
+def _tick() -> Finding:
+    covered = covered_until()
+    fix = "is the timer that calls `tick` every minute enabled? see the function's log"
+    if covered is None:
+        return Finding("tick", ERROR, "it has never run", fix)
+    ran = covered.subtract(seconds=settings.current().look_ahead_seconds)
+    late = (clock.now() - ran).total_seconds()
+    if late > _LATE_SECONDS:
+        when = console.instant(ran.replace(microsecond=0))
+        return Finding("tick", ERROR, f"it last ran at about {when}", fix)
+    return Finding("tick", OK, f"ran about {max(0, late):.0f} seconds ago")
+
+
+def _bundles() -> Iterator[Finding]:
+    rows = list(Catalog.query(bundles.KIND, consistent_read=True))
+    stuck = [row for row in rows if (row.pushed or 0) > (row.registered or 0) and _is_old(row)]
+    for row in stuck:
+        text = f"push {row.pushed:.0f} of {row.id} is not registered since {_since(row)}"
+        yield Finding("bundles", ERROR, text, "push it again; see the log of `register`")
+    if not stuck:
+        names = ", ".join(sorted(row.id for row in rows)) or "none yet"
+        yield Finding("bundles", OK, f"registered: {names}")
+
+
+def _is_old(row: Catalog) -> bool:
+    if row.updated_at is None:
+        return True
+    return (clock.now() - row.updated_at).total_seconds() > _STUCK_SECONDS
+
+
+def _since(row: Catalog) -> str:
+    return console.instant(row.updated_at) if row.updated_at is not None else "its beginning"
+
+
+def _import_errors() -> Finding:
+    count = sum(problem["severity"] == "error" for problem in all_problems())
+    if count:
+        text = f"{count} {'error' if count == 1 else 'errors'} in pushed files"
+        return Finding("imports", WARNING, text, "lamplighter dags errors")
+    return Finding("imports", OK, "no errors")
+
+
+def _schedule_errors() -> Finding:
+    wrong = sorted(row.dag_id for row in Dags.scan(Dags.schedule_error.exists()))
+    if wrong:
+        text = f"cannot be followed: those of {', '.join(wrong)}"
+        return Finding("schedules", WARNING, text, "lamplighter dags errors")
+    return Finding("schedules", OK, "all can be followed")
+
+
+def _versions() -> Finding:
+    ours = f"lamplighter {lamplighter.__version__} on Python {platform.python_version()}"
+    try:
+        newest_documents(Dags.scan())
+    except SerializationError as error:
+        return Finding(
+            "versions", ERROR, f"{ours}: {error}", "install the version that is deployed"
+        )
+    return Finding("versions", OK, f"{ours} reads all definitions")

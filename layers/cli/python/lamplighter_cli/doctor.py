@@ -1,0 +1,96 @@
+"""`lamplighter doctor`: what is wrong with a deployment, and what to do about it."""
+
+import platform
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import lamplighter
+from lamplighter import aws, settings
+from lamplighter.scheduler import slots
+from lamplighter.scheduler.slots import Drift
+from lamplighter_cli import console
+from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
+from lamplighter_cli.deployment import AsJson, on_deployment
+
+_DRIFT = "drift"
+_WOULD_CHANGE = 3
+_STYLES = {OK: "green", WARNING: "yellow", ERROR: "bold red", _DRIFT: "yellow"}
+
+
+@on_deployment
+def doctor(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Put slots right that do not match their runs.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a deployment. Exit 1 if something is wrong, 3 if --repair would mend all that is."""
+    found: list[Finding] = []
+    if not as_json:
+        console.out().print(Text(_headline()), soft_wrap=True)
+    for finding in _all(repair=repair):
+        found.append(finding)
+        if not as_json:
+            _show(finding)
+    if as_json:
+        about = {"version": lamplighter.__version__, "python": platform.python_version()}
+        console.print_json({**about, "findings": [finding._asdict() for finding in found]})
+    levels = {finding.level for finding in found}
+    if ERROR in levels:
+        raise typer.Exit(1)
+    if _DRIFT in levels:
+        raise typer.Exit(_WOULD_CHANGE)
+
+
+def _headline() -> str:
+    versions = f"lamplighter {lamplighter.__version__}, Python {platform.python_version()}"
+    return f"{versions}, tables {settings.current().table_prefix}… in {_region()}"
+
+
+def _region() -> str:
+    return str(aws.client("dynamodb").meta.region_name)
+
+
+def _all(*, repair: bool) -> Iterator[Finding]:
+    there = list(resources_are_there())
+    yield from there
+    if any(
+        finding.level == ERROR and finding.check in {"credentials", "tables"} for finding in there
+    ):
+        return  # nothing more can be asked
+    yield from findings()
+    yield from _slots(repair=repair)
+
+
+def _slots(*, repair: bool) -> Iterator[Finding]:
+    drifts = slots.find_drift()
+    for drift in drifts:
+        if not repair:
+            yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
+        elif (mended := slots.mend(drift)) is not None:
+            yield Finding("slots", OK, f"mended: {_described(mended)}")
+    if not drifts:
+        yield Finding("slots", OK, "every slot belongs to a run, and every run has its place")
+
+
+def _described(drift: Drift) -> str:
+    parts = [
+        f"{', '.join(keys)} {what}"
+        for keys, what in (
+            (drift.dead, "occupied a place and is over or gone"),
+            (drift.lost, "was not over and had no place"),
+        )
+        if keys
+    ]
+    return f"DAG {drift.dag_id}: {'; '.join(parts)}"
+
+
+def _show(finding: Finding) -> None:
+    fix = f" → {finding.fix}" if finding.fix else ""
+    level = (f"{finding.level:<8}", _STYLES[finding.level])
+    line = Text.assemble(level, f"{finding.check}: {finding.text}{fix}")
+    console.out().print(line, soft_wrap=True)

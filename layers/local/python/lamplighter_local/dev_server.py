@@ -1,0 +1,112 @@
+"""Lets other processes reach the emulator of this one: over HTTP, on 127.0.0.1 only.
+
+Owns: the socket and its threads. Refuses: other addresses, and answering while someone else has the
+emulator: requests are served one at a time, also those of services that `moto_guard` does not know.
+"""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.sqs.models import SQSBackend
+from werkzeug.serving import make_server
+
+from lamplighter.errors import RefusedError
+from lamplighter_local.moto_server import QuietHandler
+
+LOOPBACK = "127.0.0.1"
+# Clients of this library give up after three seconds.
+_WAIT_AT_MOST = 2.0
+
+
+class Endpoint:
+    """Where the emulator can be reached, and whether it has time."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._has_time = threading.Event()
+        self._has_time.set()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let requests wait for a while: who sends without pause would never be caught up with."""
+        self._has_time.clear()
+        try:
+            yield
+        finally:
+            self._has_time.set()
+
+    def wait(self) -> None:
+        """Return when there is time, or after as long as a client can be kept waiting."""
+        self._has_time.wait(_WAIT_AT_MOST)
+
+
+@contextmanager
+def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
+    """Serve what moto has in this process until the block ends.
+
+    Args:
+        lock: The one of `moto_guard`.
+        port: Where to listen; any free one by default.
+    """
+    listener = _listen(port)
+    bound: int = listener.getsockname()[1]
+    endpoint = Endpoint(f"http://{LOOPBACK}:{bound}")
+    application = DomainDispatcherApplication(create_backend_app)
+
+    def serve_alone(environ: dict[str, Any], start_response: Any) -> Any:
+        endpoint.wait()
+        with lock:
+            return application(environ, start_response)
+
+    with listener, _nobody_waits():
+        server = make_server(
+            LOOPBACK,
+            bound,
+            serve_alone,
+            threaded=True,
+            request_handler=QuietHandler,
+            fd=listener.fileno(),
+        )
+        thread = threading.Thread(target=server.serve_forever, name="endpoint", daemon=True)
+        thread.start()
+        try:
+            yield endpoint
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Else the port stays taken for a minute after the last one who listened there.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise RefusedError(
+            f"port {port} on {LOOPBACK} cannot be used: {error.strerror}; choose another --port, or"
+            " leave it out"
+        ) from error
+    return listener
+
+
+@contextmanager
+def _nobody_waits() -> Iterator[None]:
+    """Answer at once whoever would wait for a message: with the lock, the clock would wait too."""
+    receive = SQSBackend.receive_message
+
+    def receive_now(
+        backend: SQSBackend, queue_name: str, count: int, _seconds: int, *more: Any
+    ) -> Any:
+        return receive(backend, queue_name, count, 0, *more)
+
+    with patch.object(SQSBackend, "receive_message", receive_now):
+        yield

@@ -1,0 +1,69 @@
+"""Notices when files of a bundle are saved.
+
+Owns: the thread that listens to the file system. Refuses: deciding whether it matters; a bundle's
+archive says that.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lamplighter.errors import RefusedError
+
+try:
+    from watchfiles import watch
+except ImportError as error:
+    raise RefusedError(
+        "watching a folder needs watchfiles: pip install 'lamplighter[local]'"
+    ) from error
+
+# Editors write a file in several steps; what comes within this time is one change.
+_TOGETHER_MILLISECONDS = 200
+# How soon the thread notices that it is not wanted any more.
+_LOOK_MILLISECONDS = 200
+
+
+class Watch:
+    """What has been saved since it was last asked."""
+
+    def __init__(self) -> None:
+        self._is_changed = threading.Event()
+
+    def note(self) -> None:
+        """Remember that something was saved."""
+        self._is_changed.set()
+
+    def take(self) -> bool:
+        """Return whether something was saved since the last time."""
+        if not self._is_changed.is_set():
+            return False
+        self._is_changed.clear()
+        return True
+
+
+@contextmanager
+def watching(root: Path) -> Iterator[Watch]:
+    """Watch all below a folder until the block ends."""
+    found, is_over = Watch(), threading.Event()
+
+    def listen() -> None:
+        changes = watch(
+            root,
+            stop_event=is_over,
+            debounce=_TOGETHER_MILLISECONDS,
+            step=50,
+            rust_timeout=_LOOK_MILLISECONDS,
+            yield_on_timeout=False,
+            raise_interrupt=False,
+        )
+        for _ in changes:
+            found.note()
+
+    thread = threading.Thread(target=listen, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        is_over.set()
+        thread.join()

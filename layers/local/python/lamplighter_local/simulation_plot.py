@@ -1,0 +1,131 @@
+"""A picture of a simulation: the runs of each hour by DAG, and below it how many go on at once.
+
+Matplotlib is imported by this module only, which only `--plot` imports.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pendulum import DateTime
+
+from lamplighter_local.simulation import Simulation, Span, levels
+
+# More colours than this cannot be told apart; the DAGs with the fewest runs share one.
+_MOST_COLOURS = 12
+_OTHERS = "#9aa0a6"
+_LONGEST_NAME = 34
+# The most bars that can be told apart in the width of the picture.
+_MOST_BARS = 240
+_HOURS = (1, 2, 3, 4, 6, 12, 24, 48)
+# About the width of the picture in points.
+_MOST_POINTS = 1_000
+_SECONDS_OF_A_DAY = 24 * 3600
+
+
+def draw(simulation: Simulation, file: Path) -> None:
+    """Write the picture; the ending of the file's name says in which form."""
+    figure = Figure(figsize=(14, 7.5), dpi=120, layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    hours = _bar_hours(simulation)
+    edges = _edges(simulation, hours)
+    _draw_runs(above, simulation, edges, hours)
+    _draw_concurrency(below, simulation)
+    below.set_xlim(date2num(edges[0]), date2num(edges[-1]))
+    locator = AutoDateLocator(minticks=6, maxticks=14)
+    below.xaxis.set_major_locator(locator)
+    below.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    below.set_xlabel("UTC")
+    figure.suptitle(
+        f"{len(simulation.runs):,} runs of {len(simulation.dag_ids):,} DAGs,"
+        f" {simulation.start:%Y-%m-%d %H:%M} to {simulation.end:%Y-%m-%d %H:%M} UTC",
+        fontsize=13,
+    )
+    figure.savefig(file)
+
+
+def _bar_hours(simulation: Simulation) -> int:
+    total = (simulation.end - simulation.start).total_hours()
+    return next((hours for hours in _HOURS if total / hours <= _MOST_BARS), _HOURS[-1])
+
+
+def _edges(simulation: Simulation, hours: int) -> list[DateTime]:
+    """Return the instants between bars, on whole hours of a day."""
+    first = simulation.start.start_of("day")
+    edges = [first]
+    # What is created at the very end has a bar too.
+    while edges[-1] <= simulation.end:
+        edges.append(edges[-1] + timedelta(hours=hours))
+    begun = bisect_right(edges, simulation.start) - 1
+    return edges[begun:]
+
+
+def _draw_runs(axes: Axes, simulation: Simulation, edges: Sequence[DateTime], hours: int) -> None:
+    counts = Counter(run.dag_id for run in simulation.runs)
+    named = [dag_id for dag_id, _ in counts.most_common(_MOST_COLOURS)]
+    groups = {dag_id: [0] * (len(edges) - 1) for dag_id in named}
+    others = [0] * (len(edges) - 1)
+    for run in simulation.runs:
+        place = bisect_right(edges, run.created_at) - 1
+        groups.get(run.dag_id, others)[place] += 1
+    places = [date2num(edge) for edge in edges]
+    bottom = [0] * (len(edges) - 1)
+    colours = colormaps["tab20"].colors  # type: ignore[attr-defined] # a list of colours has them
+    bars = [(_short(d), groups[d], colours[place]) for place, d in enumerate(groups)]
+    if rest := len(counts) - len(named):
+        bars.append((f"{rest} other DAG{'' if rest == 1 else 's'}", others, _OTHERS))
+    for label, heights, colour in bars:
+        top = [below + height for below, height in zip(bottom, heights, strict=True)]
+        # One shape for all bars of a DAG: thousands of rectangles take seconds to draw.
+        axes.stairs(top, places, baseline=bottom, fill=True, label=label, color=colour)
+        bottom = top
+    axes.set_ylabel("runs an hour" if hours == 1 else f"runs in {hours} hours")
+    _tidy(axes)
+
+
+def _draw_concurrency(axes: Axes, simulation: Simulation) -> None:
+    instants, runs = _most_by_slice(simulation.run_spans(), simulation)
+    axes.fill_between(instants, runs, step="post", label="runs", color="#aec7e8")
+    instants, steps = _most_by_slice(simulation.step_spans(), simulation)
+    axes.step(instants, steps, where="post", label="steps", color="#d62728", linewidth=0.8)
+    axes.set_ylabel("at once")
+    _tidy(axes)
+
+
+def _most_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list[float], list[int]]:
+    """Return the beginnings of slices of time, and the most spans at once in each of them."""
+    begin, end = simulation.start.timestamp(), simulation.end.timestamp()
+    length = (end - begin) / _MOST_POINTS
+    most, before, place = [0] * (_MOST_POINTS + 1), 0, 0
+    for instant, count in levels(spans):
+        at = min(int((instant.timestamp() - begin) / length), _MOST_POINTS)
+        # What went on before goes on in all slices up to this one.
+        for passed in range(place + 1, at + 1):
+            most[passed] = before
+        place, before = at, count
+        most[at] = max(most[at], count)
+    for passed in range(place + 1, _MOST_POINTS + 1):
+        most[passed] = before
+    first = date2num(simulation.start)
+    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(most))], most
+
+
+def _tidy(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -1,0 +1,157 @@
+"""One run of one DAG of a bundle, tried out: nothing else runs, and no schedule interferes.
+
+Owns: which data interval the run has, and what is kept of it. Time moves until the run is over,
+through retries and their delays.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter.bundles.check import find_coming_runs
+from lamplighter.bundles.layout import require_bundle
+from lamplighter.errors import RefusedError
+from lamplighter.executors import current
+from lamplighter.scheduler import cursor, pause
+from lamplighter.store.models import Dags
+from lamplighter.store.runs import FINISHED
+from lamplighter.store.transactions import Write, change_dag, require_dag
+from lamplighter.zones import iso, parse_instant
+from lamplighter_local import storage
+from lamplighter_local.deployment import LocalDeployment
+from lamplighter_local.java import NO_JAVA, find_java_home
+from lamplighter_local.job_times import JobTimes
+from lamplighter_local.spark_executor import LOG, LocalSparkExecutor
+from lamplighter_local.views import Run
+
+# A run may come long after its date: after a weekend, or some days later.
+_RUNS_LOOKED_AT = 16
+_MOST_DAYS = 60
+
+Interval = tuple[DateTime, DateTime]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One job that was executed for a task."""
+
+    task_id: str
+    seconds: float
+    log: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A run that was tried out."""
+
+    run: Run
+    # By task, what its last job was started with: the document that it finds as its context.
+    contexts: Mapping[str, Mapping[str, Any]]
+    # Every job that was executed, in order; empty if none was.
+    attempts: tuple[Attempt, ...]
+
+
+def try_run(
+    bundle: Path,
+    dag_id: str,
+    *,
+    at: DateTime,
+    on_spark: bool,
+    conf: dict[str, Any] | None = None,
+    variables: Mapping[str, str],
+) -> Tried:
+    """Run a DAG once, for a logical date, and return what came of it."""
+    if on_spark and find_java_home() is None:
+        raise RefusedError(NO_JAVA)
+    root = require_bundle(bundle)
+    interval = _data_interval(root, dag_id, at)
+    now = at if interval is None else max(at, interval[1])
+    with ExitStack() as until_the_end:
+        spark = _spark(until_the_end) if on_spark else None
+        lamp = until_the_end.enter_context(
+            LocalDeployment(at=now, executor=spark or "instant", variables=variables)
+        )
+        lamp.stack.push(root, bundle=root.name, until_idle=False)
+        _silence(dag_id)
+        if interval is None and require_dag(dag_id).is_custom:
+            raise RefusedError(
+                f"the timetable of DAG {dag_id!r} has no run for {iso(at)}: `lamplighter next`"
+                " shows those that it has"
+            )
+        times = None if spark is None else JobTimes(spark)
+        run = lamp.trigger(dag_id, logical_date=at, data_interval=interval, conf=conf)
+        run = _until_over(lamp, run)
+        attempts = () if spark is None or times is None else _attempts(spark, times)
+        return Tried(run, _contexts(run), attempts)
+
+
+def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
+    """Return the interval of the DAG's timetable that a date is in; None if there is none."""
+    _, runs = find_coming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
+    for run in runs:
+        if run["data_interval_start"] is None:
+            continue
+        start, end = (parse_instant(run[f"data_interval_{name}"]) for name in ("start", "end"))
+        if start == at or start <= at < end:
+            return start, end
+    return None
+
+
+def _spark(until_the_end: ExitStack) -> LocalSparkExecutor:
+    temporary = tempfile.TemporaryDirectory(prefix="lamplighter-", ignore_cleanup_errors=True)
+    folder = Path(until_the_end.enter_context(temporary))
+    return until_the_end.enter_context(LocalSparkExecutor(folder))
+
+
+def _silence(dag_id: str) -> None:
+    """Let no run be created by itself: pause all other DAGs, and end the schedule of this one."""
+
+    def end_schedule(row: Dags) -> Sequence[Write]:
+        cursor.set_next(row, None)
+        return []
+
+    for row in list(Dags.scan(consistent_read=True)):
+        if row.dag_id != dag_id:
+            pause.pause(row.dag_id)
+        elif row.is_paused:
+            pause.unpause(dag_id)
+    change_dag(dag_id, end_schedule)
+
+
+def _until_over(lamp: LocalDeployment, run: Run) -> Run:
+    """Let time pass until a run is over; return it as it is then."""
+    lamp.run_until_idle()
+    for _ in range(_MOST_DAYS * 24):
+        (run,) = (each for each in lamp.runs(run.dag_id) if each.run_id == run.run_id)
+        if run.state in FINISHED:
+            return run
+        lamp.advance(hours=1)
+    raise RefusedError(f"run {run.run_id} is not over after {_MOST_DAYS} days: it is {run.state}")
+
+
+def _contexts(run: Run) -> dict[str, Any]:
+    found = {}
+    for step in run.steps:
+        job = current.current().describe(step.job_run_id) if step.job_run_id else None
+        if job is not None:
+            found[step.task_id] = json.loads(storage.read(job.context_uri))
+    return found
+
+
+def _attempts(spark: LocalSparkExecutor, times: JobTimes) -> tuple[Attempt, ...]:
+    return tuple(
+        Attempt(place.task_id, seconds, _log(spark.folder_of(job_run_id) / LOG))
+        for job_run_id, seconds in times.seconds.items()
+        if (place := times.place_of(job_run_id)) is not None
+    )
+
+
+def _log(file: Path) -> str:
+    # A job whose files could not be had has none.
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

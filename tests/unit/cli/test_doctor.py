@@ -1,0 +1,202 @@
+"""What `doctor` finds: each check passes on a sound deployment, and fails on one that is not."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from botocore.exceptions import NoCredentialsError
+
+from lamplighter import DAG, aws, settings
+from lamplighter.registry import bundles
+from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.store.models import Dags, DagVersions
+from lamplighter_local.definitions import register_dags
+from lamplighter_local.stack import LocalStack
+
+Command = Callable[..., Any]
+WriteBundle = Callable[[dict[str, str]], Path]
+Damage = Callable[[LocalStack], object]
+
+
+@pytest.fixture
+def sound(stack: LocalStack) -> LocalStack:
+    """Return a deployment that has just ticked, with a DAG and a run."""
+    register_dags(DAG("dag", max_active_runs=1))
+    create_manual_run("dag", logical_date=stack.clock.now())
+    stack.tick()
+    return stack
+
+
+def checks(lamplighter: Command, *options: str) -> tuple[int, dict[str, list[str]]]:
+    """Return the exit code, and the levels that each check has found."""
+    result = lamplighter("doctor", "--json", *options)
+    found: dict[str, list[str]] = {}
+    for finding in json.loads(result.out)["findings"]:
+        found.setdefault(finding["check"], []).append(finding["level"])
+    return result.code, found
+
+
+def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -> None:
+    """Every check is one line that begins with ok, below a headline with the versions."""
+    result = lamplighter("doctor")
+    assert (result.code, result.err) == (0, "")
+    headline, *lines = result.out.splitlines()
+    assert headline.startswith("lamplighter ")
+    assert [line.partition(":")[0].split(maxsplit=1) for line in lines] == [
+        ["ok", name]
+        for name in (
+            "credentials",
+            "tables",
+            "queues",
+            "dead letters",
+            "tick",
+            "bundles",
+            "imports",
+            "schedules",
+            "versions",
+            "slots",
+        )
+    ]
+
+
+def never_registered(stack: LocalStack) -> None:
+    """Number a push that nobody registers."""
+    bundles.number("lost")
+    stack.clock.advance(timedelta(minutes=16))
+    stack.tick()
+
+
+def from_the_future(_: LocalStack) -> None:
+    """Store a definition that only a later version can read."""
+    (version,) = DagVersions.query("dag")
+    version.document = version.document.replace('"schema":1', '"schema":99')
+    version.save()
+
+
+def dead_letter(stack: LocalStack) -> None:
+    """Let a message be dead."""
+    url = stack.settings.events_dead_queue_url
+    aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
+
+
+def dead_claim(_: LocalStack) -> None:
+    """Let a message of another queue be dead, which only its policy leads to."""
+    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dead")["QueueUrl"]
+    aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
+
+
+@pytest.mark.parametrize(
+    ("damage", "check", "outcome"),
+    [
+        (lambda stack: stack.clock.advance(timedelta(minutes=5)), "tick", ("error", 1)),
+        (never_registered, "bundles", ("error", 1)),
+        (from_the_future, "versions", ("error", 1)),
+        (dead_letter, "dead letters", ("warning", 0)),
+        (dead_claim, "dead letters", ("warning", 0)),
+        (
+            lambda _: Dags("dag").update([Dags.schedule_error.set("it raises")]),
+            "schedules",
+            ("warning", 0),
+        ),
+        (lambda _: Dags("dag").update([Dags.active.set({"gone"})]), "slots", ("drift", 3)),
+    ],
+    ids=["late", "stuck", "newer", "letter", "claim", "schedule", "slots"],
+)
+def test_damage_is_found_by_its_check(
+    lamplighter: Command, sound: LocalStack, damage: Damage, check: str, outcome: tuple[str, int]
+) -> None:
+    """One check says so, and all others are content."""
+    damage(sound)
+    code, found = checks(lamplighter)
+    assert {name: levels for name, levels in found.items() if levels != ["ok"]} == {
+        check: [outcome[0]]
+    }
+    assert code == outcome[1]
+
+
+def test_import_errors_are_a_warning(
+    lamplighter: Command, sound: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """They are the author's, and the rest goes on."""
+    sound.push(write_bundle({"dags/a.py": "1/0"}), bundle="mine")
+    code, found = checks(lamplighter)
+    assert (code, found["imports"]) == (0, ["warning"])
+
+
+def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack) -> None:
+    """A deployment whose timer is off looks like one with nothing to do."""
+    result = lamplighter("doctor")
+    assert result.code == 1
+    assert "error   tick: it has never run → is the timer" in result.out
+
+
+def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
+    """Nothing more can be asked; each table is named."""
+    with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
+        code, found = checks(lamplighter)
+    assert code == 1
+    assert found["tables"] == ["error"] * 9
+    assert "slots" not in found
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}, "has another key than"),
+        ({"GlobalSecondaryIndexes": []}, "has no index"),
+    ],
+)
+def test_tables_of_another_shape_are_named(
+    lamplighter: Command, sound: LocalStack, change: dict[str, Any], words: str
+) -> None:
+    """A key or an index that is not as the models say is an error."""
+    client = aws.client("dynamodb")
+    describe = client.describe_table
+
+    def other(**table: str) -> dict[str, Any]:
+        return {"Table": {**describe(**table)["Table"], **change}}
+
+    with patch.object(client, "describe_table", other):
+        result = lamplighter("doctor")
+    assert (result.code, words in result.out) == (1, True)
+
+
+@pytest.mark.parametrize("url", ["", "https://sqs.us-east-1.amazonaws.com/123456789012/nowhere"])
+def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
+    """Not named, or not there."""
+    with settings.using(replace(sound.settings, claims_queue_url=url)):
+        code, found = checks(lamplighter)
+    assert (code, found["queues"]) == (1, ["error"])
+
+
+def test_missing_credentials_are_the_only_finding(lamplighter: Command, sound: LocalStack) -> None:
+    """Without them nothing else is asked."""
+    client = aws.client("sts")
+    with patch.object(client, "get_caller_identity", side_effect=NoCredentialsError):
+        assert checks(lamplighter) == (1, {"credentials": ["error"]})
+
+
+@pytest.fixture
+def drifted(sound: LocalStack) -> LocalStack:
+    """Return a deployment whose only slot is taken by a run that is gone."""
+    Dags("dag").update([Dags.active.set({"gone"})])
+    return sound
+
+
+def test_repair_mends_slots_and_says_so(lamplighter: Command, drifted: LocalStack) -> None:
+    """The slot is free again and the run that had lost its own waits for one."""
+    (run,) = drifted.runs("dag")
+    line = lamplighter("doctor").out.splitlines()[-1]
+    assert line.startswith("drift   slots: DAG dag: gone occupied a place and is over or gone;")
+    assert line.endswith("→ lamplighter doctor --repair")
+    result = lamplighter("doctor", "--repair")
+    assert result.code == 0
+    assert result.out.splitlines()[-1].startswith("ok      slots: mended: DAG dag: gone")
+    assert checks(lamplighter)[0] == 0
+    drifted.run_until_idle()
+    assert drifted.dag("dag").active == {run.run_key}

@@ -1,0 +1,160 @@
+"""Runs as a user watches them, and reads their logs."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pendulum import datetime
+
+from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter.executors.job_logs import log_uri
+from lamplighter.settings import Settings
+from lamplighter_local.definitions import register_dags
+from lamplighter_local.fake_emr import FakeEmr, Outcome
+from lamplighter_local.stack import LocalStack, local_stack
+
+Command = Callable[..., Any]
+
+ONE = datetime(2026, 1, 5, 1)
+
+
+@pytest.fixture
+def emr() -> FakeEmr:
+    """Return an EMR Serverless that pretends."""
+    return FakeEmr()
+
+
+@pytest.fixture
+def stack(emr: FakeEmr) -> Iterator[LocalStack]:
+    """Return a deployment with a DAG of one task, two runs of which are due."""
+    with local_stack(at=ONE.add(minutes=5), on=emr) as made:
+        with DAG("sales", schedule="0 * * * *", start_date=ONE.subtract(hours=2)) as dag:
+            SparkTask("load", entry_point="jobs/load.py", retries=1)
+        register_dags(dag)
+        yield made
+
+
+@pytest.fixture
+def logged(stack: LocalStack) -> Iterator[LocalStack]:
+    """Return a deployment that keeps the logs of its jobs."""
+    place = f"s3://{stack.settings.bucket}/logs/"
+    with settings.using(replace(stack.settings, job_logs_uri=place)):
+        yield stack
+
+
+def put_log(job_run_id: str, stream: str, text: str) -> None:
+    """Put what a driver wrote where EMR Serverless does."""
+    bucket, key = aws.bucket_and_key(log_uri(job_run_id, stream))
+    body = gzip.compress(text.encode())
+    aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+
+
+class TestWatch:
+    @pytest.fixture(autouse=True)
+    def time_that_passes(self, stack: LocalStack) -> Iterator[None]:
+        """Let the deployment go on while the command waits."""
+        with patch.object(stack.clock, "sleep", lambda seconds: stack.advance(seconds=seconds)):
+            yield
+
+    def test_watch_ends_with_the_run(self, lamplighter: Command, stack: LocalStack) -> None:
+        """A line for each change, and exit code 0 for a success."""
+        stack.run_until_idle()
+        name = f"sales/{stack.runs('sales')[0].run_id}"
+        result = lamplighter("runs", "watch", name, "--every", "1")
+        lines = [line.split("  ")[1:] for line in result.out.splitlines()]
+        assert result.code == 0
+        assert lines[0][:2] == [name, "load"]
+        assert lines[-1] == [name, "success"]
+
+    def test_watch_of_a_failing_run_exits_one(
+        self, lamplighter: Command, stack: LocalStack, emr: FakeEmr
+    ) -> None:
+        """A script can wait for a run; JSON is one value on each line."""
+        emr.fail_next("sales", "load", times=4)
+        stack.run_until_idle()
+        name = f"sales/{stack.runs('sales')[0].run_id}"
+        result = lamplighter("runs", "watch", name, "--every", "60", "--json")
+        assert result.code == 1
+        assert json.loads(result.out.splitlines()[-1]) == {
+            "at": json.loads(result.out.splitlines()[-1])["at"],
+            "run": name,
+            "task_id": None,
+            "state": "failed",
+        }
+
+    @pytest.mark.parametrize("what", [["sales"], []])
+    def test_watch_of_dags_ends_with_the_interrupt(
+        self, lamplighter: Command, stack: LocalStack, what: list[str]
+    ) -> None:
+        """Until then, each change of a run is a line; what was over before is not news."""
+        stack.advance(minutes=5)
+        waits = iter([3600, 5])
+
+        def wait(_: float) -> None:
+            seconds = next(waits, None)
+            if seconds is None:
+                raise KeyboardInterrupt
+            stack.advance(seconds=seconds)
+
+        with patch.object(stack.clock, "sleep", wait):
+            result = lamplighter("runs", "watch", *what)
+        assert result.code == 0
+        (line,) = result.out.splitlines()
+        assert line.endswith("sales/scheduled__2026-01-05T01:00:00+00:00  success")
+
+
+class TestLogs:
+    def test_logs_are_those_of_the_last_attempts(
+        self, lamplighter: Command, logged: LocalStack, emr: FakeEmr
+    ) -> None:
+        """Both streams, and an earlier attempt on demand."""
+        emr.next_outcome("sales", "load", Outcome.failed("no"))
+        logged.advance(minutes=15)
+        run, _ = logged.runs("sales")
+        name = f"sales/{run.run_id}"
+        (step,) = logged.steps(run).values()
+        first, second = (attempt["job_run_id"] for attempt in step.tries or ())
+        put_log(first, "stderr", "Traceback: no")
+        put_log(second, "stdout", "10 rows\n")
+        put_log(second, "stderr", "WARN\n")
+        result = lamplighter("runs", "logs", name)
+        assert (result.code, result.err) == (0, "")
+        assert result.out.splitlines() == [
+            "==> load, try 2, stdout <==",
+            "10 rows",
+            "==> load, try 2, stderr <==",
+            "WARN",
+        ]
+        result = lamplighter("runs", "logs", name, "--task", "load", "--try", "1")
+        assert result.out == "==> load, try 1, stderr <==\nTraceback: no\n"
+        assert result.err.startswith("no log at s3://")
+        shown = json.loads(lamplighter("runs", "logs", name, "--json").out)
+        assert [(log["stream"], log["text"]) for log in shown] == [
+            ("stdout", "10 rows\n"),
+            ("stderr", "WARN\n"),
+        ]
+
+    def test_logs_that_are_not_there_say_what_is(
+        self, lamplighter: Command, logged: LocalStack
+    ) -> None:
+        """Where they will be, which steps there are: one line, and exit code 1."""
+        logged.advance(minutes=5)
+        name = f"sales/{logged.runs('sales')[0].run_id}"
+        result = lamplighter("runs", "logs", name)
+        assert (result.code, result.out) == (1, "")
+        assert "/logs/applications/00local/jobs/" in result.err
+        assert result.err.splitlines()[-1].startswith("error: logs appear some time after")
+        result = lamplighter("runs", "logs", name, "--task", "loading")
+        assert "has no step 'loading' that has begun; those are: load" in result.err
+        result = lamplighter("runs", "logs", name, "--try", "7")
+        assert "has no job of try 7, and so no log" in result.err
+
+    def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
+        """The setting is named."""
+        with settings.using(Settings()):
+            result = alone("runs", "logs", "sales/x")
+        assert (result.code, "set job_logs_uri" in result.err) == (1, True)

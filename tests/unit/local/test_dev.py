@@ -1,0 +1,296 @@
+"""A session of `lamplighter dev` in this process, whose real time is the test's."""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from unittest.mock import patch
+
+import boto3
+import pytest
+from pendulum import datetime, duration
+
+from lamplighter import settings
+from lamplighter.bundles import sandbox
+from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.errors import RefusedError
+from lamplighter_local import dev as module
+from lamplighter_local import dev_state, handlers
+from lamplighter_local.dev import Dev, developing
+from lamplighter_local.movable_clock import MovableClock
+from tests.conftest import WriteBundle
+
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+DAGS = """
+import pendulum
+from lamplighter import DAG, Asset, SparkTask
+
+orders = Asset("orders")
+with DAG("hourly", schedule="0 * * * *", start_date=pendulum.datetime(2026, 1, 1)):
+    SparkTask("load", entry_point="jobs/load.py", outlets=[orders])
+with DAG("report", schedule=[orders]):
+    SparkTask("print", entry_point="jobs/load.py")
+"""
+FILES = MappingProxyType({"dags/shop.py": DAGS, "jobs/load.py": "print('loaded')\n"})
+START = datetime(2026, 1, 5, 12, 58, 30)
+
+
+class Session:
+    """A session, and the hand on its clock."""
+
+    def __init__(self, dev: Dev, clock: MovableClock, root: Path) -> None:
+        self.dev = dev
+        self.root = root
+        self._clock = clock
+
+    def step(self, **later: float) -> list[str]:
+        """Let it be later, and return what a person would read."""
+        self._clock.advance(duration(**later))
+        lines = (f"{news.about} {news.state} {news.detail}" for news in self.dev.step())
+        return [" ".join(line.split()) for line in lines]
+
+    def steps(self, count: int, **later: float) -> list[str]:
+        """Do so several times."""
+        return [line for _ in range(count) for line in self.step(**later)]
+
+    def save(self, file: str, text: str) -> list[str]:
+        """Save a file, and return what is told of it."""
+        (self.root / file).write_text(text, encoding="utf-8")
+        self.dev._watch.note()
+        return self.step()
+
+    def client(self, service: str) -> Any:
+        """Return a client of another process, as far as one can see."""
+        url = self.dev.place.endpoint_url
+        return boto3.client(service, endpoint_url=url, region_name="us-east-1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_worker() -> Iterator[None]:
+    """Let one process import the DAG files of all tests here: each takes long to start."""
+    worker = _start_worker()
+    with patch.object(
+        sandbox,
+        "ask_workers",
+        lambda requests, **_: (_ask(worker, request) for request in requests),
+    ):
+        yield
+    worker.communicate()
+
+
+Start = Callable[..., AbstractContextManager[Dev]]
+
+
+@pytest.fixture
+def start(
+    tmp_path: Path, write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Start]:
+    """Return what starts a session on the example of this module, at `START`."""
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path / "state"))
+    root = write_bundle(dict(FILES))
+    with patch.object(module, "_real_time", MovableClock(START)):
+        yield lambda **options: developing(root, bundle="shop", **{"is_instant": True, **options})
+
+
+@pytest.fixture
+def session(start: Start, tmp_path: Path) -> Iterator[Session]:
+    """Yield a session that has just begun."""
+    with start() as dev:
+        clock = module._real_time
+        assert isinstance(clock, MovableClock)
+        yield Session(dev, clock, tmp_path)
+
+
+def test_session_at_its_start_tells_what_is_left_out(session: Session) -> None:
+    """The bundle is registered, and none of the runs since its start are created."""
+    told = session.step()
+    assert told[:2] == [
+        "bundle shop registered 2 new (hourly, report)",
+        "catch-up 108 runs from before now are left out (hourly 108); --catchup creates them",
+    ]
+    assert session.dev.view().live == []
+    assert session.dev.place.jobs is None
+
+
+def test_session_with_catch_up_creates_what_is_owed(start: Start) -> None:
+    """As many runs of the past begin as there are slots, and nobody speaks of leaving them out."""
+    with start(catch_up=True) as dev:
+        told = [(news.about, news.state) for news in dev.step()]
+    assert len([about for about, state in told if state == "running"]) == 16
+    assert "catch-up" not in dict(told)
+
+
+def test_time_that_passes_brings_runs_steps_and_events(session: Session) -> None:
+    """What is due is run, and what it updates brings the next run: told in that order."""
+    session.step()
+    told = session.steps(20, seconds=6)
+    run = "hourly/scheduled__2026-01-05T12:00:00+00:00"
+    assert [line for line in told if line.startswith(("hourly", "asset"))] == [
+        f"{run} running",
+        f"{run} load success less than 1 s",
+        f"{run} success",
+        "asset orders event 1 new event",
+    ]
+    assert told[-1].startswith("report/asset_triggered__")
+    assert told[-1].endswith(" success")
+    view = session.dev.view()
+    assert view.ticked_at == datetime(2026, 1, 5, 13)
+    assert view.updated == {"report": (0, 1)}
+
+
+def test_step_that_fails_is_told_with_its_error(session: Session) -> None:
+    """The last line of the error stands behind the state, for the step; then its run has failed."""
+    session.dev._lamp.fail_next("hourly", "load", error="Traceback\nValueError: no orders")
+    told = session.steps(20, seconds=6)
+    run = "hourly/scheduled__2026-01-05T12:00:00+00:00"
+    assert f"{run} load failed ValueError: no orders" in told
+    assert f"{run} failed" in told
+
+
+def test_tick_comes_at_every_minute(session: Session) -> None:
+    """The timer fires also where nothing is due, for those who look whether it does."""
+    session.steps(2, minutes=1)
+    assert session.dev.view().ticked_at == datetime(2026, 1, 5, 13, 0, 30)
+
+
+def test_clock_of_the_machine_set_back_changes_nothing(session: Session) -> None:
+    """Time stands until the machine's clock has come to where it was."""
+    session.step(minutes=5)
+    with patch.object(module, "_real_time", MovableClock(START)):
+        assert session.step() == []
+    assert session.dev.view().now == START.add(minutes=5)
+
+
+def test_endpoint_has_the_same_tables_and_queues(session: Session) -> None:
+    """A row is seen from outside at once, and an event that is sent there makes a run here."""
+    session.step()
+    rows = session.client("dynamodb").scan(TableName="local-Dags")["Items"]
+    assert {row["dag_id"]["S"] for row in rows} == {"hourly", "report"}
+    sqs = session.client("sqs")
+    url = sqs.get_queue_url(QueueName="local-events")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody='{"asset": "orders"}')
+    told = session.step(seconds=1)
+    assert told[0] == "asset orders event 1 new event"
+    assert told[1].startswith("report/asset_triggered__2026-01-05T12:58:")
+    # The clock stands while a request is served: waiting by it would never end.
+    assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)
+
+
+def test_state_file_leads_others_here_until_the_end(start: Start) -> None:
+    """It names the endpoint and the settings while the session lasts."""
+    with start() as dev:
+        found = dev_state.read()
+        assert found.endpoint_url == dev.place.endpoint_url
+        assert settings.Settings(**found.settings) == settings.current()
+    assert not dev_state.path().exists()
+
+
+def test_file_that_is_broken_and_mended_disturbs_no_other(session: Session) -> None:
+    """Its error is told with the line; the DAGs of other files go on; mending is told too."""
+    session.step()
+    broken = session.save("dags/other.py", "import lamplighter\n\nnonsense\n")
+    assert broken == [
+        "dags/other.py:3 error NameError: name 'nonsense' is not defined",
+        "bundle shop registered 2 unchanged",
+    ]
+    assert not any(row.has_import_errors for row in session.dev.view().dags)
+    mended = session.save("dags/other.py", "import lamplighter\n")
+    assert mended == [
+        "bundle shop registered 2 unchanged",
+        "bundle shop mended no errors any more",
+    ]
+
+
+def test_dag_that_is_new_or_rescheduled_begins_now(session: Session) -> None:
+    """Saving a file never brings runs of the past."""
+    session.step()
+    text = DAGS.replace('"0 * * * *"', '"*/5 * * * *"').replace("SparkTask(", "SparkTask(  ")
+    told = session.save("dags/shop.py", text)
+    assert told[0] == "bundle shop registered 1 changed (hourly), 1 unchanged"
+    assert told[1].startswith("catch-up ")
+    told = session.save(
+        "dags/more.py", text.replace('"hourly"', '"new"').partition('with DAG("r')[0]
+    )
+    assert told[0] == "bundle shop registered 1 new (new), 2 unchanged"
+    assert not any("running" in line for line in told)
+    nexts = {row.dag_id: row.next_run_after for row in session.dev.view().dags}
+    assert nexts["hourly"] == nexts["new"] == datetime(2026, 1, 5, 13)
+
+
+def test_save_that_changes_nothing_is_not_registered(session: Session) -> None:
+    """A file that is written as it was, or lies outside the bundle's folders, is no news."""
+    session.step()
+    assert session.save("dags/shop.py", DAGS) == []
+    assert session.save("notes.txt", "remember the milk") == []
+
+
+def test_folder_that_is_gone_is_told_and_the_rest_goes_on(session: Session) -> None:
+    """What was registered stays, and time goes on."""
+    session.step()
+    (session.root / "dags").rename(session.root / "elsewhere")
+    session.dev._watch.note()
+    (told,) = session.step()
+    assert told.startswith(f"bundle shop error {session.root} is not a bundle: ")
+    assert any(line.startswith("hourly/") for line in session.steps(3, minutes=1))
+
+
+def test_function_that_dies_is_told_and_the_others_go_on(session: Session) -> None:
+    """One line, as its log would have it in AWS; its messages come again later."""
+    session.step()
+
+    def die(event: object, context: object) -> None:
+        raise RuntimeError("out of luck")
+
+    with patch.object(handlers, "handler_of", lambda _: die):
+        told = session.step(minutes=2)
+    assert "function tick error RuntimeError: out of luck" in told
+    assert any(line.startswith("hourly/") for line in session.steps(6, minutes=1))
+
+
+def test_warning_of_the_library_becomes_a_line(session: Session) -> None:
+    """What Lambda would log as JSON is told in words."""
+    session.step()
+    logging.getLogger("lamplighter.events.ingest").warning("the queue is %s", "busy")
+    assert session.step() == ["lamplighter.events.ingest warning the queue is busy"]
+
+
+@pytest.mark.usefixtures("session")
+def test_second_session_is_refused(start: Start) -> None:
+    """There is one at a time, because others find it by one file."""
+    with pytest.raises(RefusedError, match="runs already: end it first"), start():
+        pass
+
+
+def test_port_that_is_taken_is_refused(start: Start) -> None:
+    """The error names the port and the option, and nothing is left of the session."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(RefusedError, match=f"port {port} on 127.0.0.1 .* --port"),
+            start(port=port),
+        ):
+            pass
+    assert not dev_state.path().exists()
+
+
+def test_state_folder_that_cannot_be_written_is_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says which folder, and how to name another."""
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", "/dev/null/state")
+    with pytest.raises(RefusedError, match="/dev/null/state cannot be written: "), start():
+        pass
+
+
+def test_spark_without_java_is_refused(start: Start) -> None:
+    """The error names both ways out: a Java, or no jobs."""
+    with (
+        patch.object(module, "find_java_home", lambda: None),
+        pytest.raises(RefusedError, match=r"install JDK 17 .* or start with --instant"),
+        start(is_instant=False),
+    ):
+        pass

@@ -1,0 +1,95 @@
+"""The threads of a `dev` session, each alone: the one that runs jobs, the one that watches."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pendulum import datetime
+
+from lamplighter.errors import RefusedError
+from lamplighter.executors.job import JobRequest, JobState
+from lamplighter_local.dev_spark import BackgroundSpark
+from lamplighter_local.dev_watch import watching
+from lamplighter_local.spark_executor import LocalSparkExecutor
+
+LONG = 30.0
+
+
+def request(name: str) -> JobRequest:
+    """Return the request for a job of that name."""
+    return JobRequest(token=name, name=name, context_uri="", bundle_uri="")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Return when something has become true."""
+    until = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.02)
+
+
+def test_jobs_run_while_their_starter_goes_on(tmp_path: Path) -> None:
+    """Starting returns at once; each job is run by the other thread, in order."""
+    spark, go, ran = BackgroundSpark(tmp_path), threading.Event(), list[str]()
+
+    def run(_: LocalSparkExecutor) -> bool:
+        assert go.wait(LONG)
+        ran.append(threading.current_thread().name)
+        return True
+
+    with patch.object(LocalSparkExecutor, "work", run), spark.working():
+        first = spark.start(request("a"))
+        assert spark.start(request("b")) != first
+        assert ran == []
+        go.set()
+        wait_until(lambda: len(ran) == 2)
+    assert ran == ["spark", "spark"]
+    assert spark.find("a", since=datetime(2026, 1, 1)) == first
+
+
+def test_end_while_jobs_wait_cancels_them(tmp_path: Path) -> None:
+    """Nothing that was started and has not begun is begun any more."""
+    spark, is_there = BackgroundSpark(tmp_path), threading.Event()
+
+    def run(_: LocalSparkExecutor) -> bool:
+        is_there.set()
+        return True
+
+    with patch.object(LocalSparkExecutor, "work", run), spark.working():
+        job_run_id = spark.start(request("a"))
+        assert is_there.wait(LONG)
+    job = spark.describe(job_run_id)
+    assert job is not None
+    assert job.state is JobState.CANCELLED
+
+
+def test_spark_that_cannot_start_is_told_to_whoever_asks(tmp_path: Path) -> None:
+    """What ends the thread is raised where the clock is moved, and not lost."""
+    spark = BackgroundSpark(tmp_path)
+
+    def fail(_: LocalSparkExecutor) -> bool:
+        raise RefusedError("no Java")
+
+    with patch.object(LocalSparkExecutor, "work", fail), spark.working():
+        job_run_id = spark.start(request("a"))
+        wait_until(lambda: spark._failure is not None)
+        with pytest.raises(RefusedError, match="no Java"):
+            spark.describe(job_run_id)
+
+
+def test_watch_tells_once_of_what_was_saved(tmp_path: Path) -> None:
+    """A new file below the folder is noticed, also in a new folder; then there is silence."""
+    with watching(tmp_path) as watch:
+        assert not watch.take()
+        file = tmp_path / "dags/deep/new.py"
+        file.parent.mkdir(parents=True)
+
+        def is_noticed() -> bool:
+            # Again and again: the thread may have begun to listen after the first time.
+            file.write_text(str(time.monotonic()), encoding="utf-8")
+            return watch.take()
+
+        wait_until(is_noticed)
