@@ -6,14 +6,18 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from lamplighter.bundles.check import CheckedDag
+from lamplighter.errors import RefusedError
 from lamplighter_cli import simulate
 from lamplighter_cli.app import main
+from lamplighter_cli.simulate import durations
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -140,15 +144,15 @@ def test_plot_is_a_picture(day: tuple[dict[str, Any], Path]) -> None:
 
 def test_people_read_counts_peaks_and_debt(bundle: Path) -> None:
     """With catchup the owed runs are among the others, and the output says so."""
-    code, out, _ = lamplighter(bundle, "--at", "2026-01-01T12:00:00Z", "--days", 1, "--catchup")
+    code, out, _ = lamplighter(bundle, "--at", "2026-01-01T04:00:00Z", "--days", 1, "--catchup")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert code == 0
-    assert lines[0] == "From 2026-01-01 12:00 UTC to 2026-01-02 12:00 UTC"
-    # Those of half a day before, and the day's own.
-    assert "hourly 36 36.0 72 1 12" in lines
+    assert lines[0] == "From 2026-01-01 04:00 UTC to 2026-01-02 04:00 UTC"
+    # Those of four hours before, and the day's own.
+    assert "hourly 28 28.0 56 1 4" in lines
     assert "never 0 0.0 0 0" in lines
-    assert "Most runs at once: 1, first at 2026-01-01 12:00 UTC" in lines
-    assert "12 runs owed at the beginning were made up for as slots allowed." in lines
+    assert "Most runs at once: 1, first at 2026-01-01 04:00 UTC" in lines
+    assert "4 runs owed at the beginning were made up for as slots allowed." in lines
 
 
 @pytest.mark.parametrize(
@@ -157,9 +161,6 @@ def test_people_read_counts_peaks_and_debt(bundle: Path) -> None:
         (("nowhere",), "nowhere is not a bundle"),
         ((".", "--at", "soon"), "'soon' is not an instant"),
         ((".", "--takes", "hourly.load=1h"), "no task hourly.load (hourly.v1.load"),
-        ((".", "--takes", "hourly.b=1x"), "'1x' is not a duration"),
-        ((".", "--takes", "hourly.b"), "write it like DAG.TASK=90m"),
-        ((".", "--takes", "hourly.b=999999999999d"), "too long"),
         ((".", "--var", "root"), "write it like NAME=TEXT"),
         ((".", "--csv", "no/where.csv"), "cannot be written: No such file or directory"),
         ((".", "--csv", "."), "cannot be written: Is a directory"),
@@ -175,6 +176,28 @@ def test_wrong_use_is_one_line(
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert message in err
     assert sorted(path.name for path in bundle.iterdir()) == ["dags", "jobs"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dots.in.dag.task=1x", "'1x' is not a duration"),
+        ("dots.in.dag.task=", "'' is not a duration"),
+        ("dots.in.dag.task", "write it like DAG.TASK=90m"),
+        ("dots.in.dag.task=999999999999d", "too long"),
+        ("dots.in.task=1h", "there is no task dots.in.task (dots.in.dag.task"),
+    ],
+)
+def test_wrong_duration_is_refused(text: str, message: str) -> None:
+    """The task must exist, dots in ids or not, and the duration must be one."""
+    document = {"tasks": [{"task_id": "task"}]}
+    dag = CheckedDag("dots.in.dag", "dags/a.py", 1, "@daily", "", "", document)
+    assert durations(["dots.in.dag.task=2m"], [dag]) == {
+        ("dots.in.dag", "task"): timedelta(minutes=2)
+    }
+    with pytest.raises(RefusedError) as refused:
+        durations([text], [dag])
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("days", ["0", "367", "many"])

@@ -1,12 +1,14 @@
 """Functions that die and messages that come twice: nothing is lost, and nothing doubled."""
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.errors import RefusedError
+from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.faults import Kind
@@ -109,6 +111,18 @@ def test_storm_of_faults_loses_nothing(lamp: LocalDeployment) -> None:
     lamp.advance(minutes=58)
     assert len(lamp.faults.injected) > 5
     require_each_once(lamp, hours=3)
+
+
+def test_error_is_a_death_only_if_a_fault_caused_it(lamp: LocalDeployment) -> None:
+    """A tick that cannot cope with a throttle is taken for dead; a bug of ours reaches the test."""
+    lamp.faults.at(1, "throttle", "GetItem")
+    lamp.advance(hours=1)
+    assert [death.partition(":")[0] for death in lamp.faults.deaths] == ["tick"]
+    with (
+        patch.object(handlers, "handler_of", side_effect=ZeroDivisionError),
+        pytest.raises(ZeroDivisionError),
+    ):
+        lamp.advance(hours=1)
 
 
 def test_unknown_function_is_refused_by_name(lamp: LocalDeployment) -> None:

@@ -1,9 +1,10 @@
 """A session of `lamplighter dev` in this process, whose real time is the test's."""
 
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +22,6 @@ from lamplighter_local import dev as module
 from lamplighter_local import dev_state, handlers
 from lamplighter_local.dev import Dev, developing
 from lamplighter_local.movable_clock import MovableClock
-from tests.conftest import WriteBundle
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
@@ -42,14 +42,14 @@ START = datetime(2026, 1, 5, 12, 58, 30)
 class Session:
     """A session, and the hand on its clock."""
 
-    def __init__(self, dev: Dev, clock: MovableClock, root: Path) -> None:
+    def __init__(self, dev: Dev) -> None:
         self.dev = dev
-        self.root = root
-        self._clock = clock
+        self.root = dev.place.root
 
     def step(self, **later: float) -> list[str]:
         """Let it be later, and return what a person would read."""
-        self._clock.advance(duration(**later))
+        assert isinstance(module._real_time, MovableClock)
+        module._real_time.advance(duration(**later))
         lines = (f"{news.about} {news.state} {news.detail}" for news in self.dev.step())
         return [" ".join(line.split()) for line in lines]
 
@@ -85,24 +85,40 @@ def warm_worker() -> Iterator[None]:
 Start = Callable[..., AbstractContextManager[Dev]]
 
 
-@pytest.fixture
-def start(
-    tmp_path: Path, write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Start]:
-    """Return what starts a session on the example of this module, at `START`."""
-    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path / "state"))
-    root = write_bundle(dict(FILES))
-    with patch.object(module, "_real_time", MovableClock(START)):
+@contextmanager
+def starting(root: Path) -> Iterator[Start]:
+    """Yield what starts a session on the example of this module, at `START`."""
+    for name, text in FILES.items():
+        (root / name).parent.mkdir()
+        (root / name).write_text(text, encoding="utf-8")
+    with (
+        patch.dict(os.environ, LAMPLIGHTER_STATE_DIR=str(root / "state")),
+        patch.object(module, "_real_time", MovableClock(START)),
+    ):
         yield lambda **options: developing(root, bundle="shop", **{"is_instant": True, **options})
 
 
 @pytest.fixture
-def session(start: Start, tmp_path: Path) -> Iterator[Session]:
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Return what starts a session."""
+    with starting(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture
+def session(start: Start) -> Iterator[Session]:
     """Yield a session that has just begun."""
     with start() as dev:
-        clock = module._real_time
-        assert isinstance(clock, MovableClock)
-        yield Session(dev, clock, tmp_path)
+        yield Session(dev)
+
+
+@pytest.fixture(scope="class")
+def kept_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Yield one for tests that leave the bundle as it is: each takes a while to begin."""
+    with starting(tmp_path_factory.mktemp("shop")) as start, start() as dev:
+        session = Session(dev)
+        session.step()
+        yield session
 
 
 def test_session_at_its_start_tells_what_is_left_out(session: Session) -> None:
@@ -151,18 +167,44 @@ def test_step_that_fails_is_told_with_its_error(session: Session) -> None:
     assert f"{run} failed" in told
 
 
-def test_tick_comes_at_every_minute(session: Session) -> None:
-    """The timer fires also where nothing is due, for those who look whether it does."""
-    session.steps(2, minutes=1)
-    assert session.dev.view().ticked_at == datetime(2026, 1, 5, 13, 0, 30)
+class TestQuietSession:
+    def test_tick_comes_at_every_minute(self, kept_session: Session) -> None:
+        """The timer fires also where nothing is due, for those who look whether it does."""
+        for _ in range(2):
+            kept_session.step(minutes=1)
+            assert kept_session.dev.view().ticked_at == kept_session.dev.view().now
 
+    def test_clock_of_the_machine_set_back_changes_nothing(self, kept_session: Session) -> None:
+        """Time stands until the machine's clock has come to where it was."""
+        kept_session.step()
+        before = kept_session.dev.view().now
+        with patch.object(module, "_real_time", MovableClock(before.subtract(hours=1))):
+            assert kept_session.step() == []
+        assert kept_session.dev.view().now == before
 
-def test_clock_of_the_machine_set_back_changes_nothing(session: Session) -> None:
-    """Time stands until the machine's clock has come to where it was."""
-    session.step(minutes=5)
-    with patch.object(module, "_real_time", MovableClock(START)):
-        assert session.step() == []
-    assert session.dev.view().now == START.add(minutes=5)
+    def test_state_file_leads_others_here(self, kept_session: Session) -> None:
+        """It names the endpoint and the settings while the session lasts."""
+        found = dev_state.read()
+        assert found.endpoint_url == kept_session.dev.place.endpoint_url
+        assert settings.Settings(**found.settings) == settings.current()
+
+    def test_save_that_changes_nothing_is_not_registered(self, kept_session: Session) -> None:
+        """A file that is written as it was, or lies outside the bundle's folders, is no news."""
+        assert kept_session.save("dags/shop.py", DAGS) == []
+        assert kept_session.save("notes.txt", "remember the milk") == []
+
+    def test_warning_of_the_library_becomes_a_line(self, kept_session: Session) -> None:
+        """What Lambda would log as JSON is told in words."""
+        logging.getLogger("lamplighter.events.ingest").warning("the queue is %s", "busy")
+        assert kept_session.step() == ["lamplighter.events.ingest warning the queue is busy"]
+
+    def test_second_session_is_refused(self, kept_session: Session) -> None:
+        """There is one at a time, because others find it by one file."""
+        with (
+            pytest.raises(RefusedError, match="runs already: end it first"),
+            developing(kept_session.root, is_instant=True),
+        ):
+            pass
 
 
 def test_endpoint_has_the_same_tables_and_queues(session: Session) -> None:
@@ -178,15 +220,6 @@ def test_endpoint_has_the_same_tables_and_queues(session: Session) -> None:
     assert told[1].startswith("report/asset_triggered__2026-01-05T12:58:")
     # The clock stands while a request is served: waiting by it would never end.
     assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)
-
-
-def test_state_file_leads_others_here_until_the_end(start: Start) -> None:
-    """It names the endpoint and the settings while the session lasts."""
-    with start() as dev:
-        found = dev_state.read()
-        assert found.endpoint_url == dev.place.endpoint_url
-        assert settings.Settings(**found.settings) == settings.current()
-    assert not dev_state.path().exists()
 
 
 def test_file_that_is_broken_and_mended_disturbs_no_other(session: Session) -> None:
@@ -221,13 +254,6 @@ def test_dag_that_is_new_or_rescheduled_begins_now(session: Session) -> None:
     assert nexts["hourly"] == nexts["new"] == datetime(2026, 1, 5, 13)
 
 
-def test_save_that_changes_nothing_is_not_registered(session: Session) -> None:
-    """A file that is written as it was, or lies outside the bundle's folders, is no news."""
-    session.step()
-    assert session.save("dags/shop.py", DAGS) == []
-    assert session.save("notes.txt", "remember the milk") == []
-
-
 def test_folder_that_is_gone_is_told_and_the_rest_goes_on(session: Session) -> None:
     """What was registered stays, and time goes on."""
     session.step()
@@ -249,20 +275,6 @@ def test_function_that_dies_is_told_and_the_others_go_on(session: Session) -> No
         told = session.step(minutes=2)
     assert "function tick error RuntimeError: out of luck" in told
     assert any(line.startswith("hourly/") for line in session.steps(6, minutes=1))
-
-
-def test_warning_of_the_library_becomes_a_line(session: Session) -> None:
-    """What Lambda would log as JSON is told in words."""
-    session.step()
-    logging.getLogger("lamplighter.events.ingest").warning("the queue is %s", "busy")
-    assert session.step() == ["lamplighter.events.ingest warning the queue is busy"]
-
-
-@pytest.mark.usefixtures("session")
-def test_second_session_is_refused(start: Start) -> None:
-    """There is one at a time, because others find it by one file."""
-    with pytest.raises(RefusedError, match="runs already: end it first"), start():
-        pass
 
 
 def test_port_that_is_taken_is_refused(start: Start) -> None:

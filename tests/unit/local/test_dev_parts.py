@@ -2,17 +2,22 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+import boto3
 import pytest
 from pendulum import datetime
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import JobRequest, JobState
+from lamplighter_local import dev_watch
+from lamplighter_local.dev_server import serving
 from lamplighter_local.dev_spark import BackgroundSpark
 from lamplighter_local.dev_watch import watching
+from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.moto_memory import queues
 from lamplighter_local.spark_executor import LocalSparkExecutor
 
 LONG = 30.0
@@ -93,3 +98,37 @@ def test_watch_tells_once_of_what_was_saved(tmp_path: Path) -> None:
             return watch.take()
 
         wait_until(is_noticed)
+
+
+def test_watch_that_the_system_refuses_is_told(tmp_path: Path) -> None:
+    """The error names the way without the system's help."""
+
+    def refuse(*_: object, **options: object) -> Iterator[set[object]]:
+        raise OSError("no watches left")
+        yield set()
+
+    with patch.object(dev_watch, "watch", refuse), watching(tmp_path) as watch:
+        wait_until(lambda: watch._failure is not None)
+        with pytest.raises(RefusedError, match="no watches left; set WATCHFILES_FORCE_POLLING=1"):
+            watch.take()
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_requests_wait_while_the_endpoint_is_busy() -> None:
+    """Whoever sends without pause cannot keep the functions from coming to an end."""
+    with guarded_moto() as lock, serving(lock) as endpoint:
+        client = boto3.client(
+            "sqs",
+            endpoint_url=endpoint.url,
+            region_name="us-east-1",
+            aws_access_key_id="any",
+            aws_secret_access_key="any",  # noqa: S106 - there is nothing to protect
+        )
+        thread = threading.Thread(target=client.create_queue, kwargs={"QueueName": "later"})
+        with endpoint.busy():
+            thread.start()
+            thread.join(0.2)
+            assert queues() == []
+        thread.join()
+        assert [queue.name for queue in queues()] == ["later"]
+        client.close()

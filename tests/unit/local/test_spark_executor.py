@@ -1,5 +1,6 @@
 """The local executor without Spark: what it remembers, and what becomes of jobs that do not run."""
 
+import gzip
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import clock
+from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter.settings import Settings
 from lamplighter_local import spark_executor
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.spark_executor import LocalSparkExecutor
@@ -132,10 +134,12 @@ class FakeProcess:
         self.log = folder / "spark.log"
         self.log.touch()
         self.seconds: list[float] = []
+        self.requests: list[Mapping[str, Any]] = []
 
     def ask(self, request: Mapping[str, Any], *, seconds: float) -> Answer:
         """Answer without doing anything."""
         self.seconds.append(seconds)
+        self.requests.append(request)
         Path(request["context"]).with_name("report.json").write_text("{}")
         return self.answer
 
@@ -266,3 +270,44 @@ def test_archive_of_a_job_is_unpacked_beside_it(
     job_run_id = executor.start(real_request(tmp_path, archives=archives))
     executor.work()
     assert (executor.folder_of(job_run_id) / "models" / "jobs" / "model.txt").read_text() == "42"
+
+
+def test_log_of_a_job_is_put_where_a_cluster_puts_it(
+    executor: LocalSparkExecutor, without_spark: None, tmp_path: Path
+) -> None:
+    """Where the deployment keeps logs, a job's lies below its application and id, compressed."""
+    place = tmp_path / "logs/applications/app/jobs/local-000001/SPARK_DRIVER"
+    place.mkdir(parents=True)
+    made = Settings(job_logs_uri=f"file://{tmp_path}/logs", emr_application_id="app")
+    with settings.using(made):
+        executor.start(real_request(tmp_path))
+        (executor.folder_of("local-000001")).mkdir()
+        (executor.folder_of("local-000001") / "log.txt").write_text("it began\n")
+        executor.work()
+    assert gzip.decompress((place / "stdout.gz").read_bytes()) == b"it began\n"
+
+
+def test_log_that_cannot_be_put_there_fails_no_job(
+    executor: LocalSparkExecutor, without_spark: None, tmp_path: Path
+) -> None:
+    """A job is judged by what it did, whatever becomes of its log."""
+    made = Settings(job_logs_uri="file:///nowhere", emr_application_id="app")
+    with settings.using(made):
+        job_run_id = executor.start(real_request(tmp_path))
+        executor.work()
+    job = executor.describe(job_run_id)
+    assert job is not None
+    assert job.state is JobState.SUCCESS
+
+
+def test_settings_of_a_job_win_over_those_of_all(
+    tmp_path: Path, without_spark: None, time: MovableClock
+) -> None:
+    """An executor may have settings of Spark's for all jobs, and a job may say otherwise."""
+    of_all = {"spark.a": "all", "spark.b": "all"}
+    with LocalSparkExecutor(tmp_path / "jobs", spark_conf=of_all) as executor:
+        executor.start(real_request(tmp_path, spark_conf={"spark.b": "own"}))
+        executor.work()
+        process = executor._process
+    assert isinstance(process, FakeProcess)
+    assert process.requests[0]["spark_conf"] == {"spark.a": "all", "spark.b": "own"}

@@ -6,7 +6,7 @@ Owns: what one sees of it, and how signals end it. `lamplighter_local.dev` runs 
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Never
@@ -62,17 +62,18 @@ def dev(
     """Run a bundle here in real time: register what is saved, run what is due, until Ctrl-C."""
     variables = dict(_variable(text) for text in var or ())
     try:
-        with (
-            _ended_by_signals(),
-            _developing(
-                path,
-                bundle=bundle,
-                is_instant=instant,
-                catch_up=catchup,
-                port=port,
-                variables=variables,
-            ) as session,
-        ):
+        with _ended_by_signals(), ExitStack() as until_the_end:
+            with console.err().status("importing the DAG files"):
+                session = until_the_end.enter_context(
+                    _developing(
+                        path,
+                        bundle=bundle,
+                        is_instant=instant,
+                        catch_up=catchup,
+                        port=port,
+                        variables=variables,
+                    )
+                )
             _follow(session)
     except _Ended as ended:
         name = "Ctrl-C" if ended.number == signal.SIGINT else signal.Signals(ended.number).name
@@ -80,8 +81,7 @@ def dev(
         raise typer.Exit(_ENDED_BY + ended.number) from None
 
 
-def _developing(path: Path, **options: Any) -> Any:
-    console.err().print(Text(f"starting; the DAG files of {path.resolve()} are imported"))
+def _developing(path: Path, **options: Any) -> "AbstractContextManager[Dev]":
     try:
         # Not before it is needed: the emulator takes a second to import.
         from lamplighter_local.dev import developing  # noqa: PLC0415 - see above
@@ -95,7 +95,7 @@ def _developing(path: Path, **options: Any) -> Any:
 def _variable(text: str) -> tuple[str, str]:
     name, is_given, value = text.partition("=")
     if not (name and is_given):
-        raise typer.BadParameter(f"--var {text!r}: write NAME=TEXT, such as data_root=/tmp/lake")
+        raise typer.BadParameter(f"--var {text!r}: write NAME=TEXT, such as data_root=/data/lake")
     return name, value
 
 
@@ -138,13 +138,14 @@ def _follow(session: "Dev") -> None:
 def _introduce(session: "Dev", out: Console) -> None:
     """Say where it is, and what can be typed elsewhere."""
     place = session.place
+    aws = f"aws --endpoint-url {place.endpoint_url} --region us-east-1 dynamodb list-tables"
     lines = [
         f"bundle {place.bundle} runs at {place.endpoint_url}; Ctrl-C ends it",
         "in a second terminal:",
         "  lamplighter --local dags list",
         "  lamplighter --local runs trigger DAG",
         "  lamplighter --local assets emit ASSET",
-        f"  aws --endpoint-url {place.endpoint_url} --region us-east-1 dynamodb list-tables",
+        f"  {aws}  (any credentials do)",
     ]
     lines.append(
         "steps are not executed: each succeeds after a second"

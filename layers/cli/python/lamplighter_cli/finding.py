@@ -28,11 +28,11 @@ def find_dag(dag_id: str) -> Dags:
 
 def find_run(name: str) -> Runs:
     """Return the run that is called `DAG/RUN`, or say whether DAG or run is wrong."""
-    dag_id, slash, _ = name.partition("/")
+    dag_id, _, run_id = name.partition("/")
     try:
         return require_run(name)
     except RefusedError as refused:
-        if not slash:
+        if not dag_id or not run_id:
             raise
         find_dag(dag_id)
         newest = runs_of(dag_id, most=1)

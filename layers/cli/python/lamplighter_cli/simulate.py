@@ -70,10 +70,10 @@ def simulate(
         _require_writable(file)
     if plot is not None:
         _require_pictures(plot)
+    variables = dict(_named_text(text) for text in var or ())
     root = require_bundle(path)
     report = _check(root)
-    lasting = _durations(takes or (), report.dags)
-    variables = dict(_named_text(text) for text in var or ())
+    lasting = durations(takes or (), report.dags)
     try:
         from lamplighter_cli import simulate_report  # noqa: PLC0415 - not every installation has moto
         from lamplighter_local.simulation import simulate as run_simulation  # noqa: PLC0415 - as above
@@ -144,7 +144,7 @@ def _draw(simulation: "Simulation", file: Path) -> None:
         draw(simulation, file)
 
 
-def _durations(texts: Iterable[str], dags: Iterable[CheckedDag]) -> "dict[Task, timedelta]":
+def durations(texts: Iterable[str], dags: Iterable[CheckedDag]) -> "dict[Task, timedelta]":
     """Return how long tasks take, by DAG and task; ids may have dots, so all names are compared."""
     known = {
         f"{dag.dag_id}.{task['task_id']}": (dag.dag_id, task["task_id"])

@@ -29,7 +29,7 @@ class DagObjects:
     def push(self, dags: Iterable[DAG], bundle: str) -> Source:
         """Announce DAGs as a bundle that has these and no others."""
         found: dict[str, DAG] = {}
-        for dag in dags:
+        for dag in _require_dags(dags):
             if found.setdefault(dag.dag_id, dag) is not dag:
                 raise RefusedError(f"two DAGs are called {dag.dag_id!r}: rename one of them")
         hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
@@ -52,6 +52,15 @@ class DagObjects:
                 return {"files": [parsed.to_json()]}
             case _:
                 return {"answers": [_answer(question, dags) for question in event["questions"]]}
+
+
+def _require_dags(dags: object) -> Iterable[DAG]:
+    if isinstance(dags, DAG) or not isinstance(dags, Iterable):
+        raise RefusedError(f"{dags!r} is not a bundle: give a folder, or a list of DAGs")
+    for dag in dags:
+        if not isinstance(dag, DAG):
+            raise RefusedError(f"{dag!r} is not a DAG: a bundle of objects has DAGs only")
+        yield dag
 
 
 def _answer(question: Any, dags: Mapping[str, DAG]) -> Answer:

@@ -29,8 +29,14 @@ def queues_on_our_clock() -> Iterator[None]:
     with (
         patch.object(moto_sqs, "unix_time", seconds),
         patch.object(moto_sqs, "unix_time_millis", lambda moment=None: seconds(moment) * 1000),
+        # moto shows a message again after its time, not at it: never, where the clock stands.
+        patch.object(moto_sqs.Message, "visible", property(_is_visible)),
     ):
         yield
+
+
+def _is_visible(message: moto_sqs.Message) -> bool:
+    return bool(clock.now().timestamp() * 1000 >= message.visible_at)
 
 
 def deliver(url: str, function: str, call: Call = handlers.call) -> int:
@@ -89,7 +95,7 @@ def next_delivery(url: str) -> DateTime | None:
     """Return when the next message of a queue can be received, if there is one."""
     by_lane: dict[object, float] = {}
     for message in queue_at(url)._messages:  # noqa: SLF001 - moto has no other way to see them
-        # moto shows a message again after its time, not at it: a millisecond more.
+        # A millisecond more: these are floats, and must not be a moment too early.
         instant = max(message.visible_at + 1, message.delayed_until)
         lane = message.group_id or message
         # A lane waits for those of its messages that are being dealt with.

@@ -162,7 +162,8 @@ class _Watch:
         events = {
             item.attrs["asset_id"].value: int(item.attrs["seq"].value)
             for item in items_of(f"{prefix}Assets")
-            if "seq" in item.attrs
+            # Rows without events: assets that had none yet, and those that only name another row.
+            if "seq" in item.attrs and int(item.attrs["seq"].value)
         }
         now, running = self._lamp.now, self.times.running
         return Seen(

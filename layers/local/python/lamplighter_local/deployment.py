@@ -4,69 +4,58 @@
         lamp.advance(hours=3)
         print(lamp.runs("orders_hourly"))
 
-Owns: what people may ask of it. `stack` has the machinery: moto, the real functions, the clock.
+Owns: what people may ask of it. `open_deployment` has its beginning and end, `stack` the machinery:
+moto, the real functions, the clock.
 """
 
-import random
-import tempfile
-import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
-from unittest.mock import patch
+from types import MappingProxyType
+from typing import Any
 
-from moto.moto_api._internal import mock_random
 from pendulum import DateTime
 
-from lamplighter import settings
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
+from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor, pause
 from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.store import transactions
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.zones import as_utc, parse_instant
-from lamplighter_local.deployment_faults import DeploymentFaults
+from lamplighter.zones import as_utc
+from lamplighter_local.arguments import Instant, as_conf, as_duration, as_instant
 from lamplighter_local.fake_emr import FakeEmr, Outcome
 from lamplighter_local.from_now import begin_now
 from lamplighter_local.invariants import violations
-from lamplighter_local.spark_executor import LocalSparkExecutor
-from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_local.open_deployment import OpenDeployment
 from lamplighter_local.step_invariants import job_violations
 from lamplighter_local.views import Dag, Run, view_dag, view_run
 
-Instant = datetime | str
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
 _MOST_LETTERS = 10_000
-_one_at_a_time = threading.Lock()
 
 
 class _Left(Enum):
     OUT = "left out"
 
 
-class LocalDeployment:
+class LocalDeployment(OpenDeployment):
     """A deployment, while the `with` block lasts; there is one at a time in a process.
 
     Args:
         bundle: The folder of a bundle, or DAG objects; more can be pushed later.
         at: Where its clock stands at first.
         executor: What runs the steps: "instant" (they do nothing and last a second), "spark", or
-            any `Executor`.
+            any `Executor`; or a `FakeEmr`, for instant steps with limits of your own.
         variables: What templates and jobs see as the deployment's variables.
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
         seed: Where chance begins. The same seed gives the same history.
@@ -78,92 +67,23 @@ class LocalDeployment:
         bundle: Bundle | None = None,
         *,
         at: Instant,
-        executor: str | Executor = "instant",
+        executor: str | Executor | FakeEmr = "instant",
         variables: Mapping[str, str] = MappingProxyType({}),
         catch_up: bool = True,
         seed: int = 0,
         folder: Path | str | None = None,
     ) -> None:
+        super().__init__(at=at, executor=executor, variables=variables, seed=seed, folder=folder)
         self._bundle = bundle
-        self._at = _instant(at)
-        self._executor_named = executor
-        self._variables = variables
         self._catch_up = catch_up
         self._seed = seed
-        self._folder = folder
         self._events_sent = 0
         # By DAG, where its present schedule began, if that was not at its beginning.
         self._origins: dict[str, DagRunInfo] = {}
-        self._until_the_end = ExitStack()
-        self._stack: LocalStack | None = None
-        self.faults = DeploymentFaults(seed)
 
-    def __enter__(self) -> Self:
-        if self.is_open:
-            raise RefusedError("this deployment is open already: use it without `with`")
-        with ExitStack() as making:
-            making.enter_context(_alone())
-            mock_random.seed(self._seed)
-            chance = random.Random(self._seed)  # noqa: S311 - it must be repeatable here
-            making.enter_context(patch.object(transactions, "random", chance))
-            self.executor = self._make_executor(making)
-            making.callback(self._forget_stack)
-            self._stack = stack = making.enter_context(
-                local_stack(at=self._at, on=self.executor, variables=self._variables)
-            )
-            # Timers read each shard.
-            made = replace(stack.settings, due_shards=1, run_shards=1)
-            stack.settings = making.enter_context(settings.using(made))
-            making.enter_context(self.faults.striking(stack))
-            if self._bundle is not None:
-                self.push(self._bundle)
-            self._until_the_end = making.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the deployment, as the end of its `with` block does; nothing of it is left."""
-        self._until_the_end.close()
-
-    def _forget_stack(self) -> None:
-        self._stack = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be used."""
-        return self._stack is not None
-
-    @property
-    def stack(self) -> LocalStack:
-        """The machinery below, which only an open deployment has."""
-        if self._stack is None:
-            raise RefusedError("this deployment is not open: use it inside its `with` block")
-        return self._stack
-
-    def _require_open(self) -> None:
-        """Refuse what would otherwise be asked of AWS, or of another deployment."""
-        assert self.stack is not None
-
-    def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
-        named = self._executor_named
-        if not isinstance(named, str):
-            return named
-        if named == "instant":
-            return FakeEmr()
-        if named == "spark":
-            temporary = tempfile.TemporaryDirectory(
-                prefix="lamplighter-", ignore_cleanup_errors=True
-            )
-            folder = self._folder or making.enter_context(temporary)
-            return making.enter_context(LocalSparkExecutor(Path(folder)))
-        raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+    def _begin(self) -> None:
+        if self._bundle is not None:
+            self.push(self._bundle)
 
     # Time.
 
@@ -184,7 +104,8 @@ class LocalDeployment:
         """
         if (to is None) == (not duration):
             raise RefusedError("advance: give either to=, or a duration such as hours=3")
-        end = _instant(to) if to is not None else as_utc(self.now + timedelta(**duration))
+        length = as_duration("advance", duration)
+        end = as_utc(self.now + length) if to is None else as_instant(to)
         if end < self.now:
             raise RefusedError(f"advance: it is {self.now} already, which is after {end}")
         if deliver:
@@ -250,11 +171,13 @@ class LocalDeployment:
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
+        if conf is not None:
+            conf = as_conf(conf)
         if data_interval is not None:
-            interval = DataInterval(*(_instant(end) for end in data_interval))
+            interval = DataInterval(*(as_instant(end) for end in data_interval))
         run = create_manual_run(
             dag_id,
-            logical_date=None if date is None else _instant(date),
+            logical_date=None if date is None else as_instant(date),
             data_interval=interval,
             conf=conf,
         )
@@ -276,23 +199,36 @@ class LocalDeployment:
         self, dag_id: str, task_id: str, *, times: int = 1, error: str = "it was told to fail"
     ) -> None:
         """Let the next attempts of a task fail."""
-        for _ in range(times):
-            self._emr.next_outcome(dag_id, task_id, Outcome.failed(error))
+        self._plan(dag_id, task_id, Outcome.failed(error), times)
 
     def skip_next(self, dag_id: str, task_id: str, *, times: int = 1, reason: str = "") -> None:
         """Let the next attempts of a task find nothing to do."""
+        self._plan(dag_id, task_id, Outcome.skipped(reason), times)
+
+    def _plan(self, dag_id: str, task_id: str, outcome: Outcome, times: int) -> None:
+        if times < 1:
+            raise RefusedError(f"times={times}: at least one attempt must be meant")
+        emr = self._emr_of(dag_id, task_id)
         for _ in range(times):
-            self._emr.next_outcome(dag_id, task_id, Outcome.skipped(reason))
+            emr.next_outcome(dag_id, task_id, outcome)
 
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
         """Let the attempts of a task that begin from now on last so long."""
-        seconds = timedelta(**duration).total_seconds()
-        self._emr.takes(dag_id, task_id, seconds=seconds)
+        if not duration:
+            raise RefusedError("takes: give a duration such as minutes=90")
+        seconds = as_duration("takes", duration).total_seconds()
+        self._emr_of(dag_id, task_id).takes(dag_id, task_id, seconds=seconds)
 
-    @property
-    def _emr(self) -> FakeEmr:
+    def _emr_of(self, dag_id: str, task_id: str) -> FakeEmr:
+        """Return what pretends to run a task; outcomes of one that does not exist never come."""
+        self._require_open()
         if not isinstance(self.executor, FakeEmr):
             raise RefusedError("outcomes can be told beforehand with executor='instant' only")
+        tasks = newest_document(require_dag(dag_id)).get("tasks", [])
+        names = [task["task_id"] for task in tasks]
+        if task_id not in names:
+            there_are = ", ".join(names) or "none"
+            raise RefusedError(f"DAG {dag_id!r} has no task {task_id!r} (there are: {there_are})")
         return self.executor
 
     # What one sees.
@@ -353,20 +289,5 @@ class LocalDeployment:
             raise AssertionError("\n".join(found))
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Refuse to begin while another deployment is open: clock, settings and moto are one each."""
-    if not _one_at_a_time.acquire(blocking=False):
-        raise RefusedError("another LocalDeployment is open in this process: close it first")
-    try:
-        yield
-    finally:
-        _one_at_a_time.release()
-
-
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
-
-
-def _instant(value: Instant) -> DateTime:
-    return parse_instant(value) if isinstance(value, str) else as_utc(value)

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from botocore.client import BaseClient
 
+from lamplighter.errors import in_short
 from lamplighter_local.faults import Crash, Faults
 from lamplighter_local.handlers import require_function
 
@@ -94,11 +95,18 @@ class DeploymentFaults(Faults):
         return self._call_once(call, function, event)
 
     def _call_once(self, call: Callable[..., Any], function: str, event: dict[str, Any]) -> Any:
-        token = _by_function.set(True)
+        token, struck = _by_function.set(True), len(self.injected)
         try:
             return call(function, event)
         except Crash as crash:
             self.deaths.append(f"{function}: {crash}")
+            return None
+        except Exception as error:
+            # Lambda takes a function that raises for one that died. An error that no fault has
+            # caused is one of ours, and for everybody to see.
+            if len(self.injected) == struck:
+                raise
+            self.deaths.append(f"{function}: {in_short(error)}")
             return None
         finally:
             _by_function.reset(token)

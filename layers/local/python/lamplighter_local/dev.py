@@ -96,12 +96,15 @@ class Dev:
         call = lamp.stack.call
 
         def call_and_tell(function: str, event: dict[str, Any]) -> Any:
+            if function == "tick":
+                # Also if it fails: the next one comes with the next minute.
+                self._ticked_at = self._lamp.now
             try:
                 answer = call(function, event)
             except Exception as error:  # noqa: BLE001 - as Lambda does: the others go on
                 self._heard.say(f"function {function}", "error", f"{type(error).__name__}: {error}")
                 return None
-            if function == "tick":
+            if function == "tick" and answer is not None:
                 self._tell_tick(answer)
             return answer
 
@@ -129,7 +132,6 @@ class Dev:
             self._lamp.run_until_idle()
 
     def _tell_tick(self, answer: Mapping[str, int]) -> None:
-        self._ticked_at = self._lamp.now
         told = [
             f"{answer[name]} {words}"
             for name, words in (("claimed_runs", "claimed"), ("sent_ahead", "sent ahead"))

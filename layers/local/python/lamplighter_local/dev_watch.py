@@ -29,13 +29,23 @@ class Watch:
 
     def __init__(self) -> None:
         self._is_changed = threading.Event()
+        self._failure: Exception | None = None
 
     def note(self) -> None:
         """Remember that something was saved."""
         self._is_changed.set()
 
+    def fail(self, error: Exception) -> None:
+        """Remember that nobody listens any more."""
+        self._failure = error
+
     def take(self) -> bool:
         """Return whether something was saved since the last time."""
+        if self._failure is not None:
+            raise RefusedError(
+                f"the folder cannot be watched: {self._failure}; set WATCHFILES_FORCE_POLLING=1 to"
+                " do without the system's help"
+            )
         if not self._is_changed.is_set():
             return False
         self._is_changed.clear()
@@ -57,8 +67,11 @@ def watching(root: Path) -> Iterator[Watch]:
             yield_on_timeout=False,
             raise_interrupt=False,
         )
-        for _ in changes:
-            found.note()
+        try:
+            for _ in changes:
+                found.note()
+        except (OSError, RuntimeError) as error:  # as where the system has no watches left
+            found.fail(error)
 
     thread = threading.Thread(target=listen, name="watch", daemon=True)
     thread.start()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lamplighter.executors.job import Executor
     from lamplighter_local.deployment import Bundle, LocalDeployment
+    from lamplighter_local.fake_emr import FakeEmr
 
 _has_passed = pytest.StashKey[bool]()
 
@@ -31,7 +32,7 @@ class Deploy(Protocol):
         bundle: "Bundle | None" = None,
         *,
         at: "datetime | str | None" = None,
-        executor: "str | Executor" = "instant",
+        executor: "str | Executor | FakeEmr" = "instant",
         check: bool = True,
         **more: Any,
     ) -> "LocalDeployment":
@@ -74,7 +75,7 @@ def lamplighter(request: pytest.FixtureRequest, frozen: "datetime | str") -> Ite
         bundle: "Bundle | None" = None,
         *,
         at: "datetime | str | None" = None,
-        executor: "str | Executor" = "instant",
+        executor: "str | Executor | FakeEmr" = "instant",
         check: bool = True,
         **more: Any,
     ) -> LocalDeployment:

@@ -25,8 +25,8 @@ _LONGEST_NAME = 34
 # The most bars that can be told apart in the width of the picture.
 _MOST_BARS = 240
 _HOURS = (1, 2, 3, 4, 6, 12, 24, 48)
-# About the width of the picture in points.
-_MOST_POINTS = 1_000
+# The slices of time of which the picture shows the most that went on at once.
+_SLICES = 240
 _SECONDS_OF_A_DAY = 24 * 3600
 
 
@@ -95,23 +95,23 @@ def _draw_concurrency(axes: Axes, simulation: Simulation) -> None:
     axes.fill_between(instants, runs, step="post", label="runs", color="#aec7e8")
     instants, steps = _most_by_slice(simulation.step_spans(), simulation)
     axes.step(instants, steps, where="post", label="steps", color="#d62728", linewidth=0.8)
-    axes.set_ylabel("at once")
+    axes.set_ylabel("most at once")
     _tidy(axes)
 
 
 def _most_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list[float], list[int]]:
     """Return the beginnings of slices of time, and the most spans at once in each of them."""
     begin, end = simulation.start.timestamp(), simulation.end.timestamp()
-    length = (end - begin) / _MOST_POINTS
-    most, before, place = [0] * (_MOST_POINTS + 1), 0, 0
+    length = (end - begin) / _SLICES
+    most, before, place = [0] * (_SLICES + 1), 0, 0
     for instant, count in levels(spans):
-        at = min(int((instant.timestamp() - begin) / length), _MOST_POINTS)
+        at = min(int((instant.timestamp() - begin) / length), _SLICES)
         # What went on before goes on in all slices up to this one.
         for passed in range(place + 1, at + 1):
             most[passed] = before
         place, before = at, count
         most[at] = max(most[at], count)
-    for passed in range(place + 1, _MOST_POINTS + 1):
+    for passed in range(place + 1, _SLICES + 1):
         most[passed] = before
     first = date2num(simulation.start)
     return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(most))], most

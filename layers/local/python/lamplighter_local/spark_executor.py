@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
@@ -225,11 +226,13 @@ class LocalSparkExecutor:
         said_before = process.log.stat().st_size
         answer = process.ask(request, seconds=self._seconds(entry.request))
         self._append_spark_log(process, said_before, Path(request["log"]))
+        # As on a cluster, where no job fails for its log.
+        with suppress(*_NOT_THERE):
+            self._hand_in_log(entry)
         try:
             self._return_report(entry)
-            self._hand_in_log(entry)
         except _NOT_THERE as error:
-            return JobState.FAILED, f"its report or log could not be stored: {error}"
+            return JobState.FAILED, f"its report could not be stored: {error}"
         if answer.document is None:
             return JobState.FAILED, answer.cause_of_death
         if not answer.document["is_reusable"]:

@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Duser.timezone=UTC"
 _MEMORY = "1g"
 _PARTITIONS = "2"
+_TALKATIVE = "org.apache.spark.sql.execution.streaming.FileStreamSink"
 # What a call into the JVM ends with when Spark is stopped there, or the JVM is no more.
 _SPARK_IS_GONE = (Py4JError, PySparkException, OSError, AttributeError)
 
@@ -105,7 +106,15 @@ def _start_spark(folder: Path, cores: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    return SparkSession.builder.config(map=settings).getOrCreate()
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
+    _quiet(spark)
+    return spark
+
+
+def _quiet(spark: Any) -> None:
+    """Leave out what Spark warns of, with a page of Java, whenever a path has a pattern in it."""
+    log4j = spark._jvm.org.apache.logging.log4j  # noqa: SLF001 - the JVM has no public handle
+    log4j.core.config.Configurator.setLevel(_TALKATIVE, log4j.Level.ERROR)
 
 
 def _stop(spark: Any) -> None:

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
+from botocore import session
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
@@ -54,6 +56,10 @@ _ENVIRONMENT = {
     "POWERTOOLS_TRACE_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "WARNING",
 }
+
+
+# Every deployment has sessions of its own; what they load of botocore's files is read once.
+_LOADER = cache(session.create_loader)
 
 
 class LocalStack:
@@ -209,7 +215,7 @@ def local_stack(
 @contextmanager
 def _only_moto() -> Iterator[None]:
     """Let nothing in the environment lead to an account, a profile or an endpoint."""
-    with patch.dict(os.environ, _ENVIRONMENT):
+    with patch.dict(os.environ, _ENVIRONMENT), patch.object(session, "create_loader", _LOADER):
         for name in list(os.environ):
             if name.startswith("AWS_") and name not in _ENVIRONMENT:
                 del os.environ[name]

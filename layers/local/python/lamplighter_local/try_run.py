@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def try_run(
         run = lamp.trigger(dag_id, logical_date=at, data_interval=interval, conf=conf)
         run = _until_over(lamp, run)
         attempts = () if spark is None or times is None else _attempts(spark, times)
-        return Tried(run, _contexts(run), attempts)
+        return Tried(_in_order(run, attempts), _contexts(run), attempts)
 
 
 def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
@@ -150,6 +150,14 @@ def _attempts(spark: LocalSparkExecutor, times: JobTimes) -> tuple[Attempt, ...]
         for job_run_id, seconds in times.seconds.items()
         if (place := times.place_of(job_run_id)) is not None
     )
+
+
+def _in_order(run: Run, attempts: Sequence[Attempt]) -> Run:
+    """Return a run with its steps in the order of their jobs, which all began at one instant."""
+    begun = [attempt.task_id for attempt in attempts]
+    places = {task_id: begun.index(task_id) for task_id in begun}
+    steps = sorted(run.steps, key=lambda step: places.get(step.task_id, len(begun)))
+    return replace(run, steps=tuple(steps))
 
 
 def _log(file: Path) -> str:

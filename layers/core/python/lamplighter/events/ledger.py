@@ -195,7 +195,7 @@ def _described(row: AssetEvents) -> dict[str, Any]:
 def require_run(name: str) -> Runs:
     """Return the run that is called `DAG/RUN`, by its id or its key."""
     dag_id, slash, rest = name.partition("/")
-    if not slash:
+    if not slash or not dag_id or not rest:
         raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
     for key in (run_key(rest), rest):
         try:

@@ -41,12 +41,12 @@ class Answer:
         return foretold.replace(row.dag_id, row.version, runs, is_last=self.is_last)
 
 
-def read_answer(data: Any) -> Answer:
+def read_answer(data: Any, *, most: int = foretold.COUNT) -> Answer:
     """Return what the sandbox answered about a timetable; nonsense is an error of that DAG."""
     try:
         error = data["error"]
         return Answer(
-            runs=tuple(run_from_json(run) for run in data["runs"][: foretold.COUNT]),
+            runs=tuple(run_from_json(run) for run in data["runs"][:most]),
             is_last=bool(data["is_last"]),
             owed=int(data["owed"]),
             error=None if error is None else in_short(error),

@@ -33,7 +33,10 @@ def create_manual_run(
 
     A run of that date, whoever made it, is an error. A run id of one's own goes with no date.
     """
-    conf = json_mapping(conf or {})
+    try:
+        conf = json_mapping(conf or {})
+    except TypeError as error:
+        raise RefusedError(f"a run of DAG {dag_id!r}: conf {error}") from error
     row = require_dag(dag_id)
     now = clock.now()
     info = _info(row, logical_date, data_interval, now)
@@ -91,6 +94,10 @@ def _info(
         )
     if interval is None:
         interval = timetable.infer_manual_data_interval(run_after=logical_date)
+    if interval.end < interval.start:
+        raise RefusedError(
+            f"DAG {row.dag_id!r}: the data interval ends at {interval.end}, before it begins"
+        )
     return DagRunInfo(now, interval)
 
 
