@@ -24,10 +24,11 @@ sys.path.insert(0, str(HERE.parents[1]))
 from tests.bench.events import measure_events  # noqa: E402 - the path comes first
 from tests.bench.rows import Row, show  # noqa: E402 - the path comes first
 from tests.bench.scheduling import measure_scheduling  # noqa: E402
+from tests.bench.shared_streams import measure_shared_streams  # noqa: E402
+from tests.bench.sides import medians_of_rounds  # noqa: E402
 from tests.bench.spark_jobs import measure_spark  # noqa: E402
 from tests.bench.steps import measure_steps  # noqa: E402
 
-_ROUNDS = 5
 _IMPORTS = 9
 _CPU_SHARE = 0.1
 _IMPORT_LIMIT = 0.150
@@ -35,53 +36,15 @@ _IMPORT_LIMIT = 0.150
 Say = Callable[[str], None]
 
 
-class Side:
-    """One library in a process of its own, which measures one round at a time."""
-
-    def __init__(self, python: str, root: str, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [python, str(HERE / "measure.py"), root],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-    def round(self, number: int) -> dict[str, float]:
-        """Return the CPU seconds of each measurement."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{number}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the measuring process has ended; see its message above")
-        measured: dict[str, float] = json.loads(line)
-        return measured
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-
 def measure_timetables(python: str, environment: dict[str, str], say: Say) -> list[Row]:
     """Return the medians of several rounds, in which both take turns."""
-    sides = [
-        Side(sys.executable, "lamplighter", environment),
-        Side(python, "airflow", environment),
+    medians = medians_of_rounds(
+        "measure.py", python, environment, lambda n: say(f"timetables: {n}")
+    )
+    return [
+        Row(name, ours, airflows, limit=_CPU_SHARE * airflows)
+        for name, (ours, airflows) in medians.items()
     ]
-    rounds: list[list[dict[str, float]]] = [[], []]
-    for number in range(_ROUNDS):
-        say(f"timetables: round {number + 1} of {_ROUNDS}")
-        for side, measured in zip(sides, rounds, strict=True):
-            measured.append(side.round(number))
-    for side in sides:
-        side.close()
-    rows = []
-    for name in rounds[0][0]:
-        ours, airflows = (median(one[name] for one in measured) for measured in rounds)
-        rows.append(Row(name, ours, airflows, limit=_CPU_SHARE * airflows))
-    return rows
 
 
 def measure_imports(python: str, environment: dict[str, str], say: Say) -> list[Row]:
@@ -127,6 +90,7 @@ def main() -> None:
         rows += measure_scheduling(options.airflow_python, environment, status.update)
         rows += measure_steps(options.airflow_python, environment, status.update)
         rows += measure_events(options.airflow_python, environment, status.update)
+        rows += measure_shared_streams(options.airflow_python, environment, status.update)
         rows += measure_spark(status.update)
         rows += measure_imports(options.airflow_python, environment, status.update)
     if options.json:

@@ -22,7 +22,7 @@ from lamplighter.registry.register import register
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.store.models import Assets
-from lamplighter_local.definitions import found_in_a_file
+from lamplighter_local.dag_objects import found_in_a_file
 from tests.concurrency import turns
 from tests.concurrency.sqs_stand_in import Message, Queue
 

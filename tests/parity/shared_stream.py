@@ -6,6 +6,7 @@ each came to. `compare` plays them with Lamplighter too, and tells what differs.
 
 import argparse
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -28,6 +29,7 @@ _QUIET = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "CRITICAL"}
 
 def outcomes(root: str, games: int) -> dict[str, Any]:
     """Return what every case and game comes to with the library of that root."""
+    logging.getLogger(root).addHandler(logging.NullHandler())
     plays = {case.number: case.play for case in CASES}
     plays |= {f"game {number}": random_play(f"game {number}") for number in range(games)}
     return {name: played(root, play) for name, play in plays.items()}

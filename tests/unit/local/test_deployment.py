@@ -179,14 +179,14 @@ def test_broken_file_breaks_its_own_dags_only(
 ) -> None:
     """A folder that is pushed after objects is a bundle of its own; its errors are told."""
     head = "import pendulum\nfrom lamplighter import DAG, SparkTask\n"
-    good = head + "with DAG('b', schedule='@daily', start_date=pendulum.datetime(2026, 1, 1)): 0"
+    good = head + "with DAG('b', schedule='@hourly', start_date=pendulum.datetime(2026, 1, 1)): 0"
     root = write_bundle({"dags/a.py": good.replace("'b'", "'a'"), "dags/b.py": good})
     lamp.push(root)
     write_bundle({"dags/a.py": "1 / 0"})
     lamp.push(str(root))
     states = {dag.dag_id: dag.has_import_errors for dag in lamp.dags()}
     assert states == {"a": True, "b": False, "hourly": False, "use": False}
-    lamp.advance(days=1, minutes=1)
+    lamp.advance(hours=1, minutes=1)
     assert lamp.runs("a") == []
     assert len(lamp.runs("b")) == 1
 
@@ -381,7 +381,7 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "is not an instant: give": lambda: lamp.advance(to=datetime.date(2026, 1, 2)),  # type: ignore[arg-type] # is the point
         "give a duration such as": lambda: lamp.takes("hourly", "load"),
         "cannot take -1": lambda: lamp.takes("hourly", "load", seconds=-1),
-        "has no task 'lod' (there are: load)": lambda: lamp.takes("hourly", "lod", seconds=1),
+        "has no task 'x' (there are: load)": lambda: lamp.takes("hourly", "x", seconds=1),
         "no DAG 'hurly'": lambda: lamp.fail_next("hurly", "load"),
         "at least one": lambda: lamp.fail_next("hourly", "load", times=0),
         "there is no DAG 'none'": lambda: lamp.runs("none"),
@@ -479,39 +479,34 @@ def test_error_inside_leaves_nothing_patched_and_the_next_begins_anew() -> None:
 
 # Determinism.
 
-HISTORY = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from test_deployment import START, consumer, hourly
-from lamplighter_local import LocalDeployment
 
-with LocalDeployment([hourly(), consumer()], at=START, seed=int(sys.argv[2])) as lamp:
-    lamp.faults.probability(conflict=0.1, throttle=0.05)
-    lamp.fail_next("hourly", "load")
-    lamp.emit("made")
-    lamp.advance(hours=4)
-    lamp.trigger("hourly", logical_date=None)
-    lamp.advance(minutes=5)
-    history = [repr(run) for dag in lamp.dags() for run in lamp.runs(dag.dag_id)]
-    print(json.dumps([history, lamp.faults.injected]))
-"""
-
-
-def history(seed: int, hash_seed: int) -> Any:
-    """Return all runs of a simulated morning, and the faults in it, by a process of its own."""
-    told = subprocess.run(
-        [sys.executable, "-c", HISTORY, str(Path(__file__).parent), str(seed)],
-        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(told.stdout)
+def morning(seed: int) -> Any:
+    """Return all runs of a simulated morning, and the faults in it."""
+    with LocalDeployment([hourly(), consumer()], at=START, seed=seed) as lamp:
+        lamp.faults.probability(conflict=0.1, throttle=0.05)
+        lamp.fail_next("hourly", "load")
+        lamp.emit("made")
+        lamp.advance(hours=4)
+        lamp.trigger("hourly", logical_date=None)
+        lamp.advance(minutes=5)
+        history = [repr(run) for dag in lamp.dags() for run in lamp.runs(dag.dag_id)]
+        return [history, lamp.faults.injected]
 
 
 def test_same_seed_gives_the_same_history() -> None:
     """Ids, times, faults and all, whatever order sets have in a process."""
-    first, second = history(7, hash_seed=1), history(7, hash_seed=2)
-    assert first == second
+    program = (
+        f"import json, sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
+        "from test_deployment import morning; print(json.dumps(morning(7)))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first = morning(7)
+    assert json.loads(told.stdout) == first
     assert len(first[0]) > 8
     assert first[1]

@@ -132,7 +132,7 @@ def _dags(simulation: Simulation, outlooks: Sequence[DagOutlook]) -> console.Row
     widths = [max(map(len, cells)) for cells in zip(names, *lines.values(), strict=True)]
     rows = console.Rows("DAG", *(n.rjust(width) for n, width in zip(names, widths, strict=True)))
     for name, cells in lines.items():
-        right = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        right = (cell and cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         rows.add(Text(name, "bold"), *right)
     return rows
 

@@ -34,12 +34,12 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
         self._departed: list[AckSubscriber] = []
 
     @property
-    def readers(self) -> set[AckSubscriber]:
+    def readers(self) -> list[AckSubscriber]:
         """Everyone who may still have to resolve an event."""
-        return {*self._subscribers.values(), *self._departed}
+        return [*self.subscribers.values(), *self._departed]
 
-    def _new_subscriber(self) -> AckSubscriber:
-        return AckSubscriber()
+    def _new_subscriber(self, trigger_id: int) -> AckSubscriber:
+        return AckSubscriber(trigger_id)
 
     def _let_go(self, subscriber: AckSubscriber) -> None:
         super()._let_go(subscriber)
@@ -63,11 +63,16 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
         lane = self._pump.lanes.lane(self._producer.get_advance_lane(payload))
         event = StreamEvent(raw, payload, lane, self._limits.now(), len(self._live))
         lane.append(event)
-        without_room = self._hand_out(event)
-        if without_room:
+        if without_room := self._hand_out(event):
             for _ in without_room:
                 event.fail()
             self._fail_overflowed(without_room)
+
+    def _fail(self, subscriber: AckSubscriber, exc: BaseException) -> None:
+        """Fail a trigger in all that it has not resolved, before it left and came again too."""
+        for reader in self.readers:
+            if reader.trigger_id == subscriber.trigger_id:
+                super()._fail(reader, exc)
 
     def _advance_failed(self, exc: BaseException) -> None:
         # A group that had ended before is releasing things already, and must not be cancelled.
@@ -87,7 +92,7 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
         for subscriber in self.readers:
             oldest = subscriber.oldest()
             if oldest is not None and oldest.created_at <= latest:
-                self._log.warning("Shared stream ack timed out key=%r", self.key)
+                self._warn("Shared stream ack timed out", subscriber)
                 message = f"shared stream {self.key!r}: an event is not done with after {timeout} s"
                 self._fail(subscriber, AckTimeout(message))
         self._departed = [subscriber for subscriber in self._departed if subscriber.bound]

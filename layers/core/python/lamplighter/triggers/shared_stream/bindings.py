@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lamplighter.triggers.shared_stream.lanes import StreamEvent
 
 if TYPE_CHECKING:
-    from lamplighter.triggers.shared_stream.subscriber import AckSubscriber
+    from lamplighter.triggers.shared_stream.subscriber import AckSubscriber, Subscriber
 
 
 class Binding:
@@ -41,7 +41,7 @@ class Bindings:
         self._numbers = count()
         self._awaited: dict[int, Binding] = {}
 
-    def bind(self, subscriber: "AckSubscriber") -> int | None:
+    def bind(self, subscriber: "Subscriber") -> int | None:
         """Return a new number for something made of the event that the reader has open, if any."""
         binding = subscriber.open_binding()
         if binding is None:

@@ -51,7 +51,7 @@ class SharedStreamGroup(ABC, Generic[Reader]):
         self._limits = limits
         self._on_end = on_end
         self._log = log
-        self._subscribers: dict[int, Reader] = {}
+        self.subscribers: dict[int, Reader] = {}
         # Those of them who get new events: all but the failed.
         self._live: list[Reader] = []
         self._is_ended = False
@@ -66,28 +66,24 @@ class SharedStreamGroup(ABC, Generic[Reader]):
     @property
     def is_empty(self) -> bool:
         """Whether nobody is subscribed."""
-        return not self._subscribers
+        return not self.subscribers
 
     def subscribe(self, trigger_id: int) -> Reader:
         """Add a reader, who gets what comes from now on."""
-        if trigger_id in self._subscribers:
+        if trigger_id in self.subscribers:
             raise RuntimeError(f"shared stream {self.key!r}: trigger {trigger_id} reads it already")
-        subscriber = self._new_subscriber()
-        self._subscribers[trigger_id] = subscriber
+        subscriber = self._new_subscriber(trigger_id)
+        self.subscribers[trigger_id] = subscriber
         self._live.append(subscriber)
         return subscriber
 
     def unsubscribe(self, trigger_id: int) -> None:
         """Remove a reader, if there is one of that number."""
-        subscriber = self._subscribers.pop(trigger_id, None)
+        subscriber = self.subscribers.pop(trigger_id, None)
         if subscriber is not None:
             if subscriber in self._live:
                 self._live.remove(subscriber)
             self._let_go(subscriber)
-
-    def subscriber(self, trigger_id: int) -> Reader | None:
-        """Return the reader of that number."""
-        return self._subscribers.get(trigger_id)
 
     def end(self, exc: BaseException) -> bool:
         """End the group with an error for all its readers; return False if it had ended before.
@@ -98,7 +94,7 @@ class SharedStreamGroup(ABC, Generic[Reader]):
             return False
         self._is_ended = True
         self._on_end(self)
-        for subscriber in self._subscribers.values():
+        for subscriber in self.subscribers.values():
             subscriber.end_with(exc)
         return True
 
@@ -108,7 +104,7 @@ class SharedStreamGroup(ABC, Generic[Reader]):
         self.task.cancel()
 
     @abstractmethod
-    def _new_subscriber(self) -> Reader:
+    def _new_subscriber(self, trigger_id: int) -> Reader:
         """Return a reader of this group's kind."""
 
     @abstractmethod
@@ -149,13 +145,14 @@ class SharedStreamGroup(ABC, Generic[Reader]):
         return without_room
 
     def _fail_overflowed(self, subscribers: list[Reader]) -> None:
+        limit = self._limits.max_subscriber_queue
+        message = f"shared stream {self.key!r}: {limit} events wait to be read, and there are more"
         for subscriber in subscribers:
-            self._log.warning("Shared stream subscriber overflowed key=%r", self.key)
-            limit = self._limits.max_subscriber_queue
-            self._fail(
-                subscriber,
-                SubscriberOverflow(f"shared stream {self.key!r}: {limit} events wait to be read"),
-            )
+            self._warn("Shared stream subscriber overflowed", subscriber)
+            self._fail(subscriber, SubscriberOverflow(message))
+
+    def _warn(self, what: str, subscriber: Reader) -> None:
+        self._log.warning("%s key=%r trigger_id=%r", what, self.key, subscriber.trigger_id)
 
     def _fail(self, subscriber: Reader, exc: BaseException) -> None:
         """Give one reader an error, and no more events; the others go on."""

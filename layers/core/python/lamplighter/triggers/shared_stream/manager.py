@@ -71,9 +71,7 @@ class SharedStreamManager:
         The event is held until that number is confirmed. None if there is nothing to hold.
         """
         group = self._groups.get(key)
-        if not isinstance(group, AckGroup):
-            return None
-        subscriber = group.subscriber(trigger_id)
+        subscriber = None if group is None else group.subscribers.get(trigger_id)
         return None if subscriber is None else self._bindings.bind(subscriber)
 
     def confirm_persisted(self, seqs: Iterable[int]) -> None:
@@ -119,7 +117,7 @@ class SharedStreamManager:
         self._ending.add(group.task)
         group.task.add_done_callback(self._ending.discard)
         if isinstance(group, AckGroup):
-            self._bindings.forget(group.readers)
+            self._bindings.forget(set(group.readers))
 
 
 def _is_acknowledged(trigger_class: type[BaseEventTrigger]) -> bool:

@@ -19,11 +19,12 @@ from lamplighter.triggers.shared_stream.rejection import last_pulled
 class Subscriber:
     """A reader of a stream that is not acknowledged: its queue holds raw events."""
 
-    __slots__ = ("_failure", "_is_over", "queue", "waiter")
+    __slots__ = ("_failure", "_is_over", "queue", "trigger_id", "waiter")
 
-    def __init__(self) -> None:
+    def __init__(self, trigger_id: int) -> None:
+        self.trigger_id = trigger_id
         self.queue: deque[Any] = deque()
-        # Present while a pull waits for something to come.
+        # Present while a pull waits and has not been woken.
         self.waiter: asyncio.Future[None] | None = None
         self._failure: PollFailure | None = None
         self._is_over = False
@@ -40,10 +41,15 @@ class Subscriber:
         """End the iteration; the reader stays subscribed."""
         self._is_over = True
 
+    def open_binding(self) -> Binding | None:
+        """Return nothing: what is derived from a plain stream holds nothing up."""
+        return None
+
     def wake(self) -> None:
         """Let a waiting pull look again."""
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def end_with(self, exc: BaseException) -> None:
         """Let the next pull raise the error, instead of whatever was to be pulled."""
@@ -65,19 +71,20 @@ class Subscriber:
 
         Nothing is taken here: a pull that is cancelled while it waits loses no event.
         """
-        if self.waiter is not None:
-            raise RuntimeError("a shared stream is pulled from twice at once; one task may read it")
         while not self.queue:
+            if self.waiter is not None:
+                raise RuntimeError("a shared stream is pulled from by two tasks; one may read it")
             if self._is_over:
                 raise StopAsyncIteration
             if self._failure is not None:
                 self._is_over = True
                 raise self._failure.exc
-            self.waiter = asyncio.get_running_loop().create_future()
+            self.waiter = waiter = asyncio.get_running_loop().create_future()
             try:
-                await self.waiter
+                await waiter
             finally:
-                self.waiter = None
+                if self.waiter is waiter:
+                    self.waiter = None
 
 
 class AckSubscriber(Subscriber):
@@ -85,8 +92,8 @@ class AckSubscriber(Subscriber):
 
     __slots__ = ("_open", "bound")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, trigger_id: int) -> None:
+        super().__init__(trigger_id)
         self._open: StreamEvent | None = None
         # Events from which something was derived, oldest first.
         self.bound: dict[StreamEvent, Binding] = {}
