@@ -22,8 +22,8 @@ from lamplighter.store.models import Dags
 from lamplighter_local import resources
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.moto_memory import REGION
-from lamplighter_local.moto_server import moto_server
+from lamplighter_local.emulator.moto_memory import REGION
+from lamplighter_local.emulator.moto_server import moto_server
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import Cost
 

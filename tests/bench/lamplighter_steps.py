@@ -22,8 +22,8 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs, Steps
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.faults import POLLING
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.faults.faults import POLLING
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import EXECUTE, Cost
 from tests.bench.lamplighter_runs import deployment

@@ -16,8 +16,8 @@ from typing import Any
 
 from lamplighter.bundles.archive import build_archive
 from lamplighter.executors.job import JobRequest, JobState
-from lamplighter_local.java import find_java_home
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.spark.java import find_java_home
 from tests.bench.rows import Row
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

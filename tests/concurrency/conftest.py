@@ -13,7 +13,7 @@ import pytest
 
 from lamplighter import clock, settings
 from lamplighter.settings import Settings
-from lamplighter_local.dynamodb_local import dynamodb_local, why_not
+from lamplighter_local.emulator.dynamodb_local import dynamodb_local, why_not
 from lamplighter_local.resources import create_tables
 from tests.concurrency.storms import DEPLOYMENT, NOW
 

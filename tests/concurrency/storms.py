@@ -22,7 +22,7 @@ from pendulum import datetime
 from lamplighter.settings import Settings
 from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import Dags
-from lamplighter_local.invariants import violations
+from lamplighter_local.invariants.tables import violations
 
 PROCESSES, THREADS = 4, 8
 # The emulator takes no more. Few shards, because a tick may die at each call, and asks them all.

@@ -36,7 +36,7 @@ from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
 from lamplighter.zones import parse_instant
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash, Faults
+from lamplighter_local.faults.faults import Crash, Faults
 from tests.concurrency.sqs_stand_in import Message, Queues
 
 # How long an invocation that finds more and more to do goes on.

@@ -39,10 +39,10 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
+from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
-from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues
+from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, overtaken
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 

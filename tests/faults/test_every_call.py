@@ -25,10 +25,10 @@ from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import store_dags
+from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash, Faults, crash_points
-from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues
+from lamplighter_local.faults.faults import Crash, Faults, crash_points
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 

@@ -33,10 +33,10 @@ from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.faults import Crash, Faults, Kind
-from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues as all_queues
-from lamplighter_local.moto_memory import tables
+from lamplighter_local.emulator.moto_memory import queues as all_queues
+from lamplighter_local.emulator.moto_memory import tables
+from lamplighter_local.faults.faults import Crash, Faults, Kind
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 

@@ -37,13 +37,13 @@ from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.faults import Crash, Faults, Kind, crash_points, overtaken
-from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues
+from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
+from lamplighter_local.emulator.moto_memory import queues
+from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, overtaken
+from lamplighter_local.invariants.steps import job_violations
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from lamplighter_local.step_invariants import job_violations
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)

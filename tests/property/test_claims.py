@@ -30,7 +30,7 @@ from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 

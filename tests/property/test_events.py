@@ -40,10 +40,10 @@ from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
 from lamplighter_local.definitions import register_dags
+from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash, Faults, Kind
-from lamplighter_local.invariants import violations
-from lamplighter_local.moto_memory import queues
+from lamplighter_local.faults.faults import Crash, Faults, Kind
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 

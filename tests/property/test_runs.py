@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter_local.fake_emr import Outcome
+from lamplighter_local.emr.fake_emr import Outcome
 from tests.scenarios.run_acts import World, new_world
 
 RULES = (

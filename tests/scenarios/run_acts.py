@@ -16,11 +16,11 @@ from lamplighter.runs.definitions import forget_definitions
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.fake_emr import FakeEmr, FakeJob
-from lamplighter_local.invariants import violations
+from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
+from lamplighter_local.invariants.steps import job_violations
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
-from lamplighter_local.step_invariants import job_violations
 
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
 

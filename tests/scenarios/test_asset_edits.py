@@ -14,8 +14,8 @@ from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.wire import consumers_of
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.faults.faults import Crash
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, send, taken
 

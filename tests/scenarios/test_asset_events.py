@@ -16,7 +16,7 @@ from lamplighter.store.models import AssetEvents, Dags
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, register, send, taken
 

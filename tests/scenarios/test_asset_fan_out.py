@@ -20,8 +20,8 @@ from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
 from lamplighter_local.endings import finish_run
-from lamplighter_local.faults import Crash
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.faults.faults import Crash
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import register
 

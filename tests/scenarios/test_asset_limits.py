@@ -10,7 +10,7 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, register, send, taken
 

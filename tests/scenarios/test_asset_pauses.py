@@ -16,7 +16,7 @@ from lamplighter.scheduler import pause as pausing
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, once, register, send, taken
 

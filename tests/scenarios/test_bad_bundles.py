@@ -18,8 +18,8 @@ from lamplighter.bundles.layout import bundle_key
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog, Dags
+from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import handler_of
-from lamplighter_local.moto_memory import REGION
 from lamplighter_local.stack import LocalStack
 
 WriteBundle = Callable[[dict[str, str]], Path]

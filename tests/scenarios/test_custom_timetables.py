@@ -20,10 +20,10 @@ from lamplighter.registry import authors
 from lamplighter.registry.refill import refill
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Catalog
+from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.endings import finish_run
 from lamplighter_local.handlers import handler_of
-from lamplighter_local.invariants import require_sound
-from lamplighter_local.moto_memory import REGION
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

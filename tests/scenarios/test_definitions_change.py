@@ -17,7 +17,7 @@ from lamplighter.store.transactions import change_dag, read_dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 Deploy = Callable[..., LocalStack]

@@ -15,7 +15,7 @@ from lamplighter.store.models import Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 Deploy = Callable[..., LocalStack]

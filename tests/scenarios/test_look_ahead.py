@@ -24,7 +24,7 @@ from lamplighter.store.transactions import Cancelled, Put, Reason, Verdict, Writ
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
 from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import LocalStack
 

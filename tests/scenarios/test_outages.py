@@ -11,7 +11,7 @@ from lamplighter import DAG
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 Deploy = Callable[..., LocalStack]

@@ -24,9 +24,9 @@ from lamplighter.registry.definition import Source
 from lamplighter.registry.register import register
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
+from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
-from lamplighter_local.moto_memory import REGION
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 HEAD = """

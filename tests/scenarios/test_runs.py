@@ -14,7 +14,7 @@ from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import Runs
 from lamplighter.store.transactions import read_dag
-from lamplighter_local.fake_emr import EventFaults, Outcome
+from lamplighter_local.emr.fake_emr import EventFaults, Outcome
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
 
 FAILED, HANGS = Outcome.failed("boom"), Outcome.hangs()

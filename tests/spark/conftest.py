@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter_local.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from tests.spark.processes import members, require_end
 from tests.spark.steps import Jobs, jobs_in
 

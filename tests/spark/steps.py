@@ -11,7 +11,7 @@ from typing import Any
 
 from lamplighter.bundles.archive import build_archive
 from lamplighter.executors.job import Job, JobRequest, JobState
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.spark.executor import LocalSparkExecutor
 from tests.spark.documents import context_document
 
 

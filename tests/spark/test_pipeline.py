@@ -22,8 +22,8 @@ from lamplighter.events.emit import emit
 from lamplighter.executors.job import Job, JobState
 from lamplighter.runs.requests import clear_run
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.invariants import require_sound
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.invariants.tables import require_sound
+from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.spark.steps import Jobs
 from tests.unit.examples import shop_in_python as oracle

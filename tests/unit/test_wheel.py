@@ -30,7 +30,7 @@ def test_wheel_has_each_package_with_its_types_and_data(wheel: ZipFile) -> None:
     names = set(wheel.namelist())
     for package in ("lamplighter", "lamplighter_cli", "lamplighter_local", "lamplighter_spark"):
         assert {f"{package}/__init__.py", f"{package}/py.typed"} <= names
-    assert "lamplighter_local/LoopbackServer.java" in names
+    assert "lamplighter_local/emulator/LoopbackServer.java" in names
 
 
 def test_wheel_has_nothing_else(wheel: ZipFile) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lamplighter_local import demo, spark_executor, try_run
-from lamplighter_local.spark_process import Answer
+from lamplighter_local import demo, try_run
+from lamplighter_local.spark import executor as spark_executor
+from lamplighter_local.spark.process import Answer
 
 # Given a job's context file, says whether it succeeds.
 Outcome = Callable[[Path], bool]

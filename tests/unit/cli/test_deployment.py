@@ -13,9 +13,9 @@ import pytest
 
 from lamplighter import DAG, aws, settings
 from lamplighter.settings import Settings
-from lamplighter_local import dev_state
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.dev_state import DevState
+from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.state import DevState
 from lamplighter_local.stack import LocalStack
 
 Command = Callable[..., Any]

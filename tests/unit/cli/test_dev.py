@@ -18,8 +18,8 @@ from lamplighter.store.models import Dags
 from lamplighter.zones import UTC
 from lamplighter_cli import console
 from lamplighter_cli.dev_screen import line_of, screen_of
-from lamplighter_local.dev import Place, View
-from lamplighter_local.dev_news import LiveStep, News
+from lamplighter_local.dev.news import LiveStep, News
+from lamplighter_local.dev.session import Place, View
 from tests.conftest import WriteBundle
 from tests.unit.cli.conftest import Command
 

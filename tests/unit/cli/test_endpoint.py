@@ -10,10 +10,11 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, aws, settings
-from lamplighter_local import dev_state, resources
+from lamplighter_local import resources
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.dev_state import DevState
-from lamplighter_local.moto_server import moto_server
+from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.state import DevState
+from lamplighter_local.emulator.moto_server import moto_server
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 

@@ -218,7 +218,7 @@ def test_missing_matplotlib_is_one_line_that_names_the_extra(
 
 def test_missing_emulator_is_one_line_that_names_the_extra(bundle: Path) -> None:
     """An installation for operators only has no moto, and says what to install."""
-    with patch.dict(sys.modules, {"lamplighter_local.simulation": None}):
+    with patch.dict(sys.modules, {"lamplighter_local.simulation.simulation": None}):
         code, _, err = lamplighter(bundle)
     assert code == 1
     assert err.endswith("is not installed: pip install 'lamplighter[local]'\n")

@@ -14,7 +14,7 @@ from lamplighter import DAG, SparkTask, aws, settings
 from lamplighter.executors.job_logs import log_uri
 from lamplighter.settings import Settings
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.fake_emr import FakeEmr, Outcome
+from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
 
 Command = Callable[..., Any]

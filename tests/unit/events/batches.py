@@ -13,8 +13,8 @@ from lamplighter.store.assets import new_rows
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import deliveries, handlers
+from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.moto_memory import REGION
 
 NO_JSON = "no JSON"
 Record = dict[str, Any]

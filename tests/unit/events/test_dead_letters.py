@@ -16,7 +16,7 @@ from lamplighter.events.delivery import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
-from lamplighter_local.faults import Crash, Faults
+from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import (
     NO_JSON,

@@ -17,7 +17,7 @@ from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults import Faults
+from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import asset_row, known
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from lamplighter_local.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
 
 SPARK = "spark"
 

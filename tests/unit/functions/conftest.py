@@ -7,7 +7,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import settings
-from lamplighter_local.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 

@@ -12,8 +12,8 @@ from lamplighter.store.models import Steps
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults import Crash, Faults
-from lamplighter_local.moto_memory import queues
+from lamplighter_local.emulator.moto_memory import queues
+from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
 
 DAG_ID, RUN_ID = "dag", "first"

@@ -26,9 +26,9 @@ from lamplighter_local import handlers
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import next_delivery
-from lamplighter_local.faults import Crash, Faults, Kind
+from lamplighter_local.emulator.moto_memory import REGION
+from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.moto_memory import REGION
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import (
     NO_JSON,

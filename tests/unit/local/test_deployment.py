@@ -21,7 +21,7 @@ from lamplighter.executors.job import Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter_local import LocalDeployment
-from lamplighter_local.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import FakeEmr
 
 START = instant(2026, 1, 1)
 MADE = Asset("made")

@@ -10,8 +10,8 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.faults import Kind
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.faults.faults import Kind
 
 START = datetime(2026, 1, 1)
 CRASHES: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer")

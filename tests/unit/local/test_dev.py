@@ -18,9 +18,10 @@ from lamplighter import settings
 from lamplighter.bundles import sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.errors import RefusedError
-from lamplighter_local import dev as module
-from lamplighter_local import dev_state, handlers
-from lamplighter_local.dev import Dev, developing
+from lamplighter_local import handlers
+from lamplighter_local.dev import session as module
+from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.session import Dev, developing
 from lamplighter_local.movable_clock import MovableClock
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])

@@ -12,13 +12,13 @@ from pendulum import datetime
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import JobRequest, JobState
-from lamplighter_local import dev_watch
-from lamplighter_local.dev_server import serving
-from lamplighter_local.dev_spark import BackgroundSpark
-from lamplighter_local.dev_watch import watching
-from lamplighter_local.moto_guard import guarded_moto
-from lamplighter_local.moto_memory import queues
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.dev import watch as dev_watch
+from lamplighter_local.dev.background_spark import BackgroundSpark
+from lamplighter_local.dev.server import serving
+from lamplighter_local.dev.watch import watching
+from lamplighter_local.emulator.moto_guard import guarded_moto
+from lamplighter_local.emulator.moto_memory import queues
+from lamplighter_local.spark.executor import LocalSparkExecutor
 
 LONG = 30.0
 

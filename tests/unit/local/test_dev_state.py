@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lamplighter.errors import RefusedError
-from lamplighter_local import dev_state
-from lamplighter_local.dev_state import DevState
+from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.state import DevState
 
 STATE = DevState(
     endpoint_url="http://127.0.0.1:5000",

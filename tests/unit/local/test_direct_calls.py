@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.emulator.moto_guard import guarded_moto
 
 REGION = "us-east-1"
 Call = tuple[str, str, dict[str, Any]]

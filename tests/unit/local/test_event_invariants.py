@@ -13,7 +13,7 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound, violations
+from lamplighter_local.invariants.tables import require_sound, violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 

@@ -16,10 +16,10 @@ from botocore.validate import ParamValidator
 from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.zones import as_utc, parse_instant
-from lamplighter_local.emr_requests import mistakes, service_model
-from lamplighter_local.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.faults import Crash, Faults
-from lamplighter_local.job_scripts import StepKey, step_of
+from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
+from lamplighter_local.emr.requests import mistakes, service_model
+from lamplighter_local.emr.scripts import StepKey, step_of
+from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import local_stack
 

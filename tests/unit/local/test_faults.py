@@ -15,8 +15,8 @@ from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.faults import Crash, Faults, Kind
-from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.emulator.moto_guard import guarded_moto
+from lamplighter_local.faults.faults import Crash, Faults, Kind
 
 REGION = "eu-west-1"
 TABLE = "dags"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter_local.java import find_java_home
+from lamplighter_local.spark.java import find_java_home
 
 
 @pytest.fixture(name="machine")

@@ -13,7 +13,7 @@ from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
-from lamplighter_local.moto_guard import guarded_moto
+from lamplighter_local.emulator.moto_guard import guarded_moto
 
 REGION = "eu-west-1"
 # The one that moto uses unless told otherwise.

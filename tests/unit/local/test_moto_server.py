@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lamplighter_local.moto_server import moto_server
+from lamplighter_local.emulator.moto_server import moto_server
 
 KEY = {"AttributeName": "id"}
 

@@ -9,8 +9,8 @@ from pendulum import DateTime, datetime
 from lamplighter.zones import as_utc
 from lamplighter_cli.simulate import parse_duration
 from lamplighter_cli.simulate_report import words
-from lamplighter_local.simulation import Peak, SimulatedRun, Simulation, levels, peak
-from lamplighter_local.simulation_plot import draw
+from lamplighter_local.simulation.plot import draw
+from lamplighter_local.simulation.simulation import Peak, SimulatedRun, Simulation, levels, peak
 
 START = as_utc(datetime(2026, 3, 27, 9, 30))
 

@@ -14,10 +14,10 @@ from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import Executor, JobRequest, JobState
 from lamplighter.settings import Settings
-from lamplighter_local import spark_executor
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.spark_executor import LocalSparkExecutor
-from lamplighter_local.spark_process import Answer
+from lamplighter_local.spark import executor as spark_executor
+from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.spark.process import Answer
 from tests.spark.steps import write_bundle
 
 NOON = datetime(2026, 1, 5, 12)

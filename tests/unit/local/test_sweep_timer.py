@@ -8,7 +8,7 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, aws
 from lamplighter.events import ingest
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults import Crash
+from lamplighter_local.faults.faults import Crash
 from lamplighter_local.stack import LocalStack
 
 

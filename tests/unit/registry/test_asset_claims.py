@@ -19,7 +19,7 @@ from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 Register = Callable[..., RegisterReport]

@@ -28,7 +28,7 @@ from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Cancelled, Reason, Verdict, Write, transact
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.faults import Crash, Faults
+from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack
 

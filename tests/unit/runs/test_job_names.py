@@ -8,8 +8,8 @@ import pytest
 
 from lamplighter.identifiers import OUTLET, run_id
 from lamplighter.runs.job_names import JobName, JobPlace, report_uri
-from lamplighter_local.emr_requests import mistakes, service_model
-from lamplighter_local.job_scripts import step_of
+from lamplighter_local.emr.requests import mistakes, service_model
+from lamplighter_local.emr.scripts import step_of
 from tests.unit.runs.rows import MIDNIGHT, NOON, make_run, make_step
 
 LONG = "~" * 200

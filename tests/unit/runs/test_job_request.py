@@ -14,7 +14,7 @@ from lamplighter.executors.job import JobState
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.settings import Settings
-from lamplighter_local.fake_emr import FakeEmr, Outcome
+from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.movable_clock import MovableClock
 from tests.unit.runs.rows import NOON, make_dag, make_run, make_step, make_undated_run
 

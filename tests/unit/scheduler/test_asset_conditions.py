@@ -16,7 +16,7 @@ from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.endings import finish_run
-from lamplighter_local.invariants import require_sound
+from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 
 A, B = Asset("a"), Asset("b")

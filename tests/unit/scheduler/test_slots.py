@@ -11,7 +11,7 @@ from lamplighter.scheduler.slots import Drift, find_drift, mend
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.definitions import register_dags
-from lamplighter_local.invariants import violations
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
 
 

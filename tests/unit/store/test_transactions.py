@@ -34,7 +34,7 @@ from lamplighter.store.transactions import (
     transact,
 )
 from lamplighter_local.definitions import store_dags
-from lamplighter_local.faults import Faults
+from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack, local_stack
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lamplighter import aws, settings
 from lamplighter.errors import RefusedError
 from lamplighter.settings import Settings, output_key
-from lamplighter_local import dev_state
+from lamplighter_local.dev import state as dev_state
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """`lamplighter dev`: a bundle on this machine, in real time, until Ctrl-C.
 
-Owns: what one sees of it, and how signals end it. `lamplighter_local.dev` runs it.
+Owns: what one sees of it, and how signals end it. `lamplighter_local.dev.session` runs it.
 """
 
 import signal
@@ -21,7 +21,7 @@ from lamplighter_cli import console
 from lamplighter_cli.dev_screen import line_of, screen_of
 
 if TYPE_CHECKING:
-    from lamplighter_local.dev import Dev
+    from lamplighter_local.dev.session import Dev
 
 _EVERY_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -84,7 +84,7 @@ def dev(
 def _developing(path: Path, **options: Any) -> "AbstractContextManager[Dev]":
     try:
         # Not before it is needed: the emulator takes a second to import.
-        from lamplighter_local.dev import developing  # noqa: PLC0415 - see above
+        from lamplighter_local.dev.session import developing  # noqa: PLC0415 - see above
     except ModuleNotFoundError as error:
         raise RefusedError(
             f"`dev` needs {error.name}, which is not installed: pip install 'lamplighter[local]'"

@@ -12,8 +12,8 @@ from lamplighter_cli import console
 from lamplighter_cli.dags import state_of
 
 if TYPE_CHECKING:
-    from lamplighter_local.dev import Place, View
-    from lamplighter_local.dev_news import LiveStep, News
+    from lamplighter_local.dev.news import LiveStep, News
+    from lamplighter_local.dev.session import Place, View
 
 _STYLES = {
     "error": "bold red",

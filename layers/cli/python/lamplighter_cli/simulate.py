@@ -28,7 +28,7 @@ from lamplighter_cli.check import show_problems
 from lamplighter_cli.deployment import AsJson
 
 if TYPE_CHECKING:
-    from lamplighter_local.simulation import Simulation, Task
+    from lamplighter_local.simulation.simulation import Simulation, Task
 
 _MOST_DAYS = 366
 _PICTURES = (".png", ".svg")
@@ -76,7 +76,7 @@ def simulate(
     lasting = durations(takes or (), report.dags)
     try:
         from lamplighter_cli import simulate_report  # noqa: PLC0415 - not every installation has moto
-        from lamplighter_local.simulation import simulate as run_simulation  # noqa: PLC0415 - as above
+        from lamplighter_local.simulation.simulation import simulate as run_simulation  # noqa: PLC0415 - as above
     except ModuleNotFoundError as missing:
         raise RefusedError(
             f"{missing.name} is not installed: pip install 'lamplighter[local]'"
@@ -138,7 +138,7 @@ def _require_pictures(file: Path) -> None:
 
 
 def _draw(simulation: "Simulation", file: Path) -> None:
-    from lamplighter_local.simulation_plot import draw  # noqa: PLC0415 - matplotlib takes a second
+    from lamplighter_local.simulation.plot import draw  # noqa: PLC0415 - matplotlib takes a second
 
     with _one_line_errors(file):
         draw(simulation, file)

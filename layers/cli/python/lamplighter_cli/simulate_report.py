@@ -13,7 +13,7 @@ from rich.text import Text
 
 from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter_cli import console
-from lamplighter_local.simulation import DagOutlook, Peak, SimulatedRun, Simulation, peak
+from lamplighter_local.simulation.simulation import DagOutlook, Peak, SimulatedRun, Simulation, peak
 
 _BUSIEST = 5
 _MOST_NAMED = 4

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import Executor
-from lamplighter.json_values import json_mapping
 from lamplighter.zones import as_utc, parse_instant
 
 Instant = datetime | str
@@ -34,14 +32,6 @@ def as_duration(what: str, parts: Mapping[str, float]) -> timedelta:
         raise RefusedError(
             f"{what}: {given} is not a duration: use numbers of days=, hours=, minutes=, seconds="
         ) from error
-
-
-def as_conf(value: object) -> dict[str, Any]:
-    """Return what is handed to a run by hand, which JSON must be able to hold."""
-    try:
-        return json_mapping(value)
-    except TypeError as error:
-        raise RefusedError(f"conf {error}") from error
 
 
 def require_executor(value: object) -> Executor:

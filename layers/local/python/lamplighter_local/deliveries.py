@@ -12,7 +12,7 @@ from pendulum import DateTime, from_timestamp
 
 from lamplighter import aws, clock
 from lamplighter_local import handlers
-from lamplighter_local.moto_memory import REGION, queue_at
+from lamplighter_local.emulator.moto_memory import REGION, queue_at
 
 Call = Callable[[str, dict[str, Any]], Any]
 

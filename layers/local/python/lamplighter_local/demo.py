@@ -19,11 +19,11 @@ from pendulum import DateTime, datetime
 from lamplighter.errors import LamplighterError, RefusedError
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.java import NO_JAVA, find_java_home
-from lamplighter_local.job_times import JobTimes
-from lamplighter_local.moto_memory import items_of
+from lamplighter_local.emulator.moto_memory import items_of
 from lamplighter_local.shipped import shipped
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.job_times import JobTimes
 from lamplighter_local.views import Run, Step
 
 # A Sunday: the second day has the Monday morning on which the weekly report is due, and is a

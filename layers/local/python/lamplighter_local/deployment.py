@@ -30,12 +30,12 @@ from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import as_utc
-from lamplighter_local.arguments import Instant, as_conf, as_duration, as_instant
-from lamplighter_local.fake_emr import FakeEmr, Outcome
+from lamplighter_local.arguments import Instant, as_duration, as_instant
+from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.from_now import begin_now
-from lamplighter_local.invariants import violations
+from lamplighter_local.invariants.steps import job_violations
+from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
-from lamplighter_local.step_invariants import job_violations
 from lamplighter_local.views import Dag, Run, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
@@ -171,8 +171,6 @@ class LocalDeployment(OpenDeployment):
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
-        if conf is not None:
-            conf = as_conf(conf)
         if data_interval is not None:
             interval = DataInterval(*(as_instant(end) for end in data_interval))
         run = create_manual_run(

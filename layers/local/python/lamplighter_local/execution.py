@@ -11,8 +11,8 @@ from pendulum import DateTime
 from lamplighter import clock, queues, settings
 from lamplighter.executors import current
 from lamplighter.executors.job import Executor, JobRequest, JobState
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
 _ASK_SECONDS = 60

@@ -22,9 +22,9 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.job import Executor
 from lamplighter.store import transactions
 from lamplighter_local.arguments import Instant, as_instant, require_executor
-from lamplighter_local.deployment_faults import DeploymentFaults
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.faults.deployment_faults import DeploymentFaults
+from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
 
 _one_at_a_time = threading.Lock()

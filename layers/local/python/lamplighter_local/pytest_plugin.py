@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lamplighter.executors.job import Executor
     from lamplighter_local.deployment import Bundle, LocalDeployment
-    from lamplighter_local.fake_emr import FakeEmr
+    from lamplighter_local.emr.fake_emr import FakeEmr
 
 _has_passed = pytest.StashKey[bool]()
 

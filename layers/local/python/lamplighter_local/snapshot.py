@@ -6,9 +6,9 @@ from pendulum import DateTime
 
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.runs.definitions import forget_definitions
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.moto_memory import buckets, queues, tables
 from lamplighter_local.execution import OnFakeEmr
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.moto_memory import buckets, queues, tables
 from lamplighter_local.stack import LocalStack
 
 

@@ -40,11 +40,11 @@ from lamplighter_local.deliveries import (
     next_delivery,
     queues_on_our_clock,
 )
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.moto_guard import guarded_moto
+from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.execution import Execution, executing
-from lamplighter_local.fake_emr import FakeEmr
 from lamplighter_local.invocations import local_invocations
-from lamplighter_local.moto_guard import guarded_moto
-from lamplighter_local.moto_memory import REGION
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.timers import next_sweep, next_tick
 

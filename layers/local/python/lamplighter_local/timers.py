@@ -10,7 +10,7 @@ from pendulum import DateTime
 
 from lamplighter.settings import Settings
 from lamplighter.zones import as_utc, parse_instant
-from lamplighter_local.moto_memory import items_of, texts_of
+from lamplighter_local.emulator.moto_memory import items_of, texts_of
 
 _MINUTE = timedelta(minutes=1)
 _SWEEP_MINUTES = 5

@@ -23,11 +23,11 @@ from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write, change_dag, require_dag
 from lamplighter.zones import iso, parse_instant
-from lamplighter_local import storage
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.java import NO_JAVA, find_java_home
-from lamplighter_local.job_times import JobTimes
-from lamplighter_local.spark_executor import LOG, LocalSparkExecutor
+from lamplighter_local.spark import storage
+from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.job_times import JobTimes
 from lamplighter_local.views import Run
 
 # A run may come long after its date: after a weekend, or some days later.

@@ -4,7 +4,7 @@ import time
 
 from lamplighter.executors.job import JobState
 from lamplighter.runs.job_names import JobPlace
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.spark.executor import LocalSparkExecutor
 
 
 class JobTimes:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter_local.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
 
 LOOPBACK = "127.0.0.1"
 # A cold disk and a busy machine of two cores.
@@ -60,7 +60,7 @@ class SparkProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 # Unbuffered: what a job printed is in its log even if it takes the process along.
-                [sys.executable, "-P", "-u", "-m", "lamplighter_local.spark_worker", folder, cores],
+                [sys.executable, "-P", "-u", "-m", "lamplighter_local.spark.worker", folder, cores],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pendulum import DateTime
 
-from lamplighter_local.simulation import Simulation, Span, levels
+from lamplighter_local.simulation.simulation import Simulation, Span, levels
 
 # More colours than this cannot be told apart; the DAGs with the fewest runs share one.
 _MOST_COLOURS = 12

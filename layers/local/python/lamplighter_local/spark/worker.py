@@ -26,7 +26,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lamplighter_local.spark_process import LOOPBACK
+from lamplighter_local.spark.process import LOOPBACK
 from lamplighter_spark.report import Outcome
 from lamplighter_spark.runner import run_step
 

@@ -11,11 +11,11 @@ from lamplighter import clock
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import JobState
 from lamplighter.zones import as_utc
-from lamplighter_local import emr_answers
-from lamplighter_local.emr_requests import check, refuse
-from lamplighter_local.fake_job import Change, FakeJob
-from lamplighter_local.fake_jobs import FakeJobs
-from lamplighter_local.job_scripts import JobScripts, step_of
+from lamplighter_local.emr import answers as emr_answers
+from lamplighter_local.emr.job import Change, FakeJob
+from lamplighter_local.emr.jobs import FakeJobs
+from lamplighter_local.emr.requests import check, refuse
+from lamplighter_local.emr.scripts import JobScripts, step_of
 
 _PAGE = 50
 _REFUSALS = frozenset(

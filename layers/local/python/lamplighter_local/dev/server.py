@@ -16,7 +16,7 @@ from moto.sqs.models import SQSBackend
 from werkzeug.serving import make_server
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.moto_server import QuietHandler
+from lamplighter_local.emulator.moto_server import QuietHandler
 
 LOOPBACK = "127.0.0.1"
 # Clients of this library give up after three seconds.

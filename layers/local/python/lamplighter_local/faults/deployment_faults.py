@@ -15,7 +15,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 
 from lamplighter.errors import in_short
-from lamplighter_local.faults import Crash, Faults
+from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.handlers import require_function
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from pendulum import DateTime
 from lamplighter import aws, clock, settings
 from lamplighter.executors.job import JobState
 from lamplighter.runs.job_names import report_uri
-from lamplighter_local import fake_jobs
-from lamplighter_local.deployment_faults import not_by_us
-from lamplighter_local.emr_requests import SERVICE
-from lamplighter_local.emr_service import EmrService
-from lamplighter_local.fake_job import FakeJob
-from lamplighter_local.fake_jobs import FakeJobs, Pace
-from lamplighter_local.job_events import EventFaults, JobEvents
-from lamplighter_local.job_scripts import JobScripts, Outcome
+from lamplighter_local.emr import jobs as fake_jobs
+from lamplighter_local.emr.events import EventFaults, JobEvents
+from lamplighter_local.emr.job import FakeJob
+from lamplighter_local.emr.jobs import FakeJobs, Pace
+from lamplighter_local.emr.requests import SERVICE
+from lamplighter_local.emr.scripts import JobScripts, Outcome
+from lamplighter_local.emr.service import EmrService
+from lamplighter_local.faults.deployment_faults import not_by_us
 
 __all__ = ["EventFaults", "FakeEmr", "FakeJob", "Outcome"]
 

@@ -26,8 +26,8 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.responses import DynamoDBStreamsHandler
 
-from lamplighter_local.direct_calls import direct_calls
-from lamplighter_local.quick_moto import quick_moto
+from lamplighter_local.emulator.direct_calls import direct_calls
+from lamplighter_local.emulator.quick_moto import quick_moto
 
 Transact = Callable[[DynamoDBBackend, list[dict[str, Any]]], None]
 Value = TypeVar("Value")

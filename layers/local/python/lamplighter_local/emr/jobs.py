@@ -13,7 +13,7 @@ from pendulum import DateTime
 
 from lamplighter.executors.job import JobState
 from lamplighter.zones import as_utc, iso
-from lamplighter_local.fake_job import Change, FakeJob
+from lamplighter_local.emr.job import Change, FakeJob
 
 _NEVER = as_utc(datetime.datetime.max.replace(tzinfo=datetime.UTC))
 

@@ -16,7 +16,7 @@ from lamplighter.runs.plan import plan, removed_tasks
 from lamplighter.runs.view import run_ref
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import AssetEvents, Runs, Steps
-from lamplighter_local.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import FakeEmr
 
 _StepsByRun = Mapping[str, list[Steps]]
 

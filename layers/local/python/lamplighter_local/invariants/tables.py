@@ -17,8 +17,8 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter_local.event_invariants import event_violations
-from lamplighter_local.step_invariants import step_violations
+from lamplighter_local.invariants.events import event_violations
+from lamplighter_local.invariants.steps import step_violations
 
 _NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, int] = MappingProxyType({})

@@ -15,7 +15,7 @@ from pendulum import DateTime
 from lamplighter.errors import RefusedError
 from lamplighter.executors.job import JobState
 from lamplighter.zones import as_utc, iso
-from lamplighter_local.fake_job import ACCOUNT, REGION, Change, FakeJob
+from lamplighter_local.emr.job import ACCOUNT, REGION, Change, FakeJob
 
 _SENT = frozenset({JobState.RUNNING, JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED})
 

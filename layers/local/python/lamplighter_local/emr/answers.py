@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from lamplighter.executors.job import JobState
-from lamplighter_local.fake_job import DEFAULT_TIMEOUT_MINUTES, FakeJob
+from lamplighter_local.emr.job import DEFAULT_TIMEOUT_MINUTES, FakeJob
 
 # What every job has, and is billed for by the second, but for no less than a minute.
 _VCPUS, _MEMORY_GB, _STORAGE_GB = 2, 8, 20

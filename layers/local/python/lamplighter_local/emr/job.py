@@ -9,7 +9,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from pendulum import DateTime
 
 from lamplighter.executors.job import JobState
-from lamplighter_local.job_scripts import MOST_DETAILS, Outcome
+from lamplighter_local.emr.scripts import MOST_DETAILS, Outcome
 
 ACCOUNT = DEFAULT_ACCOUNT_ID
 REGION = "us-east-1"

@@ -22,8 +22,8 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Dags, Runs
 from lamplighter.zones import as_utc
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.fake_emr import FakeEmr
-from lamplighter_local.step_invariants import steps_by_run
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.invariants.steps import steps_by_run
 
 # A run that has a slot is created within a second or two; whatever took longer had to wait.
 _LATE_AFTER = timedelta(minutes=1)

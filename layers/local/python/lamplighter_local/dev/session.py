@@ -34,15 +34,15 @@ from lamplighter.identifiers import require_id
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.store.models import Dags
 from lamplighter.zones import as_utc, iso
-from lamplighter_local import dev_state
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.dev_log import Heard, listening
-from lamplighter_local.dev_news import Follower, LiveStep, News
-from lamplighter_local.dev_server import Endpoint, serving
-from lamplighter_local.dev_spark import BackgroundSpark
-from lamplighter_local.dev_watch import Watch, watching
-from lamplighter_local.java import NO_JAVA, find_java_home
-from lamplighter_local.moto_memory import REGION
+from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.background_spark import BackgroundSpark
+from lamplighter_local.dev.log import Heard, listening
+from lamplighter_local.dev.news import Follower, LiveStep, News
+from lamplighter_local.dev.server import Endpoint, serving
+from lamplighter_local.dev.watch import Watch, watching
+from lamplighter_local.emulator.moto_memory import REGION
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
 
 _LOCK = "dev.lock"
 _JOBS = "dev-jobs"

@@ -25,8 +25,8 @@ from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
 from lamplighter.executors.job import Job, JobRequest, JobState
 from lamplighter.executors.job_logs import log_uri
-from lamplighter_local import storage
-from lamplighter_local.spark_process import SparkProcess
+from lamplighter_local.spark import storage
+from lamplighter_local.spark.process import SparkProcess
 
 OnChange = Callable[[str, JobState], object]
 

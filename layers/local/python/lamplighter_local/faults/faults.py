@@ -17,7 +17,7 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.earlier_pages import Answer, EarlierPages
+from lamplighter_local.faults.earlier_pages import Answer, EarlierPages
 
 Kind = Literal["crash-before", "crash-after", "lost-answer", "throttle", "conflict", "stale"]
 Send = Callable[[str, Mapping[str, Any]], Answer]

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from pendulum import DateTime
 
 from lamplighter.executors.job import Job, JobRequest
-from lamplighter_local.spark_executor import LocalSparkExecutor
+from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # A Spark that is just being started cannot be ended before; it ends by itself when we are gone.
 _END_FOR = 15.0

@@ -1,6 +1,6 @@
 """Runs a guarded moto in a process of its own, so that only the client's work is measured.
 
-    python -m lamplighter_local.moto_server --port 5000
+    python -m lamplighter_local.emulator.moto_server --port 5000
 
 Owns: moto behind a socket on 127.0.0.1, with the guard of `moto_guard`. Refuses: other addresses.
 """
@@ -18,14 +18,14 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from lamplighter_local.loopback_process import serving
-from lamplighter_local.moto_guard import guard
+from lamplighter_local.emulator.loopback_process import serving
+from lamplighter_local.emulator.moto_guard import guard
 
 
 @contextmanager
 def moto_server() -> Iterator[str]:
     """Return the address of an empty emulator of AWS, which is gone when the block ends."""
-    command = [sys.executable, "-m", "lamplighter_local.moto_server", "--until-input-ends"]
+    command = [sys.executable, "-m", "lamplighter_local.emulator.moto_server", "--until-input-ends"]
     with serving(command) as endpoint:
         yield endpoint
 

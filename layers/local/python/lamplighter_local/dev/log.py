@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from lamplighter import clock
 from lamplighter_local import handlers
-from lamplighter_local.dev_news import News
+from lamplighter_local.dev.news import News
 
 _FUNCTIONS = ("sandbox", "register", "tick", "claim", "ingest", "submit", "settle", "sweep")
 _LIBRARY = "lamplighter"

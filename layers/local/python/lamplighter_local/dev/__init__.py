@@ -1,0 +1,1 @@
+"""A deployment in real time, on this machine: what `lamplighter dev` runs."""

@@ -1,0 +1,1 @@
+"""AWS on this machine: moto, guarded and made quick, and DynamoDB Local."""

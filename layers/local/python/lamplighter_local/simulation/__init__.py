@@ -1,0 +1,1 @@
+"""The coming days of a bundle, and a picture of them."""

@@ -1,0 +1,1 @@
+"""A Spark on this machine, as an executor of jobs."""
