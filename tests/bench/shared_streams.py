@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from tests.bench.rows import Row
 from tests.bench.sides import medians_of_rounds
 
-_CPU_SHARE = 0.5
+# Half is the goal; a busy machine takes its part.
+_CPU_SHARE = 0.6
 
 
 def measure_shared_streams(

@@ -162,3 +162,36 @@ async def clean_outcomes(kit: Kit) -> list[Any]:
     outcome = kit.streams.AdvanceOutcome
     counts = [(1, 0, 0), (0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 0, 1)]
     return [*(outcome(*count).is_clean for count in counts), outcome(1, 0).rejected]
+
+
+@giving_up(["SubscriberOverflow", ["a:1/1/0!", "b:1/1/0!", "c:1/1/0!"]])
+async def coming_again_and_failing(kit: Kit) -> list[Any]:
+    """Who comes again and fails has failed in what it left unconfirmed as well."""
+    manager, [one, two] = await fed(kit, "a", readers=2, max_subscriber_queue=1)
+    await one.pull()
+    one.bind()
+    await one.leave()
+    again = kit.reader(manager, 0)
+    await two.pulled(2)
+    for event in ("b", "c"):
+        kit.source.feed(event)
+        await settle()
+        await two.pull()
+    return [await again.pull(), " ".join(kit.advances()).split()]
+
+
+@giving_up(["AckTimeout", ["a:1/1/0!", "b:1/1/0!"]])
+async def coming_again_too_late(kit: Kit) -> list[Any]:
+    """Who comes again is given up when what it left unconfirmed is too old."""
+    manager, [one, two] = await fed(kit, "a", readers=2, ack_timeout=10.0)
+    await one.pull()
+    one.bind()
+    await one.leave()
+    again = kit.reader(manager, 0)
+    await two.pulled(2)
+    await kit.pass_time(5.0)
+    kit.source.feed("b")
+    await settle()
+    await two.pull()
+    await kit.pass_time(5.0)
+    return [await again.pull(), " ".join(kit.advances()).split()]

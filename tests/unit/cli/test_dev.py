@@ -122,13 +122,11 @@ def test_dev_without_a_bundle_fails_in_a_line(lamplighter: Command, tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ["data_root", "=x"])
-def test_variable_without_a_name_or_a_text_is_a_usage_error(
-    lamplighter: Command, text: str
-) -> None:
+def test_variable_without_a_name_or_a_text_fails_in_a_line(lamplighter: Command, text: str) -> None:
     """The message shows how to write it."""
     result = lamplighter("dev", "--var", text)
-    assert result.code == 2
-    assert "NAME=TEXT" in result.err
+    assert result.code == 1
+    assert result.err.startswith(f"error: --var {text!r}: write NAME=TEXT")
 
 
 def test_dev_beside_another_fails_in_a_line(

@@ -161,7 +161,7 @@ def test_people_read_counts_peaks_and_debt(bundle: Path) -> None:
         (("nowhere",), "nowhere is not a bundle"),
         ((".", "--at", "soon"), "'soon' is not an instant"),
         ((".", "--takes", "hourly.load=1h"), "no task hourly.load (hourly.v1.load"),
-        ((".", "--var", "root"), "write it like NAME=TEXT"),
+        ((".", "--var", "root"), "write NAME=TEXT"),
         ((".", "--csv", "no/where.csv"), "cannot be written: No such file or directory"),
         ((".", "--csv", "."), "cannot be written: Is a directory"),
         ((".", "--plot", "runs.pdf"), "ends in .png or .svg"),

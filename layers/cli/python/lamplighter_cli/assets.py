@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.errors import RefusedError
 from lamplighter.events.emit import emit as send
 from lamplighter.registry.producers import producers_of
 from lamplighter.store.models import AssetQueue, Assets
@@ -15,8 +14,9 @@ from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.wire import consumers_of
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_asset
+from lamplighter_cli.options import AsJson, read_json
 
 app = typer.Typer(help="Assets: list them, look at one, push an event.", no_args_is_help=True)
 
@@ -148,7 +148,7 @@ def emit(
     named: dict[str, Any] = {"uri": asset} if "://" in asset else {"asset": asset}
     sent = send(
         **named,
-        extra=_read_json(extra) if extra else None,
+        extra=read_json("--extra", extra) if extra else None,
         event_id=event_id or None,
         timestamp=timestamp or None,
         partition_key=partition_key or None,
@@ -161,10 +161,3 @@ def emit(
         return
     said = f"sent event {sent} of {asset}; see: lamplighter events trace {sent}"
     console.out().print(Text(said), soft_wrap=True)
-
-
-def _read_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise RefusedError(f"--extra {text!r} is not JSON: {error}") from error

@@ -13,7 +13,7 @@ from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import Problem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson
+from lamplighter_cli.options import AsJson
 
 _LINES_OF_OUTPUT = 5
 

@@ -14,8 +14,9 @@ from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_dag, zone_of
+from lamplighter_cli.options import AsJson
 
 app = typer.Typer(help="DAGs: list them, look at one, pause it.", no_args_is_help=True)
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from lamplighter.errors import RefusedError
 from lamplighter_cli import console
 from lamplighter_cli.interrupts import ended_by_ctrl_c
+from lamplighter_cli.options import needing_local
 
 if TYPE_CHECKING:
     from lamplighter_local.demo import Done, OnChange, Seen
@@ -44,13 +45,8 @@ def demo(
     ] = False,
 ) -> None:
     """Run the example pipeline over simulated days, on a real Spark on this machine."""
-    try:
-        # Not before it is needed: not every installation has moto and Spark.
-        from lamplighter_local import demo as example  # noqa: PLC0415 - see above
-    except ModuleNotFoundError as missing:
-        raise RefusedError(
-            f"{missing.name} is not installed: pip install 'lamplighter[local]'"
-        ) from missing
+    with needing_local():
+        from lamplighter_local import demo as example  # noqa: PLC0415 - only where it is needed
     example.require_java()
     began = time.monotonic()
     out = console.out()

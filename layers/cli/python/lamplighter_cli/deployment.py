@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -22,8 +22,6 @@ from lamplighter_local.dev import state as dev_state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _OURS = output_key("table_prefix")

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from lamplighter.errors import RefusedError
 from lamplighter_cli import console
 from lamplighter_cli.dev_screen import line_of, screen_of
+from lamplighter_cli.options import BundleName, Variables, needing_local, read_variables
 
 if TYPE_CHECKING:
     from lamplighter_local.dev.session import Dev
@@ -42,9 +42,7 @@ def dev(
         Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
     ] = Path(),
     *,
-    bundle: Annotated[
-        str, typer.Option("--bundle", help="Its name. Default: the name of the folder.")
-    ] = "",
+    bundle: BundleName = "",
     instant: Annotated[
         bool, typer.Option("--instant", help="Run no jobs: steps succeed after a second.")
     ] = False,
@@ -54,13 +52,10 @@ def dev(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the endpoint. Default: any free one.")
     ] = 0,
-    var: Annotated[
-        list[str] | None,
-        typer.Option("--var", metavar="NAME=TEXT", help="A variable for templates and jobs."),
-    ] = None,
+    var: Variables = None,
 ) -> None:
     """Run a bundle here in real time: register what is saved, run what is due, until Ctrl-C."""
-    variables = dict(_variable(text) for text in var or ())
+    variables = read_variables(var)
     try:
         with _ended_by_signals(), ExitStack() as until_the_end:
             with console.err().status("importing the DAG files"):
@@ -82,21 +77,9 @@ def dev(
 
 
 def _developing(path: Path, **options: Any) -> "AbstractContextManager[Dev]":
-    try:
-        # Not before it is needed: the emulator takes a second to import.
-        from lamplighter_local.dev.session import developing  # noqa: PLC0415 - see above
-    except ModuleNotFoundError as error:
-        raise RefusedError(
-            f"`dev` needs {error.name}, which is not installed: pip install 'lamplighter[local]'"
-        ) from error
+    with needing_local():
+        from lamplighter_local.dev.session import developing  # noqa: PLC0415 - only where it is needed
     return developing(path, **options)
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, is_given, value = text.partition("=")
-    if not (name and is_given):
-        raise typer.BadParameter(f"--var {text!r}: write NAME=TEXT, such as data_root=/data/lake")
-    return name, value
 
 
 @contextmanager

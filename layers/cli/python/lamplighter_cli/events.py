@@ -19,8 +19,9 @@ from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.zones import iso
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_asset
+from lamplighter_cli.options import AsJson
 
 app = typer.Typer(help="Asset events: list, trace, dead letters.", no_args_is_help=True)
 dlq = typer.Typer(help="Messages that could not be taken, and why.", no_args_is_help=True)

@@ -11,8 +11,9 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.job_logs import STREAMS, log_uri, read_log
 from lamplighter.store.models import Steps
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_run
+from lamplighter_cli.options import AsJson
 from lamplighter_cli.run_facts import steps_of
 
 

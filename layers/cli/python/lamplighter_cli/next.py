@@ -14,7 +14,7 @@ from lamplighter import clock
 from lamplighter.bundles.check import CheckedDag, find_coming_runs
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson
+from lamplighter_cli.options import AsJson
 
 
 def next_runs(

@@ -15,7 +15,8 @@ from lamplighter.registry.owing import owed_after_push
 from lamplighter.registry.push import push_bundle
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.options import AsJson, BundleName
 
 # More than this many runs at once is more often a mistake than a wish.
 MAX_UNASKED = 100
@@ -29,9 +30,7 @@ def push(
         Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
     ] = Path(),
     *,
-    bundle: Annotated[
-        str, typer.Option("--bundle", help="Its name. Default: the name of the folder.")
-    ] = "",
+    bundle: BundleName = "",
     force: Annotated[
         bool, typer.Option("--force", help="Upload it although the check found errors.")
     ] = False,

@@ -1,7 +1,7 @@
 """`lamplighter runs`: which there are, what one is made of, and what can be asked of it."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pendulum import DateTime
@@ -17,9 +17,10 @@ from lamplighter.store.models import Runs
 from lamplighter.timetables.base import DataInterval
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_dag, find_run, require_states, zone_of, zone_of_run
 from lamplighter_cli.logs import logs
+from lamplighter_cli.options import AsJson, Conf, read_conf
 from lamplighter_cli.run_facts import (
     run_json,
     run_table,
@@ -134,7 +135,7 @@ def trigger(
             metavar="START/END", help="Its interval. Default: what the timetable makes of the date."
         ),
     ] = "",
-    conf: Annotated[str, typer.Option(help="Parameters as JSON: '{\"full\": true}'.")] = "",
+    conf: Conf = "",
     run_id: Annotated[str, typer.Option(help="An id of your own; such a run has no date.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -149,7 +150,7 @@ def trigger(
         dag_id,
         logical_date=date,
         data_interval=_interval(data_interval) if data_interval else None,
-        conf=_conf(conf) if conf else None,
+        conf=read_conf(conf),
         run_id=run_id or None,
     )
     _tell(run, f"see `lamplighter runs watch {dag_id}/{run.run_id}`", as_json=as_json)
@@ -172,16 +173,6 @@ def _interval(text: str) -> DataInterval:
     if interval.end < interval.start:
         raise RefusedError(f"--data-interval {text!r} ends before it begins")
     return interval
-
-
-def _conf(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise RefusedError(f"--conf {text!r} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise RefusedError(f'--conf {text!r}: write an object, such as {{"full": true}}')
-    return found
 
 
 def _tell(row: Runs, what: str, *, as_json: bool) -> None:

@@ -25,7 +25,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
-from lamplighter_cli.deployment import AsJson
+from lamplighter_cli.options import AsJson, Variables, needing_local, read_variables
 
 if TYPE_CHECKING:
     from lamplighter_local.simulation.simulation import Simulation, Task
@@ -54,10 +54,7 @@ def simulate(
             metavar="DAG.TASK=90m", help="How long a task lasts; others take a second. Repeatable."
         ),
     ] = None,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=TEXT", help="A variable of the deployment. Repeatable."),
-    ] = None,
+    var: Variables = None,
     as_json: AsJson = False,
     csv: Annotated[Path | None, typer.Option(help="Write one row for each run here.")] = None,
     plot: Annotated[
@@ -70,17 +67,13 @@ def simulate(
         _require_writable(file)
     if plot is not None:
         _require_pictures(plot)
-    variables = dict(_named_text(text) for text in var or ())
+    variables = read_variables(var)
     root = require_bundle(path)
     report = _check(root)
     lasting = durations(takes or (), report.dags)
-    try:
-        from lamplighter_cli import simulate_report  # noqa: PLC0415 - not every installation has moto
+    with needing_local():
+        from lamplighter_cli import simulate_report  # noqa: PLC0415 - only where it is needed
         from lamplighter_local.simulation.simulation import simulate as run_simulation  # noqa: PLC0415 - as above
-    except ModuleNotFoundError as missing:
-        raise RefusedError(
-            f"{missing.name} is not installed: pip install 'lamplighter[local]'"
-        ) from missing
     with _progress(start, days) as on_progress:
         simulation = run_simulation(
             root,
@@ -172,13 +165,6 @@ def parse_duration(text: str) -> timedelta:
         return sum((timedelta(**{_UNITS[u]: float(number)}) for number, u in parts), timedelta())
     except OverflowError as error:
         raise RefusedError(f"{text!r} is too long a duration") from error
-
-
-def _named_text(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise RefusedError(f"--var {text}: write it like NAME=TEXT")
-    return name, value
 
 
 class _OnProgress:

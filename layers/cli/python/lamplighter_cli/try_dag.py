@@ -11,11 +11,17 @@ from rich.console import Console
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson
 from lamplighter_cli.interrupts import ended_by_ctrl_c
+from lamplighter_cli.options import (
+    AsJson,
+    Conf,
+    Variables,
+    needing_local,
+    read_conf,
+    read_variables,
+)
 
 if TYPE_CHECKING:
     from lamplighter_local.try_run import Tried
@@ -32,23 +38,15 @@ def try_dag(
         bool, typer.Option("--spark", help="Execute the steps, on a Spark on this machine.")
     ] = False,
     dags: Annotated[Path, typer.Option(help="The bundle: a folder with dags/.")] = Path(),
-    conf: Annotated[str, typer.Option(help="Parameters as JSON: '{\"full\": true}'.")] = "",
-    var: Annotated[
-        list[str] | None,
-        typer.Option("--var", metavar="NAME=TEXT", help="A variable for templates and jobs."),
-    ] = None,
+    conf: Conf = "",
+    var: Variables = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a DAG once, here, and show its steps and their logs. Exit 1 if the run failed."""
     date = parse_instant(at) if at else clock.now().replace(microsecond=0)
-    params, variables = _conf(conf), dict(_variable(text) for text in var or ())
-    try:
-        # Not before it is needed: not every installation has moto.
-        from lamplighter_local.try_run import try_run  # noqa: PLC0415 - see above
-    except ModuleNotFoundError as missing:
-        raise RefusedError(
-            f"{missing.name} is not installed: pip install 'lamplighter[local]'"
-        ) from missing
+    params, variables = read_conf(conf), read_variables(var)
+    with needing_local():
+        from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
     with ended_by_ctrl_c():
         tried = try_run(dags, dag_id, at=date, on_spark=spark, conf=params, variables=variables)
     if as_json:
@@ -57,25 +55,6 @@ def try_dag(
         _show(console.out(), tried, is_executed=spark)
     if tried.run.state != "success":
         raise typer.Exit(1)
-
-
-def _conf(text: str) -> dict[str, Any] | None:
-    if not text:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise RefusedError(f"--conf {text!r} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise RefusedError(f'--conf {text!r}: write an object, such as {{"full": true}}')
-    return found
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, is_given, value = text.partition("=")
-    if not (name and is_given):
-        raise RefusedError(f"--var {text!r}: write NAME=TEXT, such as data_root=/data/lake")
-    return name, value
 
 
 def _as_json(tried: "Tried", *, is_executed: bool) -> dict[str, Any]:

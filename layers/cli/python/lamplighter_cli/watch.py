@@ -17,8 +17,9 @@ from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED, SUCCESS
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
-from lamplighter_cli.deployment import AsJson, on_deployment
+from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_dag, find_run, zone_of, zone_of_run
+from lamplighter_cli.options import AsJson
 from lamplighter_cli.run_facts import run_name, runs_table, steps_of, steps_table
 
 _MOST = 20

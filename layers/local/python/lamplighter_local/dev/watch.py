@@ -9,14 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lamplighter.errors import RefusedError
+from watchfiles import watch
 
-try:
-    from watchfiles import watch
-except ImportError as error:
-    raise RefusedError(
-        "watching a folder needs watchfiles: pip install 'lamplighter[local]'"
-    ) from error
+from lamplighter.errors import RefusedError
 
 # Editors write a file in several steps; what comes within this time is one change.
 _TOGETHER_MILLISECONDS = 200

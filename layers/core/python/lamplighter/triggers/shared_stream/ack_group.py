@@ -47,26 +47,26 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
             self._departed.append(subscriber)
 
     async def _read(self) -> None:
+        """Hand each event to everyone who is live at that moment; they and nobody else resolve it.
+
+        This is done for every event of every source, so what does not change is looked up once.
+        """
         self._producer = self._trigger_class.create_shared_stream_producer(self._kwargs)
         self._pump = AdvancePump(
             key=self.key, producer=self._producer, on_failure=self._advance_failed, log=self._log
         )
         self._scan_later()
         self._stream = self._producer.open_stream()
+        lane_of, get_advance_lane = self._pump.lanes.lane, self._producer.get_advance_lane
+        now, live = self._limits.now, self._live
         async for raw, payload in self._stream:
-            self._fan_out(raw, payload)
-
-    def _fan_out(self, raw: Any, payload: Any) -> None:
-        """Hand an event to everyone who is live now; they and nobody else resolve it."""
-        assert self._producer is not None
-        assert self._pump is not None
-        lane = self._pump.lanes.lane(self._producer.get_advance_lane(payload))
-        event = StreamEvent(raw, payload, lane, self._limits.now(), len(self._live))
-        lane.append(event)
-        if without_room := self._hand_out(event):
-            for _ in without_room:
-                event.fail()
-            self._fail_overflowed(without_room)
+            lane = lane_of(get_advance_lane(payload))
+            event = StreamEvent(raw, payload, lane, now(), len(live))
+            lane.append(event)
+            if without_room := self._hand_out(event):
+                for _ in without_room:
+                    event.fail()
+                self._fail_overflowed(without_room)
 
     def _fail(self, subscriber: AckSubscriber, exc: BaseException) -> None:
         """Fail a trigger in all that it has not resolved, before it left and came again too."""

@@ -6,6 +6,7 @@ events are handed out is in `fast_group` and `ack_group`.
 
 import asyncio
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class SharedStreamGroup(ABC, Generic[Reader]):
         self._trigger_class = trigger_class
         self._kwargs = kwargs
         self._limits = limits
+        self._room = limits.max_subscriber_queue if limits.max_subscriber_queue > 0 else sys.maxsize
         self._on_end = on_end
         self._log = log
         self.subscribers: dict[int, Reader] = {}
@@ -130,18 +132,18 @@ class SharedStreamGroup(ABC, Generic[Reader]):
             self.end(PollTerminated(f"shared stream {self.key!r}: the source has no more events"))
             await self._close()
 
-    def _hand_out(self, item: Any) -> list[Reader]:
-        """Put an item on the queue of everyone who has room; return those who have none."""
-        limit = self._limits.max_subscriber_queue
-        without_room = []
+    def _hand_out(self, item: Any) -> list[Reader] | None:
+        """Put an item on the queue of everyone who has room; return those who have none, if any."""
+        room = self._room
+        without_room = None
         for subscriber in self._live:
             queue = subscriber.queue
-            if 0 < limit <= len(queue):
-                without_room.append(subscriber)
-                continue
-            queue.append(item)
-            if subscriber.waiter is not None:
-                subscriber.wake()
+            if len(queue) < room:
+                queue.append(item)
+                if subscriber.waiter is not None:
+                    subscriber.wake()
+            else:
+                without_room = [*(without_room or ()), subscriber]
         return without_room
 
     def _fail_overflowed(self, subscribers: list[Reader]) -> None:

@@ -71,7 +71,9 @@ class SharedStreamManager:
         The event is held until that number is confirmed. None if there is nothing to hold.
         """
         group = self._groups.get(key)
-        subscriber = None if group is None else group.subscribers.get(trigger_id)
+        if not isinstance(group, AckGroup):
+            return None
+        subscriber = group.subscribers.get(trigger_id)
         return None if subscriber is None else self._bindings.bind(subscriber)
 
     def confirm_persisted(self, seqs: Iterable[int]) -> None:

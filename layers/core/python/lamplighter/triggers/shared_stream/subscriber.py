@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Self
 
-from lamplighter.triggers.shared_stream.bindings import Binding
 from lamplighter.triggers.shared_stream.failures import PollFailure
 from lamplighter.triggers.shared_stream.lanes import StreamEvent
 from lamplighter.triggers.shared_stream.rejection import last_pulled
@@ -40,10 +39,6 @@ class Subscriber:
     async def aclose(self) -> None:
         """End the iteration; the reader stays subscribed."""
         self._is_over = True
-
-    def open_binding(self) -> Binding | None:
-        """Return nothing: what is derived from a plain stream holds nothing up."""
-        return None
 
     def wake(self) -> None:
         """Let a waiting pull look again."""
@@ -95,27 +90,36 @@ class AckSubscriber(Subscriber):
     def __init__(self, trigger_id: int) -> None:
         super().__init__(trigger_id)
         self._open: StreamEvent | None = None
-        # Events from which something was derived, oldest first.
-        self.bound: dict[StreamEvent, Binding] = {}
+        # Events from which something was derived, oldest first: how much of it is unconfirmed.
+        self.bound: dict[StreamEvent, int] = {}
 
     async def __anext__(self) -> Any:
-        if self._open is not None:
-            self._move_on()
+        event = self._open
+        if event is not None:
+            self._move_on(event)
         if not self.queue:
             await self._something()
         self._open = event = self.queue.popleft()
         last_pulled.set((self, event))
         return event.raw
 
-    def open_binding(self) -> Binding | None:
-        """Return the binding of the open event, made if need be; None if no event is open."""
+    def bind(self) -> StreamEvent | None:
+        """Let the open event, if any, wait for one more confirmation, and return it."""
         event = self._open
-        if event is None:
-            return None
-        binding = self.bound.get(event)
-        if binding is None:
-            binding = self.bound[event] = Binding(self, event)
-        return binding
+        if event is not None:
+            self.bound[event] = self.bound.get(event, 0) + 1
+        return event
+
+    def confirm(self, event: StreamEvent) -> None:
+        """Count one thing derived from an event as persisted."""
+        unconfirmed = self.bound.get(event)
+        if unconfirmed is None:
+            return  # it was rejected, or this reader has failed, in the meantime
+        if unconfirmed > 1 or self._open is event:
+            self.bound[event] = unconfirmed - 1
+        else:
+            del self.bound[event]
+            event.ack()
 
     def reject(self, event: StreamEvent) -> bool:
         """Count that event as rejected and return True, if it is the open one."""
@@ -137,7 +141,7 @@ class AckSubscriber(Subscriber):
     def leave(self) -> None:
         """Take nothing more: what was pulled may still be confirmed, the rest has failed."""
         if self._open is not None:
-            self._move_on()
+            self._move_on(self._open)
         never_pulled = list(self.queue)
         super().leave()
         for event in never_pulled:
@@ -147,16 +151,12 @@ class AckSubscriber(Subscriber):
         """Return the oldest event that this reader has not resolved."""
         return next(self._outstanding(), None)
 
-    def _move_on(self) -> None:
+    def _move_on(self, event: StreamEvent) -> None:
         """Close the open event: it is taken when nothing made of it is unconfirmed."""
-        event, self._open = self._open, None
-        assert event is not None
-        binding = self.bound.get(event) if self.bound else None
-        if binding is None:
+        self._open = None
+        if not self.bound.get(event):
+            self.bound.pop(event, None)
             event.ack()
-        else:
-            binding.is_closed = True
-            binding.settle()
 
     def _outstanding(self) -> Iterator[StreamEvent]:
         """Yield what this reader has not resolved, oldest first."""
