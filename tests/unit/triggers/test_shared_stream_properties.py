@@ -113,7 +113,7 @@ class SharedStream(RuleBasedStateMachine):
     @rule(data=st.data())
     def confirm(self, data: st.DataObject) -> None:
         """Some of what was made is persisted, in any order."""
-        chosen = data.draw(st.lists(st.sampled_from(self._unconfirmed), unique=True))
+        chosen = data.draw(st.lists(st.sampled_from(self._unconfirmed), min_size=1, unique=True))
         for seq in chosen:
             self._unconfirmed.remove(seq)
             if self._model is not None:
@@ -144,7 +144,7 @@ class SharedStream(RuleBasedStateMachine):
             self._kit.trace.clear()
 
     @precondition(lambda self: self._model is not None)
-    @rule(seconds=st.sampled_from([2, 5, 10]))
+    @rule(seconds=st.sampled_from([2, 10, 20]))
     def wait(self, seconds: int) -> None:
         """Time passes; whoever holds an event up for too long fails."""
         self._run(self._kit.pass_time(seconds))
@@ -181,7 +181,7 @@ class SharedStream(RuleBasedStateMachine):
 
 TestSharedStream = SharedStream.TestCase
 TestSharedStream.settings = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -4,8 +4,12 @@ Owns: the contract only. A trigger written for Airflow moves here by changing th
 engine that runs several triggers on one shared stream is separate.
 """
 
+import logging
 from collections.abc import AsyncIterator, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 
 class TriggerEvent:
@@ -24,6 +28,34 @@ class TriggerEvent:
         return f"TriggerEvent<{self.payload!r}>"
 
 
+class BaseTaskEndEvent(TriggerEvent):
+    """An event that says how a task ended; its payload is that state."""
+
+    task_instance_state: ClassVar[str]
+
+    def __init__(self, *, xcoms: dict[str, Any] | None = None) -> None:
+        super().__init__(self.task_instance_state)
+        self.xcoms = xcoms
+
+
+class TaskSuccessEvent(BaseTaskEndEvent):
+    """The task has succeeded."""
+
+    task_instance_state = "success"
+
+
+class TaskFailedEvent(BaseTaskEndEvent):
+    """The task has failed."""
+
+    task_instance_state = "failed"
+
+
+class TaskSkippedEvent(BaseTaskEndEvent):
+    """The task is not needed."""
+
+    task_instance_state = "skipped"
+
+
 class BaseTrigger:
     """A source of events, described by its class and its keyword arguments."""
 
@@ -37,6 +69,11 @@ class BaseTrigger:
 
     def __hash__(self) -> int:
         return hash(repr(self.serialize()))
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger of the trigger's class."""
+        return logging.getLogger(f"{type(self).__module__}.{type(self).__qualname__}")
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path of the class and the keyword arguments that rebuild it."""
@@ -66,8 +103,11 @@ class BaseEventTrigger(BaseTrigger):
         raise NotImplementedError(f"{cls.__name__} must define open_shared_stream to share one")
 
     @classmethod
-    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> Any:
-        """Return the producer of a source whose messages are acknowledged after all members."""
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> "SharedStreamProducer":
+        """Return the producer of a source whose messages are acknowledged after all members.
+
+        A class that defines this is acknowledged, and its `open_shared_stream` is not used.
+        """
         raise NotImplementedError(f"{cls.__name__} does not acknowledge its source")
 
     def filter_shared_stream(

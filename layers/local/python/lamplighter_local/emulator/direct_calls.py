@@ -1,4 +1,4 @@
-"""Hands calls of DynamoDB and SQS to moto as they are, without a request over HTTP in between.
+"""Hands calls of DynamoDB, SQS and S3 to moto as they are, without a request over HTTP in between.
 
 Signing, writing and parsing a request takes several times as long as answering it, and a simulated
 month has a hundred thousand of them. The handlers that answer are moto's own.
@@ -7,6 +7,7 @@ Owns: the way to moto. Refuses: answering anything that is not plain. What botoc
 send, what moto refuses, and every operation that is not in the list goes the long way.
 """
 
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +15,17 @@ from typing import Any
 from unittest.mock import patch
 
 from botocore.client import BaseClient
+from botocore.response import StreamingBody
 from botocore.validate import ParamValidator
 from moto.core.exceptions import ServiceException
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult, BaseResponse
 from moto.dynamodb.responses import DynamoHandler
+from moto.s3.models import s3_backends
 from moto.sqs.responses import SQSResponse
 from werkzeug.exceptions import HTTPException
+
+from lamplighter_local.emulator.moto_memory import buckets
 
 _HANDLERS: dict[str, type[BaseResponse]] = {"dynamodb": DynamoHandler, "sqs": SQSResponse}
 _METHODS = {
@@ -48,8 +53,13 @@ def direct_calls(lock: threading.RLock) -> Iterator[None]:
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         meta = client.meta
         service = meta.service_model
+        if _OF_AWS not in meta.endpoint_url:
+            return send(client, operation, arguments)
+        if service.service_name == "s3" and _is_plain_object(operation, arguments):
+            with lock:
+                return _ask_s3(client, operation, **arguments)
         handler, method = _HANDLERS.get(service.service_name), _METHODS.get(operation)
-        if handler is None or method is None or _OF_AWS not in meta.endpoint_url:
+        if handler is None or method is None:
             return send(client, operation, arguments)
         shape = service.operation_model(operation).input_shape
         if validator.validate(arguments, shape).has_errors():
@@ -62,10 +72,38 @@ def direct_calls(lock: threading.RLock) -> Iterator[None]:
             except (ServiceException, HTTPException):
                 # A call that is refused has changed nothing: it may be made again.
                 return send(client, operation, arguments)
-        return {**result, "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
+        return {**result, **_answered()}
 
     with patch.object(BaseClient, "_make_api_call", answer):
         yield
+
+
+def _answered() -> dict[str, Any]:
+    return {"ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
+
+
+def _is_plain_object(operation: str, arguments: dict[str, Any]) -> bool:
+    """Return whether a small object is put or got, in a bucket that there is, and no more."""
+    if arguments.get("Bucket") not in {bucket.name for bucket in buckets()}:
+        return False
+    if operation == "GetObject":
+        return arguments.keys() == {"Bucket", "Key"}
+    is_bytes = isinstance(arguments.get("Body"), bytes)
+    return operation == "PutObject" and arguments.keys() == {"Bucket", "Key", "Body"} and is_bytes
+
+
+def _ask_s3(client: Any, operation: str, **arguments: Any) -> dict[str, Any]:
+    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    bucket, key = arguments["Bucket"], arguments["Key"]
+    if operation == "PutObject":
+        return {"ETag": backend.put_object(bucket, key, arguments["Body"]).etag, **_answered()}
+    found = backend.get_object(bucket, key)
+    if found is None:
+        error = {"Code": "NoSuchKey", "Message": "The specified key does not exist.", "Key": key}
+        answer = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": 404}}
+        raise client.exceptions.NoSuchKey(answer, operation)
+    body = StreamingBody(io.BytesIO(found.value), found.size)
+    return {"Body": body, "ContentLength": found.size, "ETag": found.etag, **_answered()}
 
 
 def _ask(

@@ -1,7 +1,7 @@
 """How a filter refuses an event: `reject_shared_stream_event()`.
 
 Owns: knowing which event a filter has open, by a context variable, so that the function needs no
-argument and cannot reach the event of another task.
+argument and cannot reach the event of another filter.
 """
 
 import logging
@@ -24,8 +24,8 @@ last_pulled: ContextVar[tuple["AckSubscriber", StreamEvent] | None] = ContextVar
 def reject_shared_stream_event() -> None:
     """Count the event that the calling filter has open as rejected, whatever is made of it.
 
-    Without such an event nothing happens but a warning: outside a filter, between events, in
-    another task, or on a stream that is not acknowledged.
+    Without such an event nothing happens but a warning: outside a filter, between events, on a
+    stream that is not acknowledged, or in a task that the filter did not start for the event.
     """
     pulled = last_pulled.get()
     if pulled is None or not pulled[0].reject(pulled[1]):
