@@ -219,7 +219,7 @@ def test_failed_claim_leaves_the_asset_open(stack: LocalStack) -> None:
 
 
 def test_busy_consumer_is_told_later(stack: LocalStack) -> None:
-    """A DAG whose row stays busy gets a message, so that the asset may be closed."""
+    """A DAG whose row stays busy gets a message; the asset stays open, should that be lost."""
     register(stack, DAG("one", schedule=[ORDERS]))
     rows = open_assets("orders")
 
@@ -228,9 +228,11 @@ def test_busy_consumer_is_told_later(stack: LocalStack) -> None:
 
     with patch.object(claim, "transact", busy):
         assert fan_out(rows, has_time=always).left_busy == 1
-    assert (claimed(), is_open("orders")) == ([["one"]], False)
+    assert (claimed(), is_open("orders")) == ([["one"]], True)
     stack.advance(seconds=40)
     assert len(stack.runs("one")) == 1
+    stack.advance(minutes=10)
+    assert (is_open("orders"), len(stack.runs("one"))) == (False, 1)
 
 
 def test_refused_claim_leaves_the_asset_open(stack: LocalStack) -> None:

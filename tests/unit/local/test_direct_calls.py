@@ -499,3 +499,24 @@ def test_received_messages_are_deleted_by_their_handles(clients: dict[str, Any])
     sqs.delete_message(QueueUrl=QUEUE, ReceiptHandle=message["ReceiptHandle"])
     left = sqs.receive_message(QueueUrl=QUEUE, MaxNumberOfMessages=10).get("Messages", [])
     assert sorted([message["Body"], *(each["Body"] for each in left)]) == ["one", "two"]
+
+
+def test_objects_are_put_and_got_alike() -> None:
+    """An object has the same content and tag both ways; one that is missing is refused alike."""
+
+    def told(emulate: Callable[[], AbstractContextManager[Any]]) -> list[Any]:
+        with emulate():
+            s3 = boto3.client("s3", region_name=REGION)
+            s3.create_bucket(Bucket="bucket")
+            tag = s3.put_object(Bucket="bucket", Key="a/b", Body=b"text")["ETag"]
+            got = s3.get_object(Bucket="bucket", Key="a/b")
+            found = [tag, got["ETag"], got["ContentLength"]]
+            found += [got["Body"].read(2), got["Body"].read()]
+            for bucket, key in (("bucket", "none"), ("none", "a/b")):
+                with pytest.raises(ClientError) as refused:
+                    s3.get_object(Bucket=bucket, Key=key)
+                error = refused.value
+                found += [type(error).__name__, str(error), error.response["Error"]["Code"]]
+            return found
+
+    assert told(guarded_moto) == told(mock_aws)

@@ -40,7 +40,9 @@ def run(pytester: pytest.Pytester, tests: str = "", conftest: str = "") -> pytes
         pytester.makeconftest(conftest)
         pytester.makepyfile(HEAD + tests)
     # Hypothesis is imported at the end of each run, and then forgotten: two seconds for nothing.
-    return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    # Its summary, which repeats every message in full where CI is set.
+    quiet = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-rN")
+    return pytester.runpytest_inprocess(*quiet)
 
 
 def test_deployment_of_a_test_starts_at_frozen_and_ends_with_it(pytester: pytest.Pytester) -> None:

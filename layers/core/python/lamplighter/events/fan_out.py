@@ -35,7 +35,9 @@ def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> Clai
     now = clock.now()
     queues.send_claims((dag_id, now) for dag_id in dict.fromkeys(elsewhere))
     report = claim_all(here, has_time=has_time)
-    if not report.failed:  # else someone has not been claimed, and is looked at again by the sweep
+    # Else someone has not been claimed, and is looked at again by the sweep. A hint was sent of one
+    # that was busy, but only the open asset remembers.
+    if not report.failed and not report.left_busy:
         _close(assets)
     return report
 
