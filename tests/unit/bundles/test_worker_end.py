@@ -26,6 +26,14 @@ time.sleep(600)
 """
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """Let Ctrl-C mean what it does in a terminal; shells let it be ignored in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def root(write_bundle: WriteBundle, tmp_path: Path) -> Path:
     """Return a bundle whose file hangs, in a process that `pid` names."""
