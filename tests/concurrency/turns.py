@@ -353,7 +353,8 @@ class Thread(Generic[P]):
         is_quiet = process.is_quiet()
         is_still = not self.is_moving()
         rows = list(Dags.scan(_something_is_left(), consistent_read=True, attributes_to_get=_SWEPT))
-        if is_quiet and is_still and not rows and not self.is_more_left():
+        # Asked again in the end: whoever closed an asset just now has sent messages before that.
+        if is_quiet and is_still and not rows and not self.is_more_left() and process.is_quiet():
             process.is_over.set()
         if is_quiet:
             paused = [row.dag_id for row in rows if row.is_paused]
