@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from lamplighter import queues, settings
 from lamplighter.executors.current import current
+from lamplighter.runs.job_names import JobName
 from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
@@ -87,7 +88,7 @@ def _wake_others(turn: Turn) -> None:
 
 
 def _cancel(turn: Turn) -> list[Seen]:
-    """Cancel the jobs of steps that are not to go on; return those that never were."""
+    """Cancel the jobs of steps that are not to go on; return those that are news to the rows."""
     steps = [step for step in turn.view.live if step.state == CANCELLING]
     if not turn.hands.can_cancel:
         # Once for each: whoever can cancel looks again by itself until the job is over.
@@ -95,14 +96,18 @@ def _cancel(turn: Turn) -> list[Seen]:
             queues.send_settles([turn.view.name] if steps else [])
         return []
     never: list[Steps] = []
+    found: list[Seen] = []
     for step in steps:
         job_run_id = step.job_run_id or find_job(turn.view, step)
         if job_run_id is not None:
             current().cancel(job_run_id)
             turn.report.cancelled_jobs += 1
+            # Of a job that no row knows only an event could tell the end, and those get lost.
+            job = current().describe(job_run_id) if step.job_run_id is None else None
+            found += [Seen.of(JobName.of(turn.view.run, step).place, job)] if job else []
         elif _is_past_starting(turn, step):
             never.append(step)
-    return cancelled_before_start(turn.view, never)
+    return [*found, *cancelled_before_start(turn.view, never)]
 
 
 def _is_past_starting(turn: Turn, step: Steps) -> bool:

@@ -6,7 +6,7 @@ nothing; if it still runs, it must not.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pendulum import DateTime
 
@@ -29,7 +29,7 @@ from lamplighter.runs.moves import (
     move_step,
 )
 from lamplighter.runs.outlets import outlet_events
-from lamplighter.runs.reports import NO_REPORT, Report, readable
+from lamplighter.runs.reports import NO_REPORT, Report, read_report, readable
 from lamplighter.runs.retry_delay import retry_delay
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
@@ -54,6 +54,11 @@ class Seen:
     report: Report = NO_REPORT
     # It was refused, and would be again.
     is_final: bool = False
+
+    @classmethod
+    def of(cls, place: JobPlace, job: Job) -> Self:
+        """Return a job with its report, which there is only when it is over."""
+        return cls(place, job, read_report(job)) if job.state.is_over else cls(place, job)
 
 
 def observe(view: RunView, seen: Seen, *, now: DateTime) -> list[AssetEvents] | None:

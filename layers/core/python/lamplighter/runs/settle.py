@@ -18,7 +18,6 @@ from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import RUNNING, SUBMITTED
 from lamplighter.runs.observe import Seen
 from lamplighter.runs.report import RunsReport
-from lamplighter.runs.reports import read_report
 from lamplighter.runs.view import RunView, run_ref, seconds_since
 from lamplighter.store.models import Steps
 from lamplighter.store.single import update_if
@@ -48,15 +47,11 @@ def settle_job(job_run_id: str) -> RunsReport:
         return RunsReport()  # not one of ours
     if _note_running(place, job):
         return RunsReport()
-    return advance(place.dag_id, place.run_key, seen=[_seen(place, job)], hands=SETTLE)
+    return advance(place.dag_id, place.run_key, seen=[Seen.of(place, job)], hands=SETTLE)
 
 
 def _place_of(job: Job) -> JobPlace | None:
     return JobPlace.read(job.context_uri, bucket=settings.current().require("bucket"))
-
-
-def _seen(place: JobPlace, job: Job) -> Seen:
-    return Seen(place, job, read_report(job)) if job.state.is_over else Seen(place, job)
 
 
 def _note_running(place: JobPlace, job: Job) -> bool:
@@ -119,7 +114,7 @@ def _ask(view: RunView, step: Steps) -> Seen | None:
             return None  # it may be too new to be known everywhere
         details = f"the executor does not know job {step.job_run_id} any more"
         return Seen(place, Job(step.job_run_id, JobState.FAILED, "", details=details))
-    return _seen(place, job)
+    return Seen.of(place, job)
 
 
 def _come_back(view: RunView, seen: list[Seen]) -> None:
