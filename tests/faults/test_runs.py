@@ -732,7 +732,7 @@ def test_fault_at_some_calls_doubles_no_job_and_forgets_no_step(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(SCENARIOS)[::3])
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_events_delivered_badly_change_nothing(name: str, story: Story, report: Report) -> None:
     """Events of jobs that are late, doubled, shuffled or missing lead to the same end."""
     report(f"{name}, misheard", *mishear(SCENARIOS[name], story, range(3)))
