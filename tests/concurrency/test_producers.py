@@ -339,9 +339,6 @@ def register(*dags: DAG) -> dict[str, int]:
     return {row.dag_id: int(row.rev) for row in Dags.scan(consistent_read=True)}
 
 
-# Not in the gate: on a loaded machine about one storm in three ends with an event that is pending
-# and that nobody will look at. Whether its end is judged too early, or a consumer missed, is open.
-@pytest.mark.full
 def test_storm_of_events_with_faults_consumes_each_once(environment: dict[str, str]) -> None:
     """Crashes, conflicts and pushes at every turn cost work, but no event, and none comes twice."""
     before = register(*EARLY, *SHORT)

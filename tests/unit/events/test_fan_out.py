@@ -11,6 +11,8 @@ import pytest
 from lamplighter import DAG, Asset, aws
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import fan_out as module
+from lamplighter.events import ingest as ingest_module
+from lamplighter.events import record
 from lamplighter.events.fan_out import MOST_AT_ONCE, fan_out, sweep_open
 from lamplighter.scheduler import claim
 from lamplighter.scheduler.report import ClaimReport
@@ -172,6 +174,28 @@ def test_event_that_comes_meanwhile_keeps_the_asset_open(stack: LocalStack) -> N
     with patch.object(module, "claim_all", claim_while_one_comes):
         fan_out(rows, has_time=always)
     assert is_open("orders")
+
+
+def test_event_recorded_while_the_asset_is_closed_opens_it_again(stack: LocalStack) -> None:
+    """Whoever has read an open asset, which is closed before they record, leaves it open."""
+    register(stack, DAG("one", schedule=[ORDERS]))
+    with patch.object(module, "claim_all", side_effect=TransientError("busy")):
+        assert ingest(lines(body("orders", "a"))) == ["m0"]
+
+    def close_first(recorder: record.Recorder, units: Any, **options: Any) -> None:
+        fan_out([asset_row("orders")], has_time=always)
+        assert not is_open("orders")
+        plain(recorder, units, **options)
+
+    plain = record.Recorder.record
+    with (
+        patch.object(record.Recorder, "record", close_first),
+        patch.object(ingest_module, "fan_out", side_effect=TransientError("it has died")),
+    ):
+        assert ingest(lines(body("orders", "b"))) == ["m0"]
+    assert is_open("orders")
+    assert ingest(lines(body("orders", "b"))) == []
+    assert (is_open("orders"), len(stack.runs("one"))) == (False, 2)
 
 
 def test_asset_that_moved_does_not_keep_others_open() -> None:

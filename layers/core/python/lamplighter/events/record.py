@@ -122,7 +122,8 @@ class Recorder:
             events, assets = self._changes(units)
             if not events:
                 return
-            changes = [Change(row, ("seq", "refs_rev")) for row in assets]
+            # Whoever handed on the event before has perhaps closed the asset since it was read.
+            changes = [Change(row, ("seq", "refs_rev"), always=("open_shard",)) for row in assets]
             try:
                 # An outlet's event has its row, but no number, from the moment its step was over.
                 puts = [Put(event, unless_has="seq") for event in events]

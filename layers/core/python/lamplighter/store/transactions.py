@@ -62,14 +62,19 @@ class Put:
 
 @dataclass(frozen=True)
 class Change:
-    """Store what was assigned to a row since it was read, if some attributes are still as read."""
+    """Store what was assigned to a row since it was read, if some attributes are still as read.
+
+    An attribute that others change without touching those must be among the ones that are stored
+    in any case: that it had its value when it was read says nothing.
+    """
 
     row: Row
     unchanged: tuple[str, ...]
+    always: tuple[str, ...] = ()
 
     def action(self) -> wire.Request:
         """Return the wire form."""
-        return wire.change(self.row, self.unchanged)
+        return wire.change(self.row, self.unchanged, self.always)
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,11 @@ def put(row: Row, *, may_replace: bool, unless_has: str | None) -> Request:
     return {"Put": request}
 
 
-def change(row: Row, unchanged: tuple[str, ...]) -> Request:
+def change(row: Row, unchanged: tuple[str, ...], always: tuple[str, ...] = ()) -> Request:
     """Return the action that stores what was assigned to a row since it was read.
 
-    It is refused unless the attributes named in `unchanged` have the values that were read.
+    It is refused unless the attributes named in `unchanged` have the values that were read. Those
+    named in `always` are stored even if they seem to have their values already.
     """
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -49,7 +50,8 @@ def change(row: Row, unchanged: tuple[str, ...]) -> Request:
     removes: list[str] = []
     for at, (name, attribute) in enumerate(type(row).get_attributes().items()):
         before, after = row.stored.get(name), row.attribute_values.get(name)
-        if before is after or before == after:  # comparing instants is slow, and few were touched
+        # Comparing instants is slow, and few were touched.
+        if (before is after or before == after) and name not in always:
             continue
         names[f"#{at}"] = name
         if after is None:
