@@ -37,6 +37,10 @@ class Settings:
     events_fifo_queue_url: str = ""
     events_dead_queue_url: str = ""
     events_dead_fifo_queue_url: str = ""
+    # The queue of the stack on which S3 and EventBridge tell watchers what happened.
+    sources_queue_url: str = ""
+    # What watchers refuse is kept here, with the reason.
+    watch_dead_queue_url: str = ""
     sandbox_function: str = ""
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
@@ -48,6 +52,11 @@ class Settings:
     event_bus: str = ""
     # A JSON object of texts that templates and jobs see: {"data_root": "s3://lake"}.
     variables: str = "{}"
+    # JSON lists of what is wired to the watchers: queues of others by name, buckets, and the
+    # `source` of events on the bus. A bundle with a watcher on anything else is refused.
+    watch_queues: str = "[]"
+    watch_buckets: str = "[]"
+    watch_event_sources: str = "[]"
 
     # A claim rewrites one entry of the due index; a shard takes about 500 of them per second. The
     # number may be raised at any time: entries move when they are next written.
@@ -77,6 +86,14 @@ class Settings:
     keep_events_days: int = 90
     # Events of assets that no DAG has named: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
+    # The longest that all watchers of a message may take, until it counts as failed.
+    shared_stream_ack_timeout: int = 300
+    # So many events may wait for one watcher; one that is slower than that has failed.
+    shared_stream_subscriber_queue_size: int = 1024
+    # A source that has to be asked is asked once a minute, for at most this time.
+    watch_session_seconds: int = 20
+    # A watcher that fires more often than this is parked until someone has looked at it.
+    watcher_events_per_minute: int = 6000
     # What EMR Serverless takes for an hour, in dollars: us-east-1 on x86, as far as known.
     price_vcpu_hour: float = 0.052624
     price_memory_gb_hour: float = 0.0057785
@@ -91,6 +108,18 @@ class Settings:
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} must be one of {', '.join(choices)}")
         self.read_variables()
+        for name in ("watch_queues", "watch_buckets", "watch_event_sources"):
+            self.read_names(name)
+
+    def read_names(self, name: str) -> frozenset[str]:
+        """Return the names that a setting lists."""
+        try:
+            found = json.loads(getattr(self, name))
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+            raise SettingsError(f'{name} must be a JSON list of names, such as ["orders"]')
+        return frozenset(found)
 
     def read_variables(self) -> dict[str, str]:
         """Return the deployment's variables."""
