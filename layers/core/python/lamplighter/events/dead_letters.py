@@ -21,6 +21,8 @@ from lamplighter.zones import iso
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
+# Instead of a queue: what came from a source that was asked cannot be sent there again.
+NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
 _MAX_CALL_BYTES = 900_000
@@ -84,16 +86,34 @@ def _kept(body: str) -> bytes:
 
 def _copy(reject: Reject) -> dict[str, Any]:
     delivery = reject.delivery
-    body = _kept(delivery.body).decode(errors="ignore")
+    return letter(
+        delivery.body, reason=reject.reason, first_id=delivery.first_id, lane=delivery.lane
+    )
+
+
+def letter(
+    body: str,
+    *,
+    reason: str,
+    first_id: str,
+    lane: str | None = None,
+    queue_arn: str | None = None,
+) -> dict[str, Any]:
+    """Return the message that keeps another one, and says why and where it is to be sent again.
+
+    Without a queue it is an event that belongs on `events`.
+    """
+    kept = _kept(body).decode(errors="ignore")
     facts = {
-        "reason": reject.reason[:_MAX_REASON],
+        "reason": reason[:_MAX_REASON],
         "rejected_at": iso(clock.now()),
-        FIRST_ID: delivery.first_id,
-        "lane": delivery.lane,
-        "is_cut": "true" if body != delivery.body else None,
+        FIRST_ID: first_id,
+        "lane": lane,
+        "queue_arn": queue_arn,
+        "is_cut": "true" if kept != body else None,
     }
     attributes = {name: _text(value) for name, value in facts.items() if value}
-    return {"MessageBody": body, "MessageAttributes": attributes}
+    return {"MessageBody": kept, "MessageAttributes": attributes}
 
 
 def _text(value: str) -> dict[str, str]:

@@ -4,11 +4,11 @@ Owns: the names of what can be offered. A deployment offers what its `watch` fun
 with; whoever tests a trigger offers something made up.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Never
 
 from pendulum import DateTime
 
@@ -35,20 +35,18 @@ class Sighting:
         return f"{self.name}@{self.identity}"
 
 
-# Everything that is there now.
-Look = Callable[[], Awaitable[Sequence[Sighting]]]
+def _nothing(*_: object) -> Never:
+    raise DefinitionError("a trigger may ask for this only while it looks at its source")
 
 
 @dataclass(frozen=True)
 class Offer:
     """The ways to a source."""
 
-    # The messages of the queue with that name.
-    messages: Callable[[str], SharedStreamProducer]
-    # What was not there when a source was looked at before.
-    news: Callable[[Look], SharedStreamProducer]
+    # What has come: messages of a queue, or what is new at a source that was looked at.
+    producer: SharedStreamProducer | None = None
     # The objects of a bucket whose keys begin with a prefix.
-    objects: Callable[[str, str], Sequence[Sighting]]
+    objects: Callable[[str, str], Sequence[Sighting]] = _nothing
 
 
 _offer: ContextVar[Offer | None] = ContextVar("lamplighter_offer", default=None)
@@ -62,6 +60,14 @@ def offering(offer: Offer) -> Iterator[None]:
         yield
     finally:
         _offer.reset(token)
+
+
+def offered_producer() -> SharedStreamProducer:
+    """Return what has come for the trigger that is being opened."""
+    producer = offered().producer
+    if producer is None:
+        raise DefinitionError("nothing has come for this trigger; it is fed by a deployment")
+    return producer
 
 
 def offered() -> Offer:

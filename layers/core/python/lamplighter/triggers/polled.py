@@ -6,13 +6,12 @@ deployment, so that a file that stays where it is starts one run and not one a m
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
-from functools import partial
 from typing import Any, Never
 
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.offered import Sighting, offered
+from lamplighter.triggers.offered import Sighting, offered_producer
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 
@@ -35,8 +34,11 @@ class PolledTrigger(BaseEventTrigger):
         """Return what tells the source from others: all arguments that `look` goes by."""
 
     @classmethod
-    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        return offered().news(partial(cls.look, kwargs))
+    def create_shared_stream_producer(
+        cls,
+        kwargs: dict[str, Any],  # noqa: ARG003 - the deployment has looked already
+    ) -> SharedStreamProducer:
+        return offered_producer()
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[Sighting]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.offered import offered
+from lamplighter.triggers.offered import offered_producer
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ class QueueTrigger(BaseEventTrigger):
         return ("queue", self.feed.queue)
 
     @classmethod
-    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        queue = cls(**kwargs).feed.queue
-        assert queue is not None  # else it would not be a trigger of a queue
-        return offered().messages(queue)
+    def create_shared_stream_producer(
+        cls,
+        kwargs: dict[str, Any],  # noqa: ARG003 - the deployment knows the queue
+    ) -> SharedStreamProducer:
+        return offered_producer()
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[QueueMessage]
