@@ -57,7 +57,7 @@ def _encode_asset(asset: Asset) -> dict[str, Any]:
         "uri": asset.uri,
         "group": asset.group,
         "extra": asset.extra,
-        "watchers": [_encode_watcher(watcher) for watcher in asset.watchers],
+        "watchers": [encode_watcher(watcher) for watcher in asset.watchers],
     }
 
 
@@ -71,7 +71,8 @@ def _decode_asset(kind: type[Asset], data: dict[str, Any]) -> Asset:
     )
 
 
-def _encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+def encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+    """Return the JSON value of a watcher, with what must be wired for it."""
     path, kwargs = watcher.trigger.serialize()
     # Read where it is defined: elsewhere an author's class is only remembered.
     facts = Watched.by(watcher.trigger).to_json()
