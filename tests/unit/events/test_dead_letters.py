@@ -189,7 +189,8 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
     client = aws.client("sqs")
     with patch.object(client, "receive_message", return_value={"Messages": [again]}) as receive:
         (letter,) = dead_letters(most=100)
-    assert (letter.message_id, receive.call_count) == ("m", 3)
+    dead_queues = 3
+    assert (letter.message_id, receive.call_count) == ("m", dead_queues + 1)
 
 
 # Sending them again.

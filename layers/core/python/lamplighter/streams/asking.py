@@ -95,7 +95,7 @@ class _Asked:
         self._report.kept_events += session.outbox.kept
         for work in works:
             self._report.received += work.pulled
-            self._report.failed_watchers += work.has_failed
+            self._report.failed_watchers += work.error is not None
             self._fired[work.watcher.id] += work.fired
 
     async def _look(self, works: Sequence[Work], known: Memory, seconds: float) -> bytes:

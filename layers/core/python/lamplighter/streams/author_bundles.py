@@ -7,7 +7,7 @@ what it needs at its top, as is the custom.
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -16,7 +16,7 @@ from types import ModuleType
 
 from lamplighter import aws, settings
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_archive
-from lamplighter.bundles.layout import add_to_import_path, bundle_key
+from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
 
 _lock = RLock()
 # Of each bundle, the version that is unpacked, and where; the modules of each folder.
@@ -30,22 +30,37 @@ def importing_from(bundle: str, version: str, path: str) -> Iterator[None]:
     if path.startswith("lamplighter."):
         yield
         return
-    root = unpacked(bundle, version)
+    with importing_below(unpacked(bundle, version)):
+        yield
+
+
+@contextmanager
+def importing_below(root: Path) -> Iterator[None]:
+    """Let the modules of a bundle's folder be found until the block ends."""
     with _lock:
-        before, importable = set(sys.modules), list(sys.path)
+        # Whatever else this process has imported as `jobs` or `triggers` is not this bundle's.
+        others = {name: module for name, module in sys.modules.items() if _is_of_a_bundle(name)}
+        importable = list(sys.path)
+        _remove(others)
         sys.modules.update(_modules.get(root, {}))
         add_to_import_path(root)
         try:
             yield
         finally:
             sys.path[:] = importable
-            _modules[root] = {
-                name: module
-                for name, module in list(sys.modules.items())
-                if name not in before and _is_below(module, root)
-            }
-            for name in _modules[root]:
-                del sys.modules[name]
+            now = list(sys.modules.items())
+            _modules[root] = {name: module for name, module in now if _is_below(module, root)}
+            _remove(_modules[root])
+            sys.modules.update(others)
+
+
+def _is_of_a_bundle(name: str) -> bool:
+    return name.partition(".")[0] in IMPORT_FOLDERS
+
+
+def _remove(names: Iterable[str]) -> None:
+    for name in names:
+        del sys.modules[name]
 
 
 def _is_below(module: ModuleType, root: Path) -> bool:

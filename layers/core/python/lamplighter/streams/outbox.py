@@ -6,12 +6,13 @@ id, and is recorded once.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lamplighter import queues
 from lamplighter.events.dead_letters import letter
+from lamplighter.streams.watchers import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 class Derived:
     """An asset event that a watcher has made of something that happened."""
 
+    watcher: Watcher
     event_id: str
     body: str
     raw: Any  # what it was made of
@@ -40,12 +42,26 @@ class Derived:
         return letter(self.body, reason=self.kept_because, first_id=self.event_id)
 
 
+# Persists some events that go to one queue, or raises.
+Send = Callable[[str, Sequence[Derived]], None]
+
+
+def send_to_sqs(queue: str, events: Sequence[Derived]) -> None:
+    """Send events to the queue that a setting names."""
+    queues.send(queue, [event.message for event in events])
+
+
 class Outbox:
     """Sends in the order of coming, as few calls as possible."""
 
     def __init__(
-        self, *, confirm: Callable[[Iterable[int]], None], on_lost: Callable[[Any], None]
+        self,
+        *,
+        send: Send,
+        confirm: Callable[[Iterable[int]], None],
+        on_lost: Callable[[Any], None],
     ) -> None:
+        self._send = send
         self._confirm = confirm
         self._on_lost = on_lost
         self._waiting: list[Derived] = []
@@ -79,7 +95,7 @@ class Outbox:
         some = [event for event in self._waiting if event.queue == queue][: queues.PER_CALL]
         self._waiting = [event for event in self._waiting if event not in some]
         try:
-            queues.send(queue, [event.message for event in some])
+            self._send(queue, some)
         except Exception:  # whatever it is, what these were made of comes again, and nothing else
             log.exception("%d events of watchers could not be sent", len(some))
             for event in some:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from lamplighter.streams.outbox import Send, send_to_sqs
 from lamplighter.streams.session import Session, Work
 from lamplighter.triggers.offered import Offer, offering
 from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
@@ -79,9 +80,13 @@ class ListProducer(SharedStreamProducer):
 class Rounds:
     """Some watchers at work on a list of messages, for some seconds."""
 
-    def __init__(self, arrivals: Sequence[Arrival], *, seconds: float) -> None:
+    def __init__(
+        self, arrivals: Sequence[Arrival], *, seconds: float, send: Send = send_to_sqs
+    ) -> None:
         self._arrivals = arrivals
         self._deadline = monotonic() + seconds
+        self._send = send
+        self.works: list[Work] = []
         self.done: set[Arrival] = set()
         self.reasons: dict[Arrival, list[str]] = defaultdict(list)
         self.fired: Counter[str] = Counter()
@@ -94,7 +99,11 @@ class Rounds:
         while works and todo and self._seconds_left() > _LEAST_SECONDS:
             producer = ListProducer(todo)
             session = Session(
-                works, seconds=self._seconds_left(), at_once=len(todo), on_failure=producer.give_up
+                works,
+                seconds=self._seconds_left(),
+                at_once=len(todo),
+                on_failure=producer.give_up,
+                send=self._send,
             )
             with offering(Offer(producer=producer)):
                 await session.run(producer.wait())
@@ -120,6 +129,7 @@ class Rounds:
     def _note(self, session: Session, works: Sequence[Work]) -> None:
         self.sent += session.outbox.sent
         self.kept += session.outbox.kept
+        self.works += works
         by_raw = {id(arrival.raw): arrival for arrival in self._arrivals}
         for work in works:
             self.fired[work.watcher.id] += work.fired

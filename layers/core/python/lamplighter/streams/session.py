@@ -17,7 +17,7 @@ from lamplighter import settings
 from lamplighter.errors import DefinitionError, PermanentError, RejectedError
 from lamplighter.events.emit import event_body
 from lamplighter.store.watchers import read_parked
-from lamplighter.streams.outbox import Derived, Outbox
+from lamplighter.streams.outbox import Derived, Outbox, Send, send_to_sqs
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import SharedStreamManager, reject_shared_stream_event
@@ -50,7 +50,7 @@ class Work:
     fired: int = 0
     # Whether it ended before its stream did, by an error or by returning.
     has_left: bool = False
-    has_failed: bool = False
+    error: Exception | None = None
     # Whether the stream gave it up.
     was_given_up: bool = False
     rejected: list[tuple[Any, str]] = field(default_factory=list)
@@ -58,7 +58,8 @@ class Work:
 
     def again(self) -> "Work":
         """Return the same watcher with a fresh start."""
-        return Work(self.watcher, self.watcher.build(), self.key, self.kept_because)
+        trigger = type(self.trigger)(**self.trigger.serialize()[1])
+        return Work(self.watcher, trigger, self.key, self.kept_because)
 
     def next_event_id(self) -> str:
         """Return an id that the same event has however often it is made."""
@@ -101,6 +102,7 @@ class Session:
         seconds: float,
         at_once: int = 0,
         on_failure: Callable[[Any], None] = lambda _: None,
+        send: Send = send_to_sqs,
     ) -> None:
         given = settings.current()
         self._works = works
@@ -113,7 +115,7 @@ class Session:
             ack_timeout=min(given.shared_stream_ack_timeout, seconds),
             max_subscriber_queue=max(given.shared_stream_subscriber_queue_size, at_once),
         )
-        self.outbox = Outbox(confirm=self._manager.confirm_persisted, on_lost=self._lost)
+        self.outbox = Outbox(send=send, confirm=self._manager.confirm_persisted, on_lost=self._lost)
 
     async def run(self, until: Awaitable[object]) -> None:
         """Let everyone work until the awaitable is done, or all have left, or time is up."""
@@ -142,10 +144,10 @@ class Session:
             work.has_left = True
         except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
             log.warning("%s: %s", work.watcher.title, error)
-            work.was_given_up = work.has_failed = True
-        except Exception:  # an author's code may raise anything
+            work.was_given_up, work.error = True, error
+        except Exception as error:  # an author's code may raise anything
             log.exception("%s failed", work.watcher.title)
-            work.has_left = work.has_failed = True
+            work.has_left, work.error = True, error
             # Never confirmed, so that what it had open is not taken for done.
             self._bind(at)
             self._lost(work.raw)
@@ -179,7 +181,7 @@ class Session:
                 reject_shared_stream_event(str(error))
             return
         seq = self._bind(at)
-        self.outbox.add(Derived(event_id, body, work.raw, seq, work.kept_because))
+        self.outbox.add(Derived(work.watcher, event_id, body, work.raw, seq, work.kept_because))
 
     def _bind(self, at: int) -> int | None:
         key = self._works[at].key

@@ -40,7 +40,12 @@ class Watcher:
     def id(self) -> str:
         """What tells it from all others: a watcher that watches something else is another one."""
         written = json.dumps([self.trigger["type"], self.trigger["data"]], sort_keys=True)
-        return f"{self.asset}/{self.name}/{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+        return f"{self.path}/{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+
+    @property
+    def path(self) -> str:
+        """How people call it."""
+        return f"{self.asset}/{self.name}"
 
     @property
     def title(self) -> str:
