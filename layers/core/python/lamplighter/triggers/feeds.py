@@ -47,7 +47,8 @@ class Watched:
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts that differ from those of a trigger that reads by itself."""
-        feed = {name: value for name, value in asdict(self.feed).items() if value}
+        known = {**asdict(self.feed), "event_sources": list(self.feed.event_sources)}
+        feed = {name: value for name, value in known.items() if value}
         found = {"feed": feed, "stream": self.stream}
         return {name: value for name, value in found.items() if value}
 
