@@ -353,4 +353,8 @@ def test_both_queues_are_listed(stack: LocalStack) -> None:
     found = dead_letters(most=10)
     assert [letter.reason for letter in found] == ["because", TOO_OFTEN]
     assert [letter.lane for letter in found] == [None, "listed"]
-    assert module._dead_queues() == [made.events_dead_queue_url, made.events_dead_fifo_queue_url]
+    assert module._dead_queues() == [
+        made.events_dead_queue_url,
+        made.events_dead_fifo_queue_url,
+        made.watch_dead_queue_url,
+    ]

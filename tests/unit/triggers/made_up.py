@@ -1,12 +1,13 @@
 """Plays a source to triggers, through the real engine, as a deployment would."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.offered import Look, Offer, Sighting, offering
+from lamplighter.triggers.offered import Offer, Sighting, offering
+from lamplighter.triggers.polled import PolledTrigger
 from lamplighter.triggers.queue import QueueMessage
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
@@ -15,8 +16,6 @@ from lamplighter.triggers.shared_stream import (
     SharedStreamProducer,
     _PollTerminated,
 )
-
-Read = Callable[[], Awaitable[Sequence[Any]]]
 
 
 @dataclass
@@ -29,20 +28,19 @@ class Played:
 
 
 class Once(SharedStreamProducer):
-    """Reads a source once, and is over when everything from there is done with."""
+    """Yields what has come, and is over when everything of it is done with."""
 
-    def __init__(self, read: Read, played: Played) -> None:
-        self._read = read
+    def __init__(self, raws: Sequence[Any], played: Played) -> None:
+        self._raws = raws
         self._played = played
-        self._waits_for = 0
+        self._waits_for = len(raws)
         self._is_done = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        raws = await self._read()
-        self._waits_for = len(raws)
-        for raw in raws:
+        self._played.opened.append("stream")
+        for raw in self._raws:
             yield raw, None
-        if raws:
+        if self._raws:
             await self._is_done.wait()
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
@@ -60,23 +58,20 @@ def play(
     """Return what triggers make of messages, of objects in a bucket, or of what they see."""
     played = Played([[] for _ in triggers])
 
-    async def given() -> Sequence[Any]:
-        return messages
-
-    def queue(name: str) -> SharedStreamProducer:
-        played.opened.append(f"queue {name}")
-        return Once(given, played)
-
-    def news(look: Look) -> SharedStreamProducer:
-        played.opened.append("look")
-        return Once(look, played)
-
     def bucket(name: str, prefix: str) -> Sequence[Sighting]:
         played.opened.append(f"bucket {name} {prefix}")
         return objects
 
-    with offering(Offer(messages=queue, news=news, objects=bucket)):
-        asyncio.run(_all_read(triggers, played))
+    async def main() -> None:
+        raws: Sequence[Any] = messages
+        first = triggers[0]
+        if isinstance(first, PolledTrigger):
+            with offering(Offer(objects=bucket)):
+                raws = await first.look(first.serialize()[1])
+        with offering(Offer(producer=Once(raws, played))):
+            await _all_read(triggers, played)
+
+    asyncio.run(main())
     return played
 
 

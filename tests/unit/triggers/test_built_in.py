@@ -136,7 +136,7 @@ def test_watcher_of_built_in_takes_event_triggers_only() -> None:
 def test_triggers_on_one_queue_of_two_kinds_share_it() -> None:
     """What S3 and what EventBridge tell is read together, though the classes differ."""
     played = play(S3ObjectTrigger("landing"), EventBridgeTrigger(EVENTS))
-    assert played.opened == [f"queue {SOURCES}"]
+    assert played.opened == ["stream"]
 
 
 def test_name_that_is_no_trigger_is_missing_as_usual() -> None:

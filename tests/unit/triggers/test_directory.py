@@ -114,7 +114,7 @@ def test_siblings_on_one_folder_share_its_look(tmp_path: Path) -> None:
     played = play(tables, others)
     names = [sorted(Path(one["path"]).name for one in each) for each in played.payloads]
     assert names == [["a.csv"], ["A.CSV", "b.json"]]
-    assert played.opened == ["look"]
+    assert played.opened == ["stream"]
     assert {outcome.acked for outcome in played.outcomes} == {2}
 
 

@@ -61,5 +61,5 @@ def test_siblings_on_one_queue_share_its_messages() -> None:
     messages = [message({"kind": kind}) for kind in ("order", "refund", "order")]
     played = play(orders, refunds, messages=messages)
     assert [len(payloads) for payloads in played.payloads] == [2, 1]
-    assert played.opened == ["queue shop"]
+    assert played.opened == ["stream"]
     assert {outcome.acked for outcome in played.outcomes} == {2}
