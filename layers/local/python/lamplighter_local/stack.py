@@ -44,6 +44,7 @@ from lamplighter_local.deliveries import (
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_guard import guarded_moto
 from lamplighter_local.emulator.moto_memory import REGION
+from lamplighter_local.emulator.object_times import objects_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
@@ -226,6 +227,7 @@ def local_stack(
         guarded_moto(over_http=over_http) as lock,
         clock.using(movable),
         queues_on_our_clock(),
+        objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
         objects.building_triggers(),
     ):
