@@ -6,6 +6,7 @@ id, and is recorded once.
 
 import asyncio
 import logging
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,12 @@ class Derived:
     kept_because: str | None = None
 
     @property
+    def lane(self) -> str | None:
+        """The group of the message that it was made of, on a FIFO queue."""
+        lane: str | None = getattr(self.raw, "group", None)
+        return lane
+
+    @property
     def queue(self) -> str:
         """The setting that names where it goes."""
         return "events_queue_url" if self.kept_because is None else "watch_dead_queue_url"
@@ -44,18 +51,23 @@ class Outbox:
     """Sends in the order of coming, as few calls as possible."""
 
     def __init__(
-        self, *, confirm: Callable[[Iterable[int]], None], on_lost: Callable[[Any], None]
+        self,
+        *,
+        confirm: Callable[[Iterable[int]], None],
+        on_lost: Callable[[Derived], None],
     ) -> None:
         self._confirm = confirm
         self._on_lost = on_lost
-        self._waiting: list[Derived] = []
+        # What comes after something that was lost in one of these is not sent before it.
+        self._lost_lanes: set[str] = set()
+        self._waiting: dict[str, deque[Derived]] = defaultdict(deque)
         self._has_some = asyncio.Event()
         self.sent = 0
         self.kept = 0
 
     def add(self, event: Derived) -> None:
         """Let an event be sent soon."""
-        self._waiting.append(event)
+        self._waiting[event.queue].append(event)
         self._has_some.set()
 
     async def run(self) -> None:
@@ -65,28 +77,45 @@ class Outbox:
             self._has_some.clear()
             # Those who are still at work may fill the call.
             await asyncio.sleep(0)
-            while self._waiting:
-                self._send_some()
+            while self._send_some():
                 await asyncio.sleep(0)
 
     def flush(self) -> None:
         """Send what waits, now."""
-        while self._waiting:
-            self._send_some()
+        while self._send_some():
+            pass
 
-    def _send_some(self) -> None:
-        queue = self._waiting[0].queue
-        some = [event for event in self._waiting if event.queue == queue][: queues.PER_CALL]
-        self._waiting = [event for event in self._waiting if event not in some]
+    def _send_some(self) -> bool:
+        """Send what fits into a call; return False if nothing waits."""
+        queue = next((name for name, waiting in self._waiting.items() if waiting), None)
+        if queue is None:
+            return False
+        some = self._take(self._waiting[queue])
         try:
             queues.send(queue, [event.message for event in some])
         except Exception:  # whatever it is, what these were made of comes again, and nothing else
             log.exception("%d events of watchers could not be sent", len(some))
             for event in some:
-                self._on_lost(event.raw)
-            return
+                self._lose(event)
+            return True
         if queue == "events_queue_url":
             self.sent += len(some)
         else:
             self.kept += len(some)
         self._confirm([event.seq for event in some if event.seq is not None])
+        return True
+
+    def _take(self, waiting: deque[Derived]) -> list[Derived]:
+        some: list[Derived] = []
+        while waiting and len(some) < queues.PER_CALL:
+            event = waiting.popleft()
+            if event.lane in self._lost_lanes:
+                self._lose(event)
+            else:
+                some.append(event)
+        return some
+
+    def _lose(self, event: Derived) -> None:
+        if event.lane is not None:
+            self._lost_lanes.add(event.lane)
+        self._on_lost(event)

@@ -6,8 +6,9 @@ that it failed at, so that this one does not take those behind it along.
 """
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from lamplighter.streams.session import Session, Work
 from lamplighter.triggers.offered import Offer, offering
 from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+log = logging.getLogger(__name__)
 
 # Less than this is not enough to begin anything.
 _LEAST_SECONDS = 0.5
@@ -33,7 +36,8 @@ class ListProducer(SharedStreamProducer):
 
     def __init__(self, arrivals: Sequence[Arrival]) -> None:
         self._arrivals = arrivals
-        # Those of which something can still become.
+        self._places = {id(arrival.raw): at for at, arrival in enumerate(arrivals)}
+        # Those that someone has not done with.
         self._open = set(arrivals)
         self._is_over = asyncio.Event()
         self.done: set[Arrival] = set()
@@ -53,27 +57,24 @@ class ListProducer(SharedStreamProducer):
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         for arrival, outcome in batch:
             someone = outcome.acked + outcome.rejected
-            if arrival in self._open and someone and not outcome.failed:
+            if someone and not outcome.failed and arrival not in self.given_up:
                 self.done.add(arrival)
-        self._close(arrival for arrival, _ in batch)
-
-    def give_up(self, raw: Any) -> None:
-        """Wait no longer for a message, nor for those that must come after it."""
-        first = next(at for at, one in enumerate(self._arrivals) if one.raw is raw)
-        lane = self._arrivals[first].lane
-        behind = self._arrivals[first + 1 :] if lane is not None else ()
-        lost = {self._arrivals[first], *(one for one in behind if one.lane == lane)}
-        self.given_up |= lost
-        self._close(lost)
-
-    async def wait(self) -> None:
-        """Return when nothing can become of any message any more."""
-        await self._is_over.wait()
-
-    def _close(self, arrivals: Iterable[Arrival]) -> None:
-        self._open.difference_update(arrivals)
+        self._open.difference_update(arrival for arrival, _ in batch)
         if not self._open:
             self._is_over.set()
+
+    def give_up(self, raw: Any) -> None:
+        """Let a message come again, and those that must come after it; all may still read them."""
+        at = self._places[id(raw)]
+        first = self._arrivals[at]
+        if first in self.given_up:
+            return
+        behind = self._arrivals[at + 1 :] if first.lane is not None else ()
+        self.given_up |= {first, *(one for one in behind if one.lane == first.lane)}
+
+    async def wait(self) -> None:
+        """Return when everyone is done with every message, for better or worse."""
+        await self._is_over.wait()
 
 
 class Rounds:
@@ -94,15 +95,18 @@ class Rounds:
         while works and todo and self._seconds_left() > _LEAST_SECONDS:
             producer = ListProducer(todo)
             session = Session(
-                works, seconds=self._seconds_left(), at_once=len(todo), on_failure=producer.give_up
+                works, seconds=self._seconds_left(), at_once=len(todo), failures=producer
             )
             with offering(Offer(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, works)
+            # What someone has not read, nobody may acknowledge.
+            if any(work.has_left and not work.pulled for work in works):
+                return
             self.done |= producer.done
-            if any(work.was_given_up or (work.has_left and not work.pulled) for work in works):
-                return  # what someone has not read, nobody may acknowledge
-            works = [work.again() for work in works if work.has_left]
+            if any(work.was_given_up for work in works):
+                return
+            works = _again(works)
             todo = [one for one in todo if one not in self.done and one not in producer.given_up]
 
     @property
@@ -126,3 +130,12 @@ class Rounds:
             for raw, reason in work.rejected:
                 reasons = self.reasons[by_raw[id(raw)]]
                 reasons += [reason] if reason not in reasons else []
+
+
+def _again(works: Sequence[Work]) -> list[Work]:
+    """Return those who left, ready to begin anew; none of them, if one cannot."""
+    try:
+        return [work.again() for work in works if work.has_left]
+    except Exception:  # an author's code may raise anything; what it has not read comes again
+        log.exception("a watcher that left cannot be built again")
+        return []

@@ -9,14 +9,13 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lamplighter import settings
-from lamplighter.errors import DefinitionError, PermanentError, RejectedError
+from lamplighter.errors import PermanentError, RejectedError
 from lamplighter.events.emit import event_body
-from lamplighter.store.watchers import read_parked
 from lamplighter.streams.outbox import Derived, Outbox
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
@@ -91,8 +90,23 @@ class _Noted:
         return raw
 
 
+class Failures(Protocol):
+    """What cannot be acknowledged, of a source that brings it again."""
+
+    def give_up(self, raw: Any) -> None:
+        """Note that something comes again, whatever else becomes of it."""
+        ...
+
+
+class _TooManyError(PermanentError):
+    """A watcher makes more of one thing than any should."""
+
+
 class Session:
-    """Runs the triggers of some watchers together; made in an event loop, used once."""
+    """Runs the triggers of some watchers together; made in an event loop, used once.
+
+    Without someone to note failures, what cannot be acknowledged stays open until the end.
+    """
 
     def __init__(
         self,
@@ -100,20 +114,22 @@ class Session:
         *,
         seconds: float,
         at_once: int = 0,
-        on_failure: Callable[[Any], None] = lambda _: None,
+        failures: Failures | None = None,
     ) -> None:
         given = settings.current()
         self._works = works
         self._seconds = seconds
-        # Called with what was pulled when it is clear that it cannot be acknowledged.
-        self._on_failure = on_failure
+        self._failures = failures
         self._most = given.watcher_events_per_minute
         self._manager = SharedStreamManager(
             log=log,
             ack_timeout=min(given.shared_stream_ack_timeout, seconds),
             max_subscriber_queue=max(given.shared_stream_subscriber_queue_size, at_once),
         )
-        self.outbox = Outbox(confirm=self._manager.confirm_persisted, on_lost=self._lost)
+        self.outbox = Outbox(
+            confirm=self._manager.confirm_persisted,
+            on_lost=self._lost,
+        )
 
     async def run(self, until: Awaitable[object]) -> None:
         """Let everyone work until the awaitable is done, or all have left, or time is up."""
@@ -139,18 +155,34 @@ class Session:
         try:
             async for event in self._open(at):
                 self._take(at, event)
-            work.has_left = True
+            self._leave(at)
         except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
             log.warning("%s: %s", work.watcher.title, error)
             work.was_given_up = work.has_failed = True
-        except Exception:  # an author's code may raise anything
+        except _TooManyError as error:
+            self._refuse(at, str(error))
+            work.has_failed = True
+            self._leave(at)
+        except (Exception, SystemExit):  # an author's code may raise anything
             log.exception("%s failed", work.watcher.title)
-            work.has_left = work.has_failed = True
-            # Never confirmed, so that what it had open is not taken for done.
-            self._bind(at)
-            self._lost(work.raw)
+            work.has_failed = True
+            self._hold(at)
+            self._leave(at)
         finally:
             await self._release(at)
+
+    def _hold(self, at: int) -> None:
+        """Let what a watcher has open not be taken for done."""
+        raw = self._works[at].raw
+        if self._failures is None:
+            self._bind(at)  # and never confirmed
+        elif raw is not None:
+            self._failures.give_up(raw)
+
+    def _leave(self, at: int) -> None:
+        self._works[at].has_left = True
+        # The last one takes the stream along, and then nobody hears of what is persisted later.
+        self.outbox.flush()
 
     def _open(self, at: int) -> AsyncIterator[TriggerEvent]:
         work = self._works[at]
@@ -163,8 +195,8 @@ class Session:
         """Bind an event to what it was made of, and let it be sent; no one else acts in between."""
         work = self._works[at]
         work.fired += 1
-        if work.fired > self._most:
-            raise PermanentError(f"more than {self._most} events in one session")
+        if work.ordinal >= self._most:
+            raise _TooManyError(f"it makes more than {self._most} events of one message")
         event_id = work.next_event_id()
         try:
             body = event_body(
@@ -174,20 +206,27 @@ class Session:
                 source={"watcher": work.watcher.name},
             )
         except RejectedError as error:
-            log.error("%s made an event that cannot be sent: %s", work.watcher.title, error)  # noqa: TRY400 - where is of no interest, and the payload may be secret
-            if work.key is not None:
-                reject_shared_stream_event(str(error))
+            self._refuse(at, f"it made an event that cannot be sent: {error}")
             return
         seq = self._bind(at)
         self.outbox.add(Derived(event_id, body, work.raw, seq, work.kept_because))
+
+    def _refuse(self, at: int, reason: str) -> None:
+        """Reject what a watcher has open; of one that reads by itself, nothing is known."""
+        work = self._works[at]
+        log.error("%s: %s", work.watcher.title, reason)
+        if work.key is not None:
+            reject_shared_stream_event(reason)
 
     def _bind(self, at: int) -> int | None:
         key = self._works[at].key
         return None if key is None else self._manager.bind_pending_event(trigger_id=at, key=key)
 
-    def _lost(self, raw: Any) -> None:
-        if raw is not None:
-            self._on_failure(raw)
+    def _lost(self, event: Derived) -> None:
+        """Wait no longer for an event that was not sent, if what it was made of comes again."""
+        if self._failures is not None:
+            self._failures.give_up(event.raw)
+            self._manager.confirm_persisted([] if event.seq is None else [event.seq])
 
     async def _release(self, at: int) -> None:
         work = self._works[at]
@@ -201,15 +240,16 @@ class Session:
                 log.exception("%s did not clean up", work.watcher.title)
 
 
-def works_of(watchers: Sequence[Watcher]) -> tuple[list[Work], list[Watcher]]:
+def works_of(
+    watchers: Sequence[Watcher], parked: Container[str]
+) -> tuple[list[Work], list[Watcher]]:
     """Return watchers ready for work, and those whose trigger cannot be built."""
-    parked = read_parked()
     works: list[Work] = []
     broken: list[Watcher] = []
     for watcher in watchers:
         try:
             trigger = watcher.build()
-        except DefinitionError:
+        except Exception:  # an author's code may raise anything; the others must not suffer
             log.exception("%s cannot be built: push its bundle again", watcher.title)
             broken.append(watcher)
             continue
