@@ -55,27 +55,33 @@ class Scripted(QueueTrigger):
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[QueueMessage]
     ) -> AsyncIterator[TriggerEvent]:
-        if self.script.get("before reading") == "raise":
-            raise ScriptedError
-        if self.script.get("before reading") == "return":
+        if _leaves(self.script.get("before reading", "")):
             return
         async for message in shared_stream:
             name = name_of(message)
             act = self.script.get(name, self.script.get("else", "skip"))
-            if act == "slow":
-                for _ in range(20):
-                    await asyncio.sleep(0)
-            if act == "hang":
-                await asyncio.Event().wait()
+            await _take_time(act)
             if act == "reject":
                 reject_shared_stream_event(f"{name} is bad")
             times = int(act) if act.isdigit() else int(act == "slow" or act.startswith("made"))
             for time in range(times):
                 yield TriggerEvent(f"{name}.{time}")
-            if act.endswith("raise"):
-                raise ScriptedError(name)
-            if act.endswith("return"):
+            if _leaves(act):
                 return
+
+
+async def _take_time(act: str) -> None:
+    if act == "slow":
+        for _ in range(20):
+            await asyncio.sleep(0)
+    if act == "hang":
+        await asyncio.Event().wait()
+
+
+def _leaves(act: str) -> bool:
+    if act.endswith("raise"):
+        raise ScriptedError
+    return act.endswith("return")
 
 
 def name_of(message: QueueMessage) -> str:

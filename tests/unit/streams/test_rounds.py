@@ -2,7 +2,6 @@
 
 import pytest
 
-from lamplighter.streams.session import Work
 from tests.unit.streams.scripted import (
     MadeUpWatcher,
     Scripted,
@@ -200,7 +199,7 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
 
 def test_again_is_the_same_watcher_with_a_fresh_start() -> None:
     """Whoever begins anew has read nothing, and keeps its key and why it is parked."""
-    first: Work = work(Scripted, kept_because="parked", pulled=3, fired=2, has_left=True)
+    first = work(Scripted, kept_because="parked", pulled=3, fired=2, has_left=True)
     again = first.again()
     assert isinstance(again.watcher, MadeUpWatcher)
     assert again.trigger is not first.trigger

@@ -77,7 +77,7 @@ class Outbox:
             self._has_some.clear()
             # Those who are still at work may fill the call.
             await asyncio.sleep(0)
-            while self._send_some():
+            while self._send_some():  # noqa: ASYNC110 - nothing is waited for, others have their turn
                 await asyncio.sleep(0)
 
     def flush(self) -> None:
