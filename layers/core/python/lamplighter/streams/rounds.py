@@ -34,14 +34,15 @@ class Arrival:
 class ListProducer(SharedStreamProducer):
     """Yields each message once, and notes when everyone is done with it."""
 
-    def __init__(self, arrivals: Sequence[Arrival]) -> None:
+    def __init__(self, arrivals: Sequence[Arrival], given_up: set[Arrival]) -> None:
         self._arrivals = arrivals
-        self._places = {id(arrival.raw): at for at, arrival in enumerate(arrivals)}
+        self._places = _places(arrivals)
         # Those that someone has not done with.
         self._open = set(arrivals)
         self._is_over = asyncio.Event()
         self.done: set[Arrival] = set()
-        self.given_up: set[Arrival] = set()
+        # Those that come again, whatever becomes of them now.
+        self.given_up = given_up
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Arrival]]:
         # Without a pause in between: everyone who reads is then in every message's snapshot, and
@@ -84,6 +85,7 @@ class Rounds:
         self._arrivals = arrivals
         self._deadline = monotonic() + seconds
         self.done: set[Arrival] = set()
+        self.given_up: set[Arrival] = set()
         self.reasons: dict[Arrival, list[str]] = defaultdict(list)
         self.fired: Counter[str] = Counter()
         self.sent = 0
@@ -93,7 +95,7 @@ class Rounds:
         """Let everyone read everything, and those who left early the rest, again and again."""
         todo = self._arrivals
         while works and todo and self._seconds_left() > _LEAST_SECONDS:
-            producer = ListProducer(todo)
+            producer = ListProducer(todo, self.given_up)
             session = Session(
                 works, seconds=self._seconds_left(), at_once=len(todo), failures=producer
             )
@@ -106,8 +108,29 @@ class Rounds:
             self.done |= producer.done
             if any(work.was_given_up for work in works):
                 return
-            works = _again(works)
-            todo = [one for one in todo if one not in self.done and one not in producer.given_up]
+            works = self._again(works, todo)
+            todo = [one for one in todo if any(id(one.raw) not in work.passed for work in works)]
+
+    def _again(self, works: Sequence[Work], todo: Sequence[Arrival]) -> list[Work]:
+        """Return those who left with something unread, ready for it; none, if one cannot be."""
+        unread = [(work, self._passed(work, todo)) for work in works if work.has_left]
+        try:
+            return [
+                work.again(passed)
+                for work, passed in unread
+                if any(id(one.raw) not in passed for one in todo)
+            ]
+        except Exception:  # an author's code may raise anything; what it has not read comes again
+            log.exception("a watcher that left cannot be built again")
+            return []
+
+    def _passed(self, work: Work, todo: Sequence[Arrival]) -> frozenset[int]:
+        """Return what a watcher has read, and what it may not read yet for the sake of order."""
+        at = _places(todo)[id(work.raw)]
+        left = todo[at]
+        is_behind = left.lane is not None and left in self.given_up
+        behind = [one for one in todo[at:] if is_behind and one.lane == left.lane]
+        return work.passed | {id(one.raw) for one in (*todo[: at + 1], *behind)}
 
     @property
     def rejected(self) -> dict[Arrival, str]:
@@ -132,10 +155,5 @@ class Rounds:
                 reasons += [reason] if reason not in reasons else []
 
 
-def _again(works: Sequence[Work]) -> list[Work]:
-    """Return those who left, ready to begin anew; none of them, if one cannot."""
-    try:
-        return [work.again() for work in works if work.has_left]
-    except Exception:  # an author's code may raise anything; what it has not read comes again
-        log.exception("a watcher that left cannot be built again")
-        return []
+def _places(arrivals: Sequence[Arrival]) -> dict[int, int]:
+    return {id(arrival.raw): at for at, arrival in enumerate(arrivals)}

@@ -10,6 +10,7 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -42,6 +43,8 @@ class Work:
     trigger: BaseEventTrigger
     key: Hashable | None  # of the stream that it shares; None: it reads by itself
     kept_because: str | None = None  # parked: its events are kept, not sent
+    # What it has read in earlier sessions, by `id`; it is not shown again.
+    passed: AbstractSet[int] = frozenset()
     # What it has pulled last, and how much it has made of it.
     raw: Any = None
     ordinal: int = 0
@@ -55,9 +58,9 @@ class Work:
     rejected: list[tuple[Any, str]] = field(default_factory=list)
     _name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def again(self) -> "Work":
-        """Return the same watcher with a fresh start."""
-        return Work(self.watcher, self.watcher.build(), self.key, self.kept_because)
+    def again(self, passed: AbstractSet[int]) -> "Work":
+        """Return the same watcher with a fresh start, behind what it has read."""
+        return Work(self.watcher, self.watcher.build(), self.key, self.kept_because, passed)
 
     def next_event_id(self) -> str:
         """Return an id that the same event has however often it is made."""
@@ -84,10 +87,12 @@ class _Noted:
         return self
 
     async def __anext__(self) -> Any:
-        raw = await anext(self._stream)
-        self._work.raw, self._work.ordinal = raw, 0
-        self._work.pulled += 1
-        return raw
+        while True:
+            raw = await anext(self._stream)
+            if id(raw) not in self._work.passed:
+                self._work.raw, self._work.ordinal = raw, 0
+                self._work.pulled += 1
+                return raw
 
 
 class Failures(Protocol):
