@@ -77,6 +77,18 @@ def test_watcher_that_returns_early_goes_on_with_the_rest(alone: bool) -> None:
     assert [event for event in sent.events if event.startswith("w")] == ["w m1.0", "w m2.0"]
 
 
+def test_watcher_that_begins_again_reads_nothing_twice() -> None:
+    """What it has read it is not shown again, whomever the others wait for."""
+    with sending() as sent:
+        rounds = run_rounds(
+            arrivals("m1", "m2", "m3"),
+            scripted("x", m1="1", m2="1", m3="raise"),
+            scripted("y", m1="return", m2="1", m3="1"),
+        )
+    assert names(rounds.done) == {"m1", "m2"}
+    assert sorted(sent.events) == ["x m1.0", "x m2.0", "y m2.0", "y m3.0"]
+
+
 def test_event_made_before_a_failure_is_sent_with_the_same_id_again() -> None:
     """A message that comes again is known by its id, however far it got the first time."""
     ids = []
@@ -200,8 +212,8 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
 def test_again_is_the_same_watcher_with_a_fresh_start() -> None:
     """Whoever begins anew has read nothing, and keeps its key and why it is parked."""
     first = work(Scripted, kept_because="parked", pulled=3, fired=2, has_left=True)
-    again = first.again()
+    again = first.again(frozenset({1}))
     assert isinstance(again.watcher, MadeUpWatcher)
     assert again.trigger is not first.trigger
-    assert (again.key, again.kept_because) == ("stream", "parked")
+    assert (again.key, again.kept_because, again.passed) == ("stream", "parked", {1})
     assert (again.pulled, again.fired, again.has_left) == (0, 0, False)
