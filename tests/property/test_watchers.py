@@ -33,6 +33,8 @@ ACTS = (
 
 Script = dict[str, str]
 
+calmly = settings(deadline=None, derandomize=True, database=None, max_examples=150)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -144,7 +146,7 @@ def reasons(sent: Sent) -> dict[str, set[str]]:
 
 
 @given(batch=batches())
-@settings(max_examples=200)
+@calmly
 def test_batch_becomes_what_the_model_says(batch: Batch) -> None:
     """Failures and dead letters are exact; what is acknowledged has fired, for everyone."""
     everyone = range(len(batch.scripts))
@@ -165,7 +167,7 @@ def test_batch_becomes_what_the_model_says(batch: Batch) -> None:
 
 
 @given(batch=batches())
-@settings(max_examples=100)
+@calmly
 def test_batch_that_comes_again_when_all_is_mended_fires_each_event_once(batch: Batch) -> None:
     """What was made the first time has the same id the second time, and nothing is missing."""
     mended = Batch(

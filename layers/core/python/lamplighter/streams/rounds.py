@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -124,7 +125,7 @@ class Rounds:
             log.exception("a watcher that left cannot be built again")
             return []
 
-    def _passed(self, work: Work, todo: Sequence[Arrival]) -> frozenset[int]:
+    def _passed(self, work: Work, todo: Sequence[Arrival]) -> AbstractSet[int]:
         """Return what a watcher has read, and what it may not read yet for the sake of order."""
         at = _places(todo)[id(work.raw)]
         left = todo[at]
