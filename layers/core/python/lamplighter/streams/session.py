@@ -142,8 +142,9 @@ class Session:
         working = [asyncio.create_task(self._work(at)) for at in range(len(self._works))]
         over: asyncio.Future[object] = asyncio.ensure_future(until)
         everyone: asyncio.Future[Any] = asyncio.gather(*working, return_exceptions=True)
+        # The sender is done only if it has died, and then there is nothing to wait for.
         await asyncio.wait(
-            [over, everyone], timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
+            [over, everyone, sender], timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
         )
         # Sent before the streams end, so that they hear of it, and once more after that: what
         # came in between, and is never acknowledged, may have no one who would tell it again.
