@@ -103,18 +103,15 @@ class Rounds:
             with offering(Offer(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, works)
-            # What someone has not read, nobody may acknowledge.
-            if any(work.has_left and not work.pulled for work in works):
-                return
-            self.done |= producer.done
-            if any(work.was_given_up for work in works):
-                return
+            for work in works:
+                self.given_up.update(_never_read(work, todo))
+            self.done |= producer.done - self.given_up
             works = self._again(works, todo)
             todo = [one for one in todo if any(id(one.raw) not in work.passed for work in works)]
 
     def _again(self, works: Sequence[Work], todo: Sequence[Arrival]) -> list[Work]:
         """Return those who left with something unread, ready for it; none, if one cannot be."""
-        unread = [(work, self._passed(work, todo)) for work in works if work.has_left]
+        unread = [(work, self._passed(work, todo)) for work in works if work.may_go_on]
         try:
             return [
                 work.again(passed)
@@ -154,6 +151,13 @@ class Rounds:
             for raw, reason in work.rejected:
                 reasons = self.reasons[by_raw[id(raw)]]
                 reasons += [reason] if reason not in reasons else []
+
+
+def _never_read(work: Work, todo: Sequence[Arrival]) -> Sequence[Arrival]:
+    """Return what nobody may acknowledge, because a watcher will not read it in this batch."""
+    if work.may_go_on or work.is_waiting:
+        return ()
+    return todo if work.raw is None else todo[_places(todo)[id(work.raw)] :]
 
 
 def _places(arrivals: Sequence[Arrival]) -> dict[int, int]:

@@ -49,14 +49,19 @@ class Work:
     raw: Any = None
     ordinal: int = 0
     pulled: int = 0
+    # Whether it waits for more, and so is done with all that it has pulled.
+    is_waiting: bool = False
     fired: int = 0
     # Whether it ended before its stream did, by an error or by returning.
     has_left: bool = False
     has_failed: bool = False
-    # Whether the stream gave it up.
-    was_given_up: bool = False
     rejected: list[tuple[Any, str]] = field(default_factory=list)
     _name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it left by itself, and could go on with the rest."""
+        return self.has_left and self.pulled > 0
 
     def again(self, passed: AbstractSet[int]) -> "Work":
         """Return the same watcher with a fresh start, behind what it has read."""
@@ -88,7 +93,9 @@ class _Noted:
 
     async def __anext__(self) -> Any:
         while True:
+            self._work.is_waiting = True
             raw = await anext(self._stream)
+            self._work.is_waiting = False
             if id(raw) not in self._work.passed:
                 self._work.raw, self._work.ordinal = raw, 0
                 self._work.pulled += 1
@@ -125,6 +132,7 @@ class Session:
         self._works = works
         self._seconds = seconds
         self._failures = failures
+        self._is_ending = False
         self._most = given.watcher_events_per_minute
         self._manager = SharedStreamManager(
             log=log,
@@ -149,6 +157,7 @@ class Session:
         # Sent before the streams end, so that they hear of it, and once more after that: what
         # came in between, and is never acknowledged, may have no one who would tell it again.
         self.outbox.flush()
+        self._is_ending = True
         await _end([over, *working])
         self.outbox.flush()
         await _end([sender])
@@ -161,10 +170,15 @@ class Session:
         try:
             async for event in self._open(at):
                 self._take(at, event)
+            if self._is_ending:
+                self._interrupt(at)
             self._leave(at)
+        except asyncio.CancelledError:
+            self._interrupt(at)
+            raise
         except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
             log.warning("%s: %s", work.watcher.title, error)
-            work.was_given_up = work.has_failed = True
+            work.has_failed, work.is_waiting = True, False
         except _TooManyError as error:
             self._refuse(at, str(error))
             work.has_failed = True
@@ -176,6 +190,12 @@ class Session:
             self._leave(at)
         finally:
             await self._release(at)
+
+    def _interrupt(self, at: int) -> None:
+        """Let a watcher that is told to end be done only with what it had finished."""
+        # Whoever leaves, however politely, is taken to be done with what it has open.
+        if not self._works[at].is_waiting:
+            self._hold(at)
 
     def _hold(self, at: int) -> None:
         """Let what a watcher has open not be taken for done."""
