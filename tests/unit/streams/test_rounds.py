@@ -110,6 +110,29 @@ def test_hanging_watcher_holds_up_only_what_it_has_not_read() -> None:
     assert sent.events == ["y m1.0", "y m2.0", "y m3.0"]
 
 
+def test_hanging_watcher_is_not_done_when_time_is_up() -> None:
+    """What it has open when everything ends is not taken for done, with or without others."""
+    for others in ([], [scripted("y", **{"else": "1"})]):
+        with sending():
+            messages = arrivals("m1", "m2", "m3")
+            rounds = run_rounds(messages, scripted("x", m2="hang"), *others, seconds=0.7)
+        assert names(rounds.done) == {"m1"}
+
+
+@pytest.mark.parametrize("act", ["raise", "return"])
+@pytest.mark.parametrize("seconds", [0.7, 5], ids=["time is up", "given up"])
+def test_hanging_watcher_is_not_passed_by_when_others_begin_again(act: str, seconds: float) -> None:
+    """What it has not read nobody may acknowledge, however often others start anew."""
+    with sending():
+        rounds = run_rounds(
+            arrivals("m1", "m2", "m3"),
+            scripted("x", m2="hang"),
+            scripted("y", m1=act),
+            seconds=seconds,
+        )
+    assert names(rounds.done) == ({"m1"} if act == "return" else set())
+
+
 def test_rejected_message_is_done_with_everyones_reasons() -> None:
     """A refusal is an answer; reasons of several are kept together."""
     with sending():

@@ -199,6 +199,26 @@ def test_trigger_that_will_not_be_cancelled_does_not_hang_the_batch(
     assert sent.events == ["y m1.0"]
 
 
+def test_trigger_that_ends_politely_is_not_done_with_what_it_has_open() -> None:
+    """Whoever is cancelled in the middle of a message and returns has not finished it."""
+
+    class Polite(Scripted):
+        async def filter_shared_stream(
+            self, shared_stream: AsyncIterator[QueueMessage]
+        ) -> AsyncIterator[TriggerEvent]:
+            async for message in shared_stream:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    return
+                yield TriggerEvent(message.body)
+
+    with sending() as sent:
+        rounds = run_rounds(arrivals("m1"), work(Polite, "x"), scripted("y", m1="1"), seconds=0.7)
+    assert rounds.done == set()
+    assert sent.events == ["y m1.0"]
+
+
 def test_trigger_that_exits_fails_alone() -> None:
     """`sys.exit` in an author's code is a failure like any other."""
 
