@@ -15,7 +15,7 @@ import math
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -317,17 +317,31 @@ class _Countdown(deque[Any]):
 def dying_after(resumptions: float) -> Iterator[list[_Countdown]]:
     """Let the next event loop die when its tasks have been resumed so often; yield its counts."""
     counts: list[_Countdown] = []
+    loops: list[asyncio.AbstractEventLoop] = []
 
     def new_loop() -> asyncio.AbstractEventLoop:
         loop = asyncio.SelectorEventLoop()
         count = _Countdown(loop._ready)  # type: ignore[attr-defined] # where it keeps what is next
         count.left = math.inf if counts else resumptions
         counts.append(count)
+        loops.append(loop)
         loop._ready = count  # type: ignore[attr-defined] # as above
         return loop
 
     with patch.object(asyncio, "new_event_loop", new_loop):
         yield counts
+    for loop in loops:
+        _bury(loop)
+
+
+def _bury(loop: asyncio.AbstractEventLoop) -> None:
+    """Let what a dead loop has left end here, and not wherever Python happens to find it."""
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # it is known
+        coroutine: Any = task.get_coro()
+        # It may want to wait for something, or to put something back that was of the dead.
+        with suppress(RuntimeError, ValueError):
+            coroutine.close()
 
 
 def kill(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, list[str]]:
