@@ -6,9 +6,11 @@ id, and is recorded once.
 
 import asyncio
 import logging
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from lamplighter import queues
@@ -80,10 +82,14 @@ class Outbox:
             while self._send_some():  # noqa: ASYNC110 - nothing is waited for, others have their turn
                 await asyncio.sleep(0)
 
-    def flush(self) -> None:
-        """Send what waits, now."""
-        while self._send_some():
+    def flush(self, *, seconds: float = math.inf) -> None:
+        """Send what waits, now; what cannot be sent within some seconds is lost."""
+        deadline = monotonic() + seconds
+        while monotonic() < deadline and self._send_some():
             pass
+        for waiting in self._waiting.values():
+            while waiting:
+                self._lose(waiting.popleft())
 
     def _send_some(self) -> bool:
         """Send what fits into a call; return False if nothing waits."""

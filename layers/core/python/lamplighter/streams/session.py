@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from lamplighter import settings
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SECONDS_TO_END = 2.0
+# When time is up, for what waits to be sent.
+_SECONDS_TO_SEND = 0.5
 
 
 @dataclass(eq=False)
@@ -131,6 +134,7 @@ class Session:
         given = settings.current()
         self._works = works
         self._seconds = seconds
+        self._deadline = monotonic() + seconds
         self._failures = failures
         self._is_ending = False
         self._most = given.watcher_events_per_minute
@@ -156,10 +160,10 @@ class Session:
         )
         # Sent before the streams end, so that they hear of it, and once more after that: what
         # came in between, and is never acknowledged, may have no one who would tell it again.
-        self.outbox.flush()
+        self._flush()
         self._is_ending = True
         await _end([over, *working])
-        self.outbox.flush()
+        self._flush()
         await _end([sender])
         # Streams whose readers would not leave.
         await _end([asyncio.ensure_future(self._manager.stop_all())], is_asked=False)
@@ -191,6 +195,14 @@ class Session:
         finally:
             await self._release(at)
 
+    def _flush(self) -> None:
+        """Send what waits; not beyond the time, or all that was done would come again with it."""
+        if self._failures is None:
+            self.outbox.flush()  # nobody brings it again
+        else:
+            left = self._deadline - monotonic()
+            self.outbox.flush(seconds=max(left, _SECONDS_TO_SEND))
+
     def _interrupt(self, at: int) -> None:
         """Let a watcher that is told to end be done only with what it had finished."""
         # Whoever leaves, however politely, is taken to be done with what it has open.
@@ -208,7 +220,7 @@ class Session:
     def _leave(self, at: int) -> None:
         self._works[at].has_left = True
         # The last one takes the stream along, and then nobody hears of what is persisted later.
-        self.outbox.flush()
+        self._flush()
 
     def _open(self, at: int) -> AsyncIterator[TriggerEvent]:
         work = self._works[at]
