@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import aws, settings
+from lamplighter.streams import outbox as outbox_module
 from lamplighter.streams.outbox import Derived, Outbox
 from lamplighter.streams.session import run_in_a_loop
 from lamplighter.triggers.queue import QueueMessage
@@ -107,6 +108,22 @@ def test_lost_event_of_a_lane_keeps_those_behind_it() -> None:
         told, _ = add_and_flush(*events, *later)
     assert told.lost == [*range(10), 10]
     assert told.confirmed == [11, 12]
+
+
+def test_events_that_cannot_be_sent_in_time_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that is slow does not keep what was sent from being acknowledged."""
+    seconds = iter(range(100))
+    monkeypatch.setattr(outbox_module, "monotonic", lambda: next(seconds))
+    told = Told()
+
+    def act(outbox: Outbox) -> None:
+        for seq in range(40):
+            outbox.add(derived(seq))
+        outbox.flush(seconds=3)
+
+    with sending():
+        in_a_loop(act, told)
+    assert (told.confirmed, told.lost) == (list(range(20)), list(range(20, 40)))
 
 
 def test_kept_events_are_letters_that_can_be_sent() -> None:

@@ -1,7 +1,11 @@
 """Rounds: everyone reads everything, and what someone is not done with comes again."""
 
+import time
+from unittest.mock import patch
+
 import pytest
 
+from lamplighter import queues
 from tests.unit.streams.scripted import (
     MadeUpWatcher,
     Scripted,
@@ -181,6 +185,25 @@ def test_event_that_is_not_sent_keeps_those_behind_it_in_its_lane() -> None:
 
 
 # What goes wrong round about.
+
+
+def test_slow_queue_lets_what_is_not_sent_in_time_come_again() -> None:
+    """Nobody sends on when time is up, and nothing is done that was not sent."""
+    with sending() as sent:
+        send = sent.send
+
+        def send_slowly(queue: str, messages: list[dict[str, str]]) -> None:
+            time.sleep(0.3)
+            send(queue, messages)
+
+        with patch.object(queues, "send", send_slowly):
+            rounds = run_rounds(
+                arrivals(*(f"m{at:03}" for at in range(100))),
+                scripted(**{"else": "1"}),
+                seconds=0.8,
+            )
+    assert len(sent.events) < 100
+    assert {f"w {name}.0" for name in names(rounds.done)} <= set(sent.events)
 
 
 def test_event_that_is_not_sent_leaves_its_message_open() -> None:
