@@ -171,10 +171,10 @@ def test_fifo_messages_that_come_again_are_finished_in_their_order(stack: LocalS
     # The same watcher with other code, and not another one.
     with patch.object(Scripted, "__init__", _mended):
         stack.advance(minutes=5)
-    assert recorded() == {
-        "fails": ["g1.0", "h1.0", "g2.0", "g3.0", "g4.0"],
-        "takes": ["g1.0", "g2.0", "h1.0", "g3.0", "g4.0"],
-    }
+    assert recorded()["fails"] == ["g1.0", "h1.0", "g2.0", "g3.0", "g4.0"]
+    taken = recorded()["takes"]
+    assert [name for name in taken if name.startswith("g")] == ["g1.0", "g2.0", "g3.0", "g4.0"]
+    assert sorted(taken) == ["g1.0", "g2.0", "g3.0", "g4.0", "h1.0"]
     require_sound()
 
 

@@ -177,7 +177,7 @@ def test_failure_in_a_lane_keeps_what_is_behind_it() -> None:
 
 def test_event_that_is_not_sent_keeps_those_behind_it_in_its_lane() -> None:
     """What follows in the lane is not sent before it; both come again."""
-    messages = arrivals("g/1", *(f"m{at}" for at in range(9)), "g/2", "h/1")
+    messages = arrivals("g/1", *(f"i{at}/1" for at in range(9)), "g/2", "h/1")
     with sending(1) as sent:
         rounds = run_rounds(messages, scripted(**{"else": "1"}))
     assert names(rounds.done) == {"h/1"}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -213,6 +214,23 @@ def test_trigger_that_ends_politely_is_not_done_with_what_it_has_open() -> None:
 
     with sending() as sent:
         rounds = run_rounds(arrivals("m1"), work(Polite, "x"), scripted("y", m1="1"), seconds=0.7)
+    assert rounds.done == set()
+    assert sent.events == ["y m1.0"]
+
+
+def test_trigger_that_waits_no_longer_has_not_read_what_comes() -> None:
+    """Whoever gives up waiting before anything came lets nothing be done."""
+
+    class Impatient(Scripted):
+        async def filter_shared_stream(
+            self, shared_stream: AsyncIterator[QueueMessage]
+        ) -> AsyncIterator[TriggerEvent]:
+            with suppress(TimeoutError):
+                message = await asyncio.wait_for(anext(shared_stream), timeout=0)
+                yield TriggerEvent(message.body)
+
+    with sending() as sent:
+        rounds = run_rounds(arrivals("m1"), work(Impatient, "x"), scripted("y", m1="1"))
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
 

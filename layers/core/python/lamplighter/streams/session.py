@@ -9,7 +9,15 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Hashable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Container,
+    Coroutine,
+    Hashable,
+    Sequence,
+)
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
@@ -87,9 +95,12 @@ class Work:
 class _Noted:
     """A stream of which the work knows what was pulled last."""
 
-    def __init__(self, stream: AsyncIterator[Any], work: Work) -> None:
+    def __init__(
+        self, stream: AsyncIterator[Any], work: Work, is_ending: Callable[[], bool]
+    ) -> None:
         self._stream = stream
         self._work = work
+        self._is_ending = is_ending
 
     def __aiter__(self) -> "_Noted":
         return self
@@ -97,7 +108,12 @@ class _Noted:
     async def __anext__(self) -> Any:
         while True:
             self._work.is_waiting = True
-            raw = await anext(self._stream)
+            try:
+                raw = await anext(self._stream)
+            except BaseException:
+                # Whoever waits no longer, and is not told to end, may be doing something else.
+                self._work.is_waiting = self._is_ending()
+                raise
             self._work.is_waiting = False
             if id(raw) not in self._work.passed:
                 self._work.raw, self._work.ordinal = raw, 0
@@ -180,7 +196,7 @@ class Session:
             raise
         except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
             log.warning("%s: %s", work.watcher.title, error)
-            work.error, work.is_waiting = error, False
+            work.error = error
         except _TooManyError as error:
             self._refuse(at, str(error))
             work.error = error
@@ -225,7 +241,8 @@ class Session:
         if work.key is None:
             return work.trigger.run()
         stream = self._manager.subscribe(trigger_id=at, trigger=work.trigger, key=work.key)
-        return work.trigger.filter_shared_stream(_Noted(stream, work))
+        noted = _Noted(stream, work, lambda: self._is_ending)
+        return work.trigger.filter_shared_stream(noted)
 
     def _take(self, at: int, event: TriggerEvent) -> None:
         """Bind an event to what it was made of, and let it be sent; no one else acts in between."""

@@ -5,7 +5,7 @@ Owns: what a watcher would do. Its trigger is built from a folder, and is the re
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,8 @@ def try_watchers(
             extra = json.loads(event.body)["extra"]
             tried[event.watcher.id].payloads.append(extra["payload"])
 
-    found = [_InFolder(**vars(watcher), root=root) for watcher in watchers]
-    works = [Work(watcher, watcher.build(), "tried") for watcher in found]
+    here = [_InFolder(**_fields(watcher), root=root) for watcher in watchers]
+    works = [Work(watcher, watcher.build(), "tried") for watcher in here]
     deliveries = map(Delivery.of, records)
     arrivals = [Arrival(message_of(delivery), delivery.lane) for delivery in deliveries]
     rounds = Rounds(arrivals, seconds=_SECONDS, send=note)
@@ -66,3 +66,7 @@ def try_watchers(
         found.rejected += [reason for _, reason in work.rejected]
         found.error = found.error or work.error
     return list(tried.values())
+
+
+def _fields(watcher: Watcher) -> dict[str, Any]:
+    return {each.name: getattr(watcher, each.name) for each in fields(watcher)}
