@@ -12,12 +12,14 @@ from typing import Self
 
 from pendulum import DateTime
 
+from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
 from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import LIVE, NONE
-from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.backfills import backfill_write, read_backfill
+from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.transactions import (
     Change,
     Put,
@@ -48,6 +50,8 @@ class RunView:
     dag: DAG
     # Missing if the DAG was deleted while its run lived.
     row: Dags | None
+    # Whose slot it occupies, if not one of its DAG's.
+    backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
 
     @classmethod
@@ -58,7 +62,7 @@ class RunView:
             run = Runs.get(dag_id, run_key, consistent_read=True)
         except Runs.DoesNotExist:
             return None
-        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id))
+        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id), _backfill_of(run))
 
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
@@ -69,7 +73,8 @@ class RunView:
         for run in runs:
             with suppress(PermanentError):  # whoever reads it alone is told what is wrong with it
                 dag = definition_of(run)
-                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id)))
+                row = rows.get(run.dag_id)
+                views.append(cls(run, _steps_of(run), dag, row, _backfill_of(run)))
         return views
 
     @property
@@ -115,7 +120,13 @@ class RunView:
         writes: list[Write] = [*steps, *self.puts, Change(self.run, ("rev",))]
         if self.row is not None and self.row.is_changed:
             writes.append(dag_write(self.row))
+        if self.backfill is not None and self.backfill.is_changed:
+            writes.append(backfill_write(self.backfill, now=clock.now()))
         return writes
+
+
+def _backfill_of(run: Runs) -> Backfills | None:
+    return None if run.slot_of is None else read_backfill(run.slot_of)
 
 
 def _steps_of(run: Runs) -> dict[str, Steps]:

@@ -93,6 +93,11 @@ class Dags(Row):
     asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
     failed_in_a_row = NumberAttribute(null=True)
 
+    # Up to which instant all that was missed is made up for, because someone wished it.
+    catch_up_until = Instant(null=True)
+    # The newest backfill; its number says how many there have been.
+    backfill = UnicodeAttribute(null=True)
+
     # Derived from all of the above in the same write; see `due`.
     next_run_create_after = Instant(null=True)
     due_shard = NumberAttribute(null=True)
