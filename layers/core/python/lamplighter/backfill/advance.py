@@ -2,8 +2,8 @@
 
 Owns: the position among the planned dates. It moves in the transaction that creates the runs, and
 only if nobody else has moved it; so whoever dies anywhere, or comes twice, changes nothing.
-Refuses: waiting. A run that ends frees its slot in its own transaction and sends a message that leads here;
-should that be lost, the row is in the due index, where the sweep finds it.
+Refuses: waiting. A run that ends frees its slot in its own transaction and sends a message that
+leads here; should that be lost, the row is in the due index, where the sweep finds it.
 """
 
 import logging
