@@ -51,7 +51,11 @@ def ask_for_backfill(**asked: Any) -> Act:
 
     def do(_: Story) -> None:
         with suppress(RefusedError):
-            request = {"start": START, "end": MIDNIGHT, "max_active_runs": 2} | asked
+            request: dict[str, Any] = {
+                "start": START,
+                "end": MIDNIGHT,
+                "max_active_runs": 2,
+            } | asked
             create_backfill(Request("dag", **request))
 
     return do

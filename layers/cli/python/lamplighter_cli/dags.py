@@ -9,6 +9,7 @@ from rich.text import Text
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import pause as pausing
+from lamplighter.scheduler.pause import Missed
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
@@ -126,10 +127,36 @@ def pause(dag_id: Dag, *, as_json: AsJson = False) -> None:
 
 @app.command()
 @on_deployment
-def unpause(dag_id: Dag, *, as_json: AsJson = False) -> None:
-    """Let a DAG have runs again; what it missed is made up for only with catchup."""
+def unpause(
+    dag_id: Dag,
+    *,
+    catchup: Annotated[
+        bool, typer.Option("--catchup", help="Make up for all runs that were missed.")
+    ] = False,
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Make up for the latest run that was missed only.")
+    ] = False,
+    from_now: Annotated[
+        bool, typer.Option("--from-now", help="Make up for nothing: begin with the next run.")
+    ] = False,
+    keep_events: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-events/--drop-events",
+            help="Whether asset events that are pending count. Default: only with --catchup.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a DAG have runs again; without a choice, its own catchup decides about what it missed."""
+    wanted = {Missed.ALL: catchup, Missed.LATEST: latest, Missed.NONE: from_now}
+    chosen = [choice for choice, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        names = " and ".join(f"--{choice}" for choice in chosen)
+        raise typer.BadParameter(f"{names} exclude each other: leave one out")
     find_dag(dag_id)
-    _tell(pausing.unpause(dag_id), as_json=as_json)
+    missed = chosen[0] if chosen else None
+    _tell(pausing.unpause(dag_id, missed=missed, keep_events=keep_events), as_json=as_json)
 
 
 def _tell(row: Dags, *, as_json: bool) -> None:

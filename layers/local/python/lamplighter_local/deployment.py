@@ -26,6 +26,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
+from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor, pause
 from lamplighter.scheduler.manual import create_manual_run
@@ -234,7 +235,7 @@ class LocalDeployment(OpenDeployment):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request))
+        return view_backfill(create_backfill(request, ask_author=author_runs_between))
 
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""

@@ -29,6 +29,7 @@ from lamplighter.registry.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
+from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
@@ -208,6 +209,7 @@ def local_stack(
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
         forget_consumers()
         forget_definitions()
+        forget_dates()
         with settings.using(made), executing(on) as execution:
             yield LocalStack(made, movable, execution, objects, lock)
 

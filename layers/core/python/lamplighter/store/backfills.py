@@ -192,16 +192,21 @@ def planned_dates(row: Backfills, *, first: int, most: int) -> list[dict[str, An
     """Return planned dates from a position on: at most so many, and those of one row only."""
     if first >= row.total:
         return []
-    found = _dates(Backfills.Meta.table_name, _row_id(row.backfill_id, first), row.created_by)
+    found = _dates(_row_id(row.backfill_id, first))
     begin = first % _PER_ROW
     return list(found[begin : begin + most])
 
 
-# They never change. Table and mark are part of the key for tests, which begin again with others.
+# They never change.
 @lru_cache(maxsize=16)
-def _dates(table: str, row_id: str, created_by: str) -> Sequence[dict[str, Any]]:  # noqa: ARG001 - the key
+def _dates(row_id: str) -> Sequence[dict[str, Any]]:
     found = read_backfill(row_id)
     if found is None or found.dates is None:
         raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} are gone")
     dates: list[dict[str, Any]] = json.loads(gzip.decompress(found.dates))
     return dates
+
+
+def forget_dates() -> None:
+    """Forget all planned dates: for tests, which begin again with other tables."""
+    _dates.cache_clear()
