@@ -11,6 +11,7 @@ from lamplighter.backfill import refusals
 from lamplighter.backfill.create import plan_backfill
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
+from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.requests import clear_run
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
@@ -457,3 +458,41 @@ def test_stale_dag_is_refused_by_its_name(lamp: LocalDeployment) -> None:
     lamp.advance(minutes=2)
     with pytest.raises(refusals.DagNotFound, match="is in no bundle any more"):
         lamp.backfill("daily", *TWO_DAYS)
+
+
+OWN = """
+import pendulum
+from lamplighter import DAG
+from lamplighter.timetables.base import DagRunInfo, Timetable
+
+
+class EveryOther(Timetable):
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        last = last_automated_data_interval
+        start = last.end if last else restriction.earliest
+        return DagRunInfo.interval(start, start.add(days=2))
+
+
+DAG("own", schedule=EveryOther(), start_date=pendulum.datetime(2025, 12, 1), catchup={catchup})
+"""
+
+
+@pytest.mark.parametrize("catchup", [True, False])
+def test_timetable_of_an_author_is_asked_in_the_sandbox(
+    lamp: LocalDeployment, write_bundle: Any, *, catchup: bool
+) -> None:
+    """Its dates in the range are asked for once; after that no author's code is needed."""
+    lamp.push(write_bundle({"dags/own.py": OWN.replace("{catchup}", str(catchup))}), name="own")
+    lamp.run_until_idle()
+    plan = plan_backfill(
+        Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed"),
+        ask_author=author_runs_between,
+    )
+    assert [each.info.logical_date for each in plan.dates] == [
+        datetime(2025, 12, 5),
+        datetime(2025, 12, 7),
+        datetime(2025, 12, 9),
+    ]
+    lamp.backfill("own", "2025-12-04", "2025-12-11", reprocess="completed")
+    lamp.run_until_idle()
+    assert only(lamp, "own").position == 3
