@@ -397,6 +397,8 @@ def test_events_timetable_can_be_backfilled(lamp: LocalDeployment) -> None:
     ("dag", "asked", "error", "words"),
     [
         ({}, {"dag_id": "other"}, refusals.DagNotFound, "there is no DAG 'other'"),
+        ({"allowed_run_types": "scheduled"}, {}, refusals.DagRunTypeNotAllowed,
+         "add 'backfill' to its allowed_run_types"),
         ({"schedule": None}, {}, refusals.DagNonPeriodicScheduleException, "no dates to backfill"),
         ({"schedule": "@once"}, {}, refusals.DagNonPeriodicScheduleException, "no dates"),
         ({"schedule": "@continuous", "max_active_runs": 1}, {},

@@ -21,6 +21,7 @@ from lamplighter.json_values import json_mapping
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.foretold import run_as_json
+from lamplighter.scheduler.manual import require_allowed
 from lamplighter.store.backfills import (
     OPEN,
     RUNNING,
@@ -133,12 +134,10 @@ def _find_dag(dag_id: str) -> Dags:
 def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
     dag_id, now = request.dag_id, clock.now()
     document = newest_document(dag)
-    allowed = document.get("allowed_run_types")
-    if allowed is not None and "backfill" not in allowed:
-        raise refusals.DagRunTypeNotAllowed(
-            f"DAG {dag_id!r} allows runs of type {', '.join(allowed) or 'none'} only; add"
-            " 'backfill' to its allowed_run_types"
-        )
+    try:
+        require_allowed(dag, "backfill")
+    except RefusedError as refused:
+        raise refusals.DagRunTypeNotAllowed(str(refused)) from refused
     is_custom = is_foreign(cursor.timetable_of(dag))
     if not is_custom and not cursor.timetable_of(dag).periodic:
         raise refusals.DagNonPeriodicScheduleException(

@@ -64,6 +64,7 @@ class Dags(Row):
     catchup = BooleanAttribute()
     max_active_runs = NumberAttribute()
     max_failed_in_a_row = NumberAttribute(null=True)
+    allowed_run_types = JSONAttribute(null=True)  # missing: all
 
     # What keeps it out of the index.
     is_paused = BooleanAttribute(default=False)
