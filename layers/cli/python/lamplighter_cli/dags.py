@@ -75,6 +75,7 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
+        "backfill": row.backfill,
         "waiting": [entry.partition("|")[2] for entry in sorted(row.waiting or ())],
         "tasks": [task["task_id"] for task in document.get("tasks", ())],
     }
@@ -106,6 +107,7 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
                 "tasks": ", ".join(described["tasks"]),
                 "catchup": "yes" if row.catchup else "no",
                 "slots": slots + (f", {len(row.waiting)} waiting" if row.waiting else ""),
+                "backfill": row.backfill,
                 "next run": instant(row.next_run, zone),
                 "interval": _interval(row, zone),
                 "run after": instant(row.next_run_after, zone),
