@@ -447,7 +447,7 @@ def test_backfill_of_dates_that_have_runs_is_refused(lamp: LocalDeployment) -> N
     lamp.push([make_dag()])
     lamp.backfill("daily", *TWO_DAYS)
     lamp.advance(minutes=5)
-    with pytest.raises(refusals.NoBackfillRunsToCreate, match=r"2 exists.*take reprocess"):
+    with pytest.raises(refusals.NoBackfillRunsToCreate, match=r"2 over.*take reprocess"):
         lamp.backfill("daily", *TWO_DAYS)
     with pytest.raises(RefusedError, match="backfill 'daily-1' is completed"):
         lamp.pause_backfill("daily-1")

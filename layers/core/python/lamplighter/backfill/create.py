@@ -14,7 +14,16 @@ from lamplighter import clock, queues
 from lamplighter.backfill import refusals
 from lamplighter.backfill.dates import runs_between
 from lamplighter.backfill.expect import Expected, expect
-from lamplighter.backfill.plan import MOST_RUNS, NONE, REPROCESS, Plan, Request, key_of, make_plan
+from lamplighter.backfill.plan import (
+    MOST_RUNS,
+    NONE,
+    REPROCESS,
+    Act,
+    Plan,
+    Request,
+    key_of,
+    make_plan,
+)
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
@@ -251,7 +260,8 @@ def _why_none(plan: Plan) -> str:
     where = f"from {request.start} (included) to {request.end} (not included)"
     if not plan.dates:
         return f"DAG {request.dag_id!r} has no complete run {where}"
-    counts = ", ".join(f"{count} {act.value}" for act, count in plan.counts().items())
+    words = {Act.EXISTS: "over", Act.IN_FLIGHT: "under way"}
+    counts = ", ".join(f"{count} {words[act]}" for act, count in plan.counts().items())
     return (
         f"every date of DAG {request.dag_id!r} {where} has a run ({counts}): take reprocess"
         " 'failed' or 'completed' to run them again"
