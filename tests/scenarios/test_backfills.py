@@ -16,6 +16,7 @@ from lamplighter.runs.requests import clear_run
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
+from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter.zones import iso
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.views import Backfill, Run
@@ -224,6 +225,38 @@ def test_schedule_steps_over_what_a_backfill_ran(lamp: LocalDeployment) -> None:
         "2026-01-02",
         "2026-01-03",
         "2026-01-04",
+    ]
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_schedule_and_backfill_of_the_same_dates_share_them(
+    lamp: LocalDeployment, *, backwards: bool
+) -> None:
+    """A DAG that makes up for two days, and a backfill of the same: each date has one run."""
+    lamp.push([make_dag("hourly", "0 * * * *", max_active_runs=1, start_date=NOW)])
+    lamp.takes("hourly", "t", minutes=10)
+    lamp.pause("hourly")
+    lamp.advance(days=2)
+    end = lamp.now.start_of("hour")
+    lamp.backfill("hourly", NOW.start_of("hour"), end, backwards=backwards, max_active_runs=2)
+    lamp.unpause("hourly")
+    lamp.advance(hours=8)
+    runs = lamp.runs("hourly")
+    assert len(runs) == len({run.logical_date for run in runs})
+    assert {run.run_type for run in runs} == {"backfill", "scheduled"}
+    assert only(lamp, "hourly").state == "completed"
+    assert only(lamp, "hourly").passed > 0
+    assert [run.state for run in runs if run.run_after <= end] == ["success"] * 48
+
+
+def test_partitions_are_backfilled_by_their_keys(lamp: LocalDeployment) -> None:
+    """Runs that have a key instead of a date are told apart by it."""
+    daily = CronPartitionTimetable("0 0 * * *", timezone="UTC")
+    lamp.push([make_dag("parts", daily)])
+    lamp.backfill("parts", *TWO_DAYS)
+    lamp.advance(minutes=5)
+    assert [run.run_id for run in backfilled(lamp, "parts")] == [
+        f"backfill__2026-01-0{day}T00:00:00+00:00~2026-01-0{day}T00:00:00" for day in (2, 3)
     ]
 
 
@@ -438,6 +471,8 @@ def test_second_backfill_is_refused_while_one_is_open(lamp: LocalDeployment) -> 
     lamp.takes("daily", "t", minutes=10)
     lamp.backfill("daily", *TWO_DAYS)
     lamp.pause_backfill("daily-1")
+    with pytest.raises(RefusedError, match="take 1 to 500"):
+        lamp.resume_backfill("daily-1", max_active_runs=501)
     with pytest.raises(refusals.AlreadyRunningBackfill, match="backfill cancel daily-1"):
         lamp.backfill("daily", *TWO_DAYS)
 

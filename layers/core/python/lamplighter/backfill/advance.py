@@ -46,8 +46,6 @@ from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
 
-# So many dates are looked at in one go: what one request reads.
-_AT_ONCE = 100
 # So many runs are created in one transaction, for others to have their turn.
 _MOST_RUNS = 20
 
@@ -154,23 +152,20 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
     if not room:
         return _out_of_money(turn) if row.max_cost is not None and not row.active else None
     first = int(row.position)
-    dates = [run_from_json(each) for each in planned_dates(row, first=first, most=_AT_ONCE)]
+    # No more than there is room for: few have a run by now, and each that is read costs.
+    dates = [run_from_json(each) for each in planned_dates(row, first=first, most=room)]
     existing = _existing(dag, dates)
     passed: list[tuple[str, str]] = []
-    seen = 0
-    for info in dates:
-        if len(turn.runs) == room:
-            break
-        seen += 1
+    for ordinal, info in enumerate(dates, start=first + 1):
         key = key_of(dag, info)
         act = act_on(existing[key].state if key in existing else None, row.reprocess)
         if act.needs_a_run:
-            run = _run(row, dag, info, ordinal=first + seen, now=now)
+            run = _run(row, dag, info, ordinal=ordinal, now=now)
             turn.others.append(_begin(run, existing.get(key)))
             turn.runs.append(run)
         else:
             passed.append((key, act.value))
-    row.position = first + seen
+    row.position = first + len(dates)
     row.active = set(row.active or ()) | {run.run_key for run in turn.runs} or None
     pass_over(row, passed)
     turn.passed = len(passed)

@@ -23,8 +23,8 @@ from lamplighter.backfill.plan import (
     Request,
     key_of,
     make_plan,
+    require_limits,
 )
-from lamplighter.dags.dag import MAX_ACTIVE_RUNS
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
 from lamplighter.runs.definitions import newest_document
@@ -156,7 +156,7 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
     _require_range(request, now)
     _require_order(request, document)
     _require_conf(request)
-    _require_limits(request)
+    require_limits(request.max_active_runs, request.max_cost)
     dates = _dates(request, dag, now, ask_author if is_custom else None)
     return make_plan(request, dag, dates, _states(dag, dates)), expect(dag_id)
 
@@ -209,15 +209,6 @@ def _require_conf(request: Request) -> None:
         raise refusals.InvalidBackfillConf(
             f"a backfill of DAG {request.dag_id!r}: conf {error}"
         ) from error
-
-
-def _require_limits(request: Request) -> None:
-    if not 1 <= request.max_active_runs <= MAX_ACTIVE_RUNS:
-        raise RefusedError(
-            f"max_active_runs={request.max_active_runs}: take 1 to {MAX_ACTIVE_RUNS}"
-        )
-    if request.max_cost is not None and not request.max_cost > 0:
-        raise RefusedError(f"max_cost={request.max_cost}: take dollars, such as 25")
 
 
 def _dates(

@@ -12,6 +12,8 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter.dags.dag import MAX_ACTIVE_RUNS
+from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_key
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
@@ -51,6 +53,14 @@ class Request:
     max_active_runs: int = DEFAULT_ACTIVE_RUNS
     conf: Mapping[str, Any] | None = None
     max_cost: float | None = None
+
+
+def require_limits(max_active_runs: int | None, max_cost: float | None) -> None:
+    """Refuse limits that mean nothing; None is none."""
+    if max_active_runs is not None and not 1 <= max_active_runs <= MAX_ACTIVE_RUNS:
+        raise RefusedError(f"max_active_runs={max_active_runs}: take 1 to {MAX_ACTIVE_RUNS}")
+    if max_cost is not None and not max_cost > 0:
+        raise RefusedError(f"max_cost={max_cost}: take dollars, such as 25")
 
 
 @dataclass(frozen=True)

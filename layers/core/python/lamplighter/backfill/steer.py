@@ -7,6 +7,7 @@ message which is lost on the way delays them, and no more.
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
+from lamplighter.backfill.plan import require_limits
 from lamplighter.errors import RefusedError
 from lamplighter.store.backfills import CANCELLED, OPEN, PAUSED, RUNNING, change_backfill
 from lamplighter.store.models import Backfills
@@ -30,6 +31,7 @@ def resume_backfill(
     backfill_id: str, *, max_active_runs: int | None = None, max_cost: float | None = None
 ) -> Backfills:
     """Let it go on where it stands; its limits may be others from here on."""
+    require_limits(max_active_runs, max_cost)
 
     def change(row: Backfills) -> Sequence[Write] | None:
         _require_open(row)

@@ -33,7 +33,7 @@ RUNNING, PAUSED, COMPLETED = "running", "paused", "completed"
 OPEN = frozenset({RUNNING, PAUSED})
 # Dates in one row: compressed, two thousand have about 20 KB.
 _PER_ROW = 2_000
-_MOST_PASSED_OVER = 1_000
+_MOST_PASSED_OVER = 100
 _TRIES = 24
 _MARK = "-"
 
