@@ -7,8 +7,10 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
+from lamplighter.backfill import slots as backfill_slots
 from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import Request
+from lamplighter.backfill.slots import Drift
 from lamplighter.scheduler.slots import find_drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
@@ -96,3 +98,17 @@ def test_each_damage_is_found(stack: LocalStack, damage: Callable[[], None], wor
     """Whatever is wrong with a backfill, or its runs, is said."""
     damage()
     assert [text for text in violations() if words in text]
+
+
+def test_doctor_frees_slots_of_runs_that_are_gone(stack: LocalStack) -> None:
+    """A run that was deleted by hand no longer holds up its backfill, which goes on."""
+    assert backfill_slots.find_drift() == []
+    Runs("dag", SECOND).delete()
+    (drift,) = backfill_slots.find_drift()
+    assert drift == Drift("dag-1", (SECOND,))
+    assert backfill_slots.mend(drift) == drift
+    assert backfill_slots.mend(drift) is None
+    stack.run_until_idle()
+    row = read_backfill("dag-1")
+    assert row is not None
+    assert (row.active, row.cancelled) == ({THIRD, FOURTH}, 1)
