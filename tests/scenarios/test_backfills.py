@@ -8,6 +8,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.backfill import refusals
+from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.create import plan_backfill
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
@@ -327,12 +328,13 @@ def test_queued_runs_of_a_cancelled_backfill_never_begin(lamp: LocalDeployment) 
     """Runs that wait for an un-paused DAG are over without a job when their backfill is."""
     lamp.push([make_dag()])
     lamp.backfill("daily", *TWO_DAYS)
-    lamp.stack.call("claim", {"Records": []})
+    advance_backfills(["daily-1"])
     lamp.pause("daily")
-    lamp.run_until_idle()
+    lamp.advance(minutes=5)
+    assert [run.state for run in backfilled(lamp)] == ["queued", "queued"]
     lamp.cancel_backfill("daily-1")
-    lamp.advance(hours=1)
-    assert not [run for run in backfilled(lamp) if run.state != "cancelled"]
+    lamp.run_until_idle()
+    assert [(run.state, run.steps) for run in backfilled(lamp)] == [("cancelled", ())] * 2
 
 
 def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:

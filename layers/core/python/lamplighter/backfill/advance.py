@@ -108,7 +108,7 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
             return False
         dag = read_dag(row.dag_id)
         if dag is not None and not is_open(dag):
-            return False  # whoever opens it sends a message
+            return False  # un-pausing sends a message; whatever else it is, the sweep looks again
         turn = _decide(row, dag, now=clock.now())
         if turn is None:
             return False
@@ -157,7 +157,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
     existing = _existing(dag, dates)
     passed: list[tuple[str, str]] = []
     for ordinal, info in enumerate(dates, start=first + 1):
-        key = key_of(dag, info)
+        key = key_of(info)
         act = act_on(existing[key].state if key in existing else None, row.reprocess)
         if act.needs_a_run:
             run = _run(row, dag, info, ordinal=ordinal, now=now)
@@ -183,7 +183,7 @@ def _out_of_money(turn: _Turn) -> _Turn:
 
 
 def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
-    keys = [(dag.dag_id, key_of(dag, info)) for info in dates]
+    keys = [(dag.dag_id, key_of(info)) for info in dates]
     return {run.run_key: run for run in Runs.batch_get(keys, consistent_read=True)}
 
 
@@ -191,7 +191,7 @@ def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: Date
     return run_rows.new_run(
         dag,
         info,
-        run_id=run_id_of(dag, info),
+        run_id=run_id_of(info),
         now=now,
         claim_id=uuid.uuid4().hex,
         run_type="backfill",

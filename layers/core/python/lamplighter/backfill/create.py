@@ -158,7 +158,7 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
     _require_conf(request)
     require_limits(request.max_active_runs, request.max_cost)
     dates = _dates(request, dag, now, ask_author if is_custom else None)
-    return make_plan(request, dag, dates, _states(dag, dates)), expect(dag_id)
+    return make_plan(request, dates, _states(dag_id, dates)), expect(dag_id)
 
 
 def _require_none_open(dag: Dags) -> None:
@@ -232,13 +232,13 @@ def _dates(
     return dates
 
 
-def _states(dag: Dags, dates: Sequence[DagRunInfo]) -> dict[str, str]:
+def _states(dag_id: str, dates: Sequence[DagRunInfo]) -> dict[str, str]:
     """Return the states of the runs between the first and the last date, by their keys."""
     if not dates:
         return {}
-    keys = sorted(key_of(dag, info) for info in (dates[0], dates[-1]))
+    keys = sorted(key_of(info) for info in (dates[0], dates[-1]))
     found = Runs.query(
-        dag.dag_id,
+        dag_id,
         Runs.run_key.between(*keys),
         attributes_to_get=["run_key", "state"],
         consistent_read=True,

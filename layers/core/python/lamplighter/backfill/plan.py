@@ -14,9 +14,7 @@ from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
 from lamplighter.errors import RefusedError
-from lamplighter.identifiers import run_key
-from lamplighter.scheduler import cursor
-from lamplighter.store.models import Dags
+from lamplighter.identifiers import run_id, run_key
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
 from lamplighter.timetables.base import DagRunInfo
 
@@ -103,27 +101,25 @@ def act_on(state: str | None, reprocess: str) -> Act:
     return Act.EXISTS
 
 
-def run_id_of(row: Dags, info: DagRunInfo) -> str:
+def run_id_of(info: DagRunInfo) -> str:
     """Return the id of a backfill's run."""
-    return cursor.timetable_of(row).generate_run_id(
-        run_type="backfill",
+    return run_id(
+        "backfill",
         run_after=info.run_after,
-        data_interval=info.data_interval,
+        logical_date=info.logical_date,
         partition_key=info.partition_key,
     )
 
 
-def key_of(row: Dags, info: DagRunInfo) -> str:
+def key_of(info: DagRunInfo) -> str:
     """Return the key of a date's run, whoever created it."""
-    return run_key(run_id_of(row, info))
+    return run_key(run_id_of(info))
 
 
-def make_plan(
-    request: Request, row: Dags, dates: Iterable[DagRunInfo], states: Mapping[str, str]
-) -> Plan:
+def make_plan(request: Request, dates: Iterable[DagRunInfo], states: Mapping[str, str]) -> Plan:
     """Return what would be done; `states` are those of the runs that exist, by their keys."""
     found = []
     for info in dates:
-        key = key_of(row, info)
+        key = key_of(info)
         found.append(Planned(info, key, act_on(states.get(key), request.reprocess)))
     return Plan(request, tuple(reversed(found) if request.is_backwards else found))

@@ -14,18 +14,17 @@ from lamplighter.store.backfills import (
     left,
     planned_dates,
 )
-from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.models import Backfills, Runs
 
 
-def backfill_violations(dags: Mapping[str, Dags], runs: Mapping[str, list[Runs]]) -> Iterator[str]:
+def backfill_violations(runs: Mapping[str, list[Runs]]) -> Iterator[str]:
     """Yield what is wrong with backfills and their runs."""
     rows = [row for row in Backfills.scan(consistent_read=True) if row.dates is None]
     known = {row.backfill_id for row in rows}
     for row in rows:
         own = [run for run in runs.get(row.dag_id, ()) if run.backfill_id == row.backfill_id]
-        checks = [_of_slots(row, own), _of_index(row), _of_counts(row)]
-        if row.dag_id in dags:
-            checks.append(_of_plan(row, dags[row.dag_id], runs.get(row.dag_id, [])))
+        planned = _of_plan(row, runs.get(row.dag_id, []))
+        checks = (_of_slots(row, own), _of_index(row), _of_counts(row), planned)
         for check in checks:
             for text in check:
                 yield f"backfill {row.backfill_id}: {text}"
@@ -71,13 +70,13 @@ def _of_counts(row: Backfills) -> Iterator[str]:
         yield f"{row.position:.0f} dates had their turn, of which {over:.0f} are over"
 
 
-def _of_plan(row: Backfills, dag: Dags, runs: list[Runs]) -> Iterator[str]:
+def _of_plan(row: Backfills, runs: list[Runs]) -> Iterator[str]:
     """Check that each date that had its turn has its run, and that no other date has one."""
     by_key = {run.run_key: run for run in runs}
     keys: list[str] = []
     while len(keys) < row.total:
         found = planned_dates(row, first=len(keys), most=int(row.total))
-        keys += [key_of(dag, run_from_json(each)) for each in found]
+        keys += [key_of(run_from_json(each)) for each in found]
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
         yield f"planned twice: {twice}"
     passed = {key for key, _ in row.passed_over or ()}

@@ -55,7 +55,7 @@ def violations(
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
-    found += backfill_violations({row.dag_id: row for row in dags}, runs)
+    found += backfill_violations(runs)
     found += step_violations(runs, is_idle=is_idle)
     return [*found, *event_violations(dags, runs, is_idle=is_idle)]
 
