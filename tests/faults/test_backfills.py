@@ -5,6 +5,7 @@ always does, and then the invariants, of which one is that a backfill's runs are
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.faults.test_runs import (
     Story,
     all_of,
     all_points,
+    beginning,
     dag,
     make_report,
     make_story,
@@ -36,6 +38,7 @@ from tests.faults.test_runs import (
     pass_time,
     plan_jobs,
     some_points,
+    sound,
     strike,
 )
 
@@ -176,6 +179,41 @@ def test_overtaken_backfill_leaves_the_planned_runs(
 ) -> None:
     """Whatever someone else does in the middle, no date has two runs and none is forgotten."""
     report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, SOME))
+
+
+def race(story: Story, rounds: int) -> tuple[int, list[str]]:
+    """Let many move one backfill on while its runs are moved and someone asks for its days."""
+    wrong: list[str] = []
+    with beginning((DAILY,), ask_for_backfill(max_active_runs=3), story) as begun:
+        for number in range(rounds):
+            begun.put_back()
+            with ThreadPoolExecutor(8) as threads:
+                asked: list[Future[Any]] = [
+                    threads.submit(advance_backfills, ["dag-1"]) for _ in range(6)
+                ]
+                asked += [threads.submit(trigger(day), story) for day in range(3)]
+                asked += [threads.submit(steer(resume_backfill), story)]
+            errors = [repr(error) for each in asked if (error := each.exception())]
+            story.stack.advance(hours=1)
+            found = [*errors, *sound(story)]
+            if (states := story.states("dag")) != [SUCCESS] * 3:
+                found.append(f"got {states}")
+            wrong += [f"round {number}: {text}" for text in found]
+    return rounds, wrong
+
+
+@pytest.mark.slow
+def test_many_that_move_a_backfill_at_once_create_each_run_once(
+    story: Story, report: Report
+) -> None:
+    """Of functions that move one backfill at the same moment, each date has its run by one."""
+    report("a race", *race(story, SOME))
+
+
+@pytest.mark.full
+def test_many_that_move_a_backfill_at_once_many_times(story: Story, report: Report) -> None:
+    """As above, many times, since threads meet as chance will have it."""
+    report("many races", *race(story, 60))
 
 
 @pytest.mark.full
