@@ -8,6 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
+from lamplighter.errors import RefusedError
 from lamplighter_local.deployment import LocalDeployment
 
 MONDAY = datetime(2026, 1, 5, 0, 0, 5)
@@ -73,6 +74,15 @@ def test_without_a_choice_the_catchup_of_the_dag_decides(
     """Nobody has to remember what the DAG is like."""
     lamp.push([make_dag(catchup=is_catchup)])
     assert days_after_pause(lamp) == [*made_up_for, THURSDAY]
+
+
+def test_unknown_choice_is_refused(lamp: LocalDeployment) -> None:
+    """The error names the choices there are, and the DAG stays paused."""
+    lamp.push([make_dag()])
+    lamp.pause("dag")
+    with pytest.raises(RefusedError, match="take one of catchup, latest, from-now"):
+        lamp.unpause("dag", missed="some")
+    assert lamp.dag("dag").is_paused
 
 
 def test_wished_catchup_keeps_to_the_slots(lamp: LocalDeployment) -> None:

@@ -203,7 +203,10 @@ class LocalDeployment(OpenDeployment):
             keep_events: Whether asset events that are pending count.
         """
         self._require_open()
-        choice = None if missed is None else pause.Missed(missed)
+        choices = {each.value: each for each in pause.Missed}
+        if missed is not None and missed not in choices:
+            raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
+        choice = None if missed is None else choices[missed]
         row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
         if row.catchup and choice not in {None, pause.Missed.ALL}:
             # What was passed over is nobody's debt.
