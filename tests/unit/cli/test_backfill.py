@@ -1,14 +1,19 @@
 """`lamplighter backfill` as a user types it."""
 
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pendulum import datetime
+from rich.console import Console
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.store.backfills import read_backfill
+from lamplighter_cli import console
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
@@ -138,6 +143,54 @@ def test_watch_ends_with_the_backfill(lamplighter: Command, shop: LocalStack) ->
     result = lamplighter("backfill", "watch", "daily")
     assert result.code == 1
     assert "daily-1  completed  2 of 2 (100%), 1 failed" in result.out
+
+
+@pytest.fixture(name="going_on")
+def make_going_on(shop: LocalStack) -> Iterator[None]:
+    """Let one run of the backfill end whenever a command waits."""
+
+    def end_one(_: float) -> None:
+        shop.clock.advance(timedelta(minutes=10))
+        finish_run("daily", min(read_active()), state="success")
+        shop.run_until_idle()
+
+    with patch.object(shop.clock, "sleep", end_one):
+        yield
+
+
+def read_active() -> set[str]:
+    """Return the runs that occupy a slot of the backfill."""
+    row = read_backfill("daily-1")
+    assert row is not None
+    return set(row.active or ())
+
+
+@pytest.mark.usefixtures("going_on")
+def test_watch_writes_a_line_for_each_change(lamplighter: Command, shop: LocalStack) -> None:
+    """A file or a pipe gets lines, until the backfill is over."""
+    lamplighter("backfill", "create", "daily", *RANGE, "--max-active-runs", "1")
+    shop.run_until_idle()
+    result = lamplighter("backfill", "watch", "daily")
+    said = [line.partition("  daily-1  ")[2] for line in result.out.splitlines()]
+    assert result.code == 0
+    assert [text.partition(",")[0] for text in said] == [
+        "running  0 of 2 (0%)",
+        "running  1 of 2 (50%)",
+        "completed  2 of 2 (100%)",
+    ]
+
+
+@pytest.mark.usefixtures("going_on")
+def test_watch_draws_a_bar_on_a_terminal(lamplighter: Command, shop: LocalStack) -> None:
+    """A person sees how far it is."""
+    lamplighter("backfill", "create", "daily", *RANGE)
+    shop.run_until_idle()
+    screen = Console(force_terminal=True, width=80, file=io.StringIO())
+    with patch.object(console, "out", lambda: screen):
+        assert lamplighter("backfill", "watch", "daily-1").code == 0
+    text = screen.file.getvalue()  # type: ignore[attr-defined] # the file above
+    assert "━" in text
+    assert "2 of 2 (100%)" in text
 
 
 @pytest.mark.parametrize(

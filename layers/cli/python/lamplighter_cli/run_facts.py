@@ -17,6 +17,7 @@ _TEXTS = (
     "triggered_by",
     "state",
     "because",
+    "backfill_id",
     "dag_version",
     "partition_key",
 )
