@@ -114,6 +114,13 @@ def read_backfill(backfill_id: str) -> Backfills | None:
         return None
 
 
+def read_backfills(backfill_ids: Iterable[str]) -> dict[str, Backfills]:
+    """Return the backfills that exist, as they are now, by their ids."""
+    ids = sorted(set(backfill_ids))
+    rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
+    return {row.backfill_id: row for row in rows}
+
+
 def change_backfill(
     backfill_id: str,
     change: Callable[[Backfills], Sequence[Write] | None],
@@ -161,8 +168,7 @@ def _number(dag: Dags) -> int:
 def backfills_of(dags: Iterable[Dags]) -> list[Backfills]:
     """Return all backfills of DAGs, newest first."""
     ids = [f"{dag.dag_id}{_MARK}{at}" for dag in dags for at in range(1, _number(dag) + 1)]
-    rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
-    return sorted(rows, key=lambda row: row.created_at, reverse=True)
+    return sorted(read_backfills(ids).values(), key=lambda row: row.created_at, reverse=True)
 
 
 def newest_of(dag: Dags) -> Backfills | None:
