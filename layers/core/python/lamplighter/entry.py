@@ -16,11 +16,14 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from lamplighter import settings
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 log = logging.getLogger(__name__)
 
+NAMESPACE = "Lamplighter"
 # What is in flight when time runs out is finished and answered within this.
 _RESERVE_MILLISECONDS = 5_000
 
@@ -61,15 +64,22 @@ def logger_of(service: str) -> Logger:
 
 def metrics_of(service: str) -> Metrics:
     """Return the metrics of a function."""
-    return Metrics(namespace="Lamplighter", service=service)
+    return Metrics(namespace=NAMESPACE, service=service)
 
 
 def publish(metrics: Metrics, report: "DataclassInstance") -> None:
-    """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`."""
+    """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`.
+
+    They are told apart by the deployment, as several may share an account.
+    """
+    metrics.add_dimension(name="stack", value=settings.current().table_prefix.removesuffix("-"))
     for field in fields(report):
         value = getattr(report, field.name)
         name = field.name.title().replace("_", "")
-        if isinstance(value, Counter):  # of a few known reasons
+        if isinstance(value, list) and name.endswith("Seconds"):  # one each, for how they spread
+            for seconds in value:
+                metrics.add_metric(name, MetricUnit.Seconds, seconds)
+        elif isinstance(value, Counter):  # of a few known reasons
             for reason, count in value.items():
                 metrics.add_metric(f"{name}: {reason}", MetricUnit.Count, count)
         elif isinstance(value, Mapping):  # by DAG, which would be a metric each
