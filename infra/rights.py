@@ -100,7 +100,7 @@ RIGHTS: Mapping[str, Rights] = {
             "DagVersions": "Query PutItem",
             "Assets": "BatchGetItem GetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
             "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
-            "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+            "Catalog": "Query PutItem UpdateItem DeleteItem ConditionCheckItem",
         },
         sends="claims registers",
         receives="registers",
@@ -111,7 +111,8 @@ RIGHTS: Mapping[str, Rights] = {
     "claim": _CLAIM | Rights(receives="claims"),
     "ingest": _FAN_OUT
     | Rights(
-        tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem"},
+        # It deletes where an outlet's event was expected and does not belong.
+        tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem DeleteItem"},
         sends="events-dead",
         receives="events events.fifo",
         delays="events events.fifo",

@@ -79,7 +79,8 @@ class Watch(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
         self._raise_alarms()
         self._draw()
-        self._save_queries()
+        if not config.is_local:  # no emulator has them
+            self._save_queries()
 
     # Alarms.
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from lamplighter_local.function_calls import FunctionCall
 from lamplighter_local.resources import APPLICATION
 
+# Names the file into which scenarios write the rights that they used.
+USED_FILE = "LAMPLIGHTER_USED_RIGHTS"
 FOLDER = Path(__file__).parent / "rights"
 
 _TRANSACTION = {
@@ -171,3 +173,28 @@ def read_lines(name: str) -> list[Line]:
         condition = words[2] if len(words) == 3 else ""
         found.append(Line(words[0], words[1], condition, "never: " if is_never else ""))
     return found
+
+
+# Calls held against the files.
+
+
+class TriedRights:
+    """What functions did with their rights."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._lines: dict[str, list[Line]] = {}
+        # What was asked for without a right to it, by function.
+        self.forbidden: set[tuple[str, Need]] = set()
+        # Which lines allowed something: function, action and thing.
+        self.used: set[tuple[str, str, str]] = set()
+
+    def note(self, call: FunctionCall) -> None:
+        """Hold a call against the rights of its function."""
+        if call.function not in self._lines:
+            self._lines[call.function] = read_lines(call.function)
+        for need in needs(call, prefix=self._prefix):
+            lines = [line for line in self._lines[call.function] if line.allows(need)]
+            self.used |= {(call.function, line.action, line.thing) for line in lines}
+            if not lines:
+                self.forbidden.add((call.function, need))

@@ -10,6 +10,8 @@ from unittest.mock import patch
 
 from botocore.client import BaseClient
 
+from lamplighter.events.fan_out import forget_consumers
+from lamplighter.runs.definitions import forget_definitions
 from lamplighter_local import handlers
 
 
@@ -32,6 +34,9 @@ def noted_calls(note: Callable[[FunctionCall], None]) -> Iterator[None]:
     running: list[str] = []
 
     def noting(function: str, event: dict[str, Any], *rest: Any) -> Any:
+        # On AWS it has a memory of its own, and would have to ask.
+        forget_definitions()
+        forget_consumers()
         running.append(function)
         send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
 
