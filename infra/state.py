@@ -178,7 +178,8 @@ class State(Construct):
             bucket_key_enabled=True,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             enforce_ssl=True,
-            versioned=True,
+            # What may go with the stack must be easy to empty.
+            versioned=self._config.keep_data,
             server_access_logs_bucket=self.access_logs,
             server_access_logs_prefix="bucket/",
             lifecycle_rules=_lifecycle(),

@@ -58,6 +58,20 @@ def test_metrics_are_told_apart_by_deployment(capsys: pytest.CaptureFixture[str]
         assert (found["stack"], found["service"]) == ("lamplighter-dev", "tick")
 
 
+def test_what_did_not_happen_is_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    """A count of nothing is not written, a measure of nothing is; without any, nothing is said."""
+    found = _published(capsys, Report(claimed_runs=0, backlog_seconds=0.0, failed=set()))
+    assert found["BacklogSeconds"] == [0.0]
+    assert not {"ClaimedRuns", "Failed"} & set(found)
+
+    @dataclass
+    class Nothing:
+        woken_runs: int = 0
+
+    publish(metrics_of("sweep"), Nothing())
+    assert capsys.readouterr().out == ""
+
+
 def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing was late because nothing was claimed, there is nothing to average."""
     assert "LatenessSeconds" not in _published(capsys, Report(lateness_seconds=[]))
