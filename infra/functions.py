@@ -57,6 +57,15 @@ FUNCTIONS: Mapping[str, FunctionSpec] = {
         timeout_seconds=60,
         queues=("events", "events.fifo"),
     ),
+    "watch": FunctionSpec(
+        does="lets watchers make asset events of what sources tell, or are asked",
+        memory_mb=1024,
+        # Queues of others must hide their messages for at least as long, or Lambda refuses them.
+        timeout_seconds=180,
+        queues=("sources",),
+        every_minutes=1,
+        runs_author_code=True,
+    ),
     "submit": FunctionSpec(
         does="moves runs on, starts the jobs of steps that are ready",
         memory_mb=1024,

@@ -120,7 +120,7 @@ def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
     if rights.sends:
         yield _allow(["sqs:SendMessage"], [places.queue(each) for each in rights.sends.split()])
     if rights.receives:
-        others = places.config.watch_queues if rights.lists_watched else ()
+        others = places.config.watch_queues if rights.is_for_watchers else ()
         ours = [places.queue(each) for each in rights.receives.split()]
         yield _allow(_POLL, [*ours, *(places.others_queue(each) for each in others)])
     if rights.delays:
@@ -133,7 +133,7 @@ def _objects(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
         yield _allow(["s3:GetObject"], [places.objects(each) for each in rights.gets.split()])
     if rights.puts:
         yield _allow(["s3:PutObject"], [places.objects(each) for each in rights.puts.split()])
-    watched = places.config.watch_buckets if rights.lists_watched else ()
+    watched = places.config.watch_buckets if rights.is_for_watchers else ()
     if watched:
         partition = places.stack.partition
         yield _allow(["s3:ListBucket"], [f"arn:{partition}:s3:::{each}" for each in watched])

@@ -26,8 +26,9 @@ class Rights:
     invokes: str = ""
     # Whether it may put `Run Finished` on the bus.
     tells: bool = False
-    # Whether it may list the buckets that watchers listen to.
-    lists_watched: bool = False
+    # Whether it is woken by the queues of others, and may list the buckets of others, that the
+    # flags of the stage name.
+    is_for_watchers: bool = False
 
     def __or__(self, other: "Rights") -> "Rights":
         """Return what is allowed by one of the two."""
@@ -45,7 +46,7 @@ class Rights:
             jobs=_both(self.jobs, other.jobs),
             invokes=_both(self.invokes, other.invokes),
             tells=self.tells or other.tells,
-            lists_watched=self.lists_watched or other.lists_watched,
+            is_for_watchers=self.is_for_watchers or other.is_for_watchers,
         )
 
 
@@ -116,6 +117,14 @@ RIGHTS: Mapping[str, Rights] = {
         sends="events-dead",
         receives="events events.fifo",
         delays="events events.fifo",
+    ),
+    # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
+    "watch": Rights(
+        tables={"Catalog": "GetItem Query UpdateItem"},
+        sends="events sources-dead",
+        receives="sources",
+        gets="bundles/*",
+        is_for_watchers=True,
     ),
     "submit": _ADVANCE
     | Rights(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.infra.rights_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 
@@ -14,8 +15,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dev() -> Synthesis:
-    """Return the smallest stack: a stage for development, no flags."""
-    return synthesize({"stage": "dev"})
+    """Return a small stack: a stage for development, with something to watch."""
+    return synthesize({"stage": "dev", "watch_buckets": [WATCHED], "watch_queues": [WATCHED]})
 
 
 @pytest.fixture(scope="session")

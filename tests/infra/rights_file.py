@@ -17,6 +17,8 @@ from lamplighter_local.resources import APPLICATION
 
 # Names the file into which scenarios write the rights that they used.
 USED_FILE = "LAMPLIGHTER_USED_RIGHTS"
+# A bucket, and a queue, that watchers listen to.
+WATCHED = "watched"
 FOLDER = Path(__file__).parent / "rights"
 
 _TRANSACTION = {
@@ -126,6 +128,9 @@ def needs(call: FunctionCall, *, prefix: str) -> Iterator[Need]:
             name = given["QueueUrl"].rpartition("/")[2].removeprefix(prefix)
             operation = _WITHOUT_BATCH.get(call.operation, call.operation)
             yield Need(f"sqs:{operation}", f"queue/{name}")
+        case "s3" if call.operation == "ListObjectsV2":
+            # Whatever it is called, it stands for one that a flag names.
+            yield Need("s3:ListBucket", WATCHED)
         case "s3":
             yield Need(f"s3:{call.operation}", f"bucket/{given['Key']}")
         case "lambda":

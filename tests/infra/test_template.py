@@ -163,8 +163,7 @@ def test_batches_are_answered_message_by_message(prod: Synthesis) -> None:
     """Every queue that wakes a function lets single messages fail, and has a limit."""
     found = list(prod.resources("AWS::Lambda::EventSourceMapping").values())
     ours = sum(len(spec.queues) for spec in FUNCTIONS.values())
-    others = len(prod.config.watch_queues) if "watch" in FUNCTIONS else 0
-    assert len(found) == ours + others
+    assert len(found) == ours + len(prod.config.watch_queues)
     assert all(each["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for each in found)
     assert all(each["ScalingConfig"]["MaximumConcurrency"] >= 2 for each in found)
 

@@ -15,6 +15,7 @@ from lamplighter import DAG, aws, settings
 from lamplighter.registry import bundles
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import Dags, DagVersions
+from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
 
@@ -58,6 +59,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
             "bundles",
             "imports",
             "schedules",
+            "watchers",
             "versions",
             "slots",
         )
@@ -103,9 +105,10 @@ def dead_claim(_: LocalStack) -> None:
             "schedules",
             ("warning", 0),
         ),
+        (lambda _: count_fired({"orders/raw/1": 2}, most=1), "watchers", ("warning", 0)),
         (lambda _: Dags("dag").update([Dags.active.set({"gone"})]), "slots", ("drift", 3)),
     ],
-    ids=["late", "stuck", "newer", "letter", "claim", "schedule", "slots"],
+    ids=["late", "stuck", "newer", "letter", "claim", "schedule", "parked", "slots"],
 )
 def test_damage_is_found_by_its_check(
     lamplighter: Command, sound: LocalStack, damage: Damage, check: str, outcome: tuple[str, int]

@@ -19,6 +19,7 @@ from lamplighter.runs.definitions import newest_documents
 from lamplighter.store.look_ahead import covered_until
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter.store.watchers import read_parked
 from lamplighter_cli import console
 from lamplighter_cli.aws_errors import explain
 
@@ -36,6 +37,8 @@ _QUEUES = (
     "events_fifo_queue_url",
     "events_dead_queue_url",
     "events_dead_fifo_queue_url",
+    "sources_queue_url",
+    "watch_dead_queue_url",
 )
 
 
@@ -66,6 +69,7 @@ def findings() -> Iterator[Finding]:
     yield from _bundles()
     yield _import_errors()
     yield _schedule_errors()
+    yield _watchers()
     yield _versions()
 
 
@@ -160,8 +164,7 @@ def _dead_letters(url: str, attributes: Mapping[str, str]) -> dict[str, int]:
 
 def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
     ours = {
-        getattr(settings.current(), name).rpartition("/")[2]
-        for name in ("events_dead_queue_url", "events_dead_fifo_queue_url")
+        getattr(settings.current(), name).rpartition("/")[2] for name in _QUEUES if "_dead_" in name
     }
     for queue, count in dead.items():
         if count:
@@ -223,6 +226,14 @@ def _schedule_errors() -> Finding:
         text = f"cannot be followed: those of {', '.join(wrong)}"
         return Finding("schedules", WARNING, text, "lamplighter dags errors")
     return Finding("schedules", OK, "all can be followed")
+
+
+def _watchers() -> Finding:
+    parked = sorted({key.rpartition("/")[0] for key in read_parked()})
+    if parked:
+        text = f"parked, because they fired too often: {', '.join(parked)}"
+        return Finding("watchers", WARNING, text, f"lamplighter watchers resume {parked[0]}")
+    return Finding("watchers", OK, "none is parked")
 
 
 def _versions() -> Finding:

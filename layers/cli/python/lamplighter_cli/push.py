@@ -13,6 +13,8 @@ from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.identifiers import require_id
 from lamplighter.registry.owing import owed_after_push
 from lamplighter.registry.push import push_bundle
+from lamplighter.registry.reading import read_definition
+from lamplighter.registry.watchers import unwired
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
 from lamplighter_cli.deployment import on_deployment
@@ -48,6 +50,7 @@ def push(
         show_problems(report, console.err())
         console.error(f"{root} has errors and was not pushed; --force pushes it all the same")
         raise typer.Exit(1)
+    _require_wired(report)
     owed = owed_after_push(root, report.dags)
     if not as_json:
         _show_owed(owed)
@@ -74,6 +77,16 @@ def push(
             f" version {source.version[:12]}; it is registered within seconds"
         )
     )
+
+
+def _require_wired(report: BundleReport) -> None:
+    """Refuse a bundle with watchers that would never hear anything, before anything is sent."""
+    definitions = (read_definition(dag) for dag in report.dags)
+    found = [line for one in definitions for line in unwired(one.dag, settings.current())]
+    for line in found:
+        console.error(line)
+    if found:
+        raise typer.Exit(1)
 
 
 def _check(root: Path) -> BundleReport:

@@ -41,6 +41,11 @@ def has_time(context: Context) -> Callable[[], bool]:
     return lambda: context.get_remaining_time_in_millis() > _RESERVE_MILLISECONDS
 
 
+def seconds_left(context: Context) -> float:
+    """Return how long something may take that is begun now."""
+    return max(0, context.get_remaining_time_in_millis() - _RESERVE_MILLISECONDS) / 1000
+
+
 class _Stderr(logging.StreamHandler[TextIO]):
     """Writes to whatever stderr is at the moment; stdout belongs to metrics."""
 

@@ -58,6 +58,11 @@ def is_kept_as_data(path: str) -> bool:
     return is_authors and _author_code.get() is _AuthorCode.DATA
 
 
+def class_path(kind: type) -> str:
+    """Return the name by which `load_class` finds a class; a subclass has one of its own."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def load_class(path: str, base: type[T]) -> type[T]:
     """Return the subclass of `base` that `path` names, as in `package.module.Class`."""
     if not _is_ours(path) and _author_code.get() is not _AuthorCode.IMPORTED:

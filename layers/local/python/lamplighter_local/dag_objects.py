@@ -5,9 +5,12 @@ answers from the objects.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
+from lamplighter.assets.asset import Asset
 from lamplighter.bundles.following import Answer, answer_to, failure
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.layout import bundle_key
@@ -16,6 +19,8 @@ from lamplighter.errors import RefusedError, in_short
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.serialization import content_hash, encode_dag
+from lamplighter.streams.watchers import Watcher
+from lamplighter.triggers.base import BaseEventTrigger
 
 FILE = "dags/objects.py"
 
@@ -52,6 +57,27 @@ class DagObjects:
                 return {"files": [parsed.to_json()]}
             case _:
                 return {"answers": [_answer(question, dags) for question in event["questions"]]}
+
+    @contextmanager
+    def building_triggers(self) -> Iterator[None]:
+        """Let the triggers of such bundles be built from their objects, which no file defines."""
+        build = Watcher.build
+
+        def build_here(watcher: Watcher) -> BaseEventTrigger:
+            dags = self._pushed.get(bundle_key(watcher.bundle, watcher.bundle_version))
+            if dags is None:
+                return build(watcher)
+            return next(
+                type(declared.trigger)(**watcher.trigger["data"])
+                for dag_id in watcher.dag_ids
+                for leaf in dags[dag_id].timetable.asset_condition.leaves()
+                if isinstance(leaf, Asset) and leaf.name == watcher.asset
+                for declared in leaf.watchers
+                if declared.name == watcher.name
+            )
+
+        with patch.object(Watcher, "build", build_here):
+            yield
 
 
 def _require_dags(dags: object) -> Iterable[DAG]:

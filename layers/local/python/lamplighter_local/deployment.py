@@ -8,6 +8,7 @@ Owns: what people may ask of it. `open_deployment` has its beginning and end, `s
 moto, the real functions, the clock.
 """
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -17,6 +18,7 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter import aws
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
@@ -29,6 +31,7 @@ from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -157,6 +160,38 @@ class LocalDeployment(OpenDeployment):
             name = f"lamplighter-local:{self._seed}:{self._events_sent}"
             event_id = uuid.uuid5(uuid.NAMESPACE_URL, name).hex
         return self.stack.emit(asset, extra=extra, event_id=event_id, **more)
+
+    def send(
+        self,
+        queue: str,
+        body: object,
+        *,
+        group: str | None = None,
+        attributes: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        """Send a message to a queue that watchers read, and return its id.
+
+        Args:
+            queue: Its name; "sources" is the one on which S3 and EventBridge tell what happened.
+            body: A text, or a value that is written as JSON.
+            group: On a queue whose name ends in ".fifo", the group within which order is kept.
+            attributes: Of the message.
+        """
+        self._require_open()
+        url = self.stack.watched_queue(SOURCES if queue == "sources" else queue)
+        message: dict[str, Any] = {
+            "MessageBody": body if isinstance(body, str) else json.dumps(body),
+            "MessageAttributes": {
+                name: {"DataType": "String", "StringValue": text}
+                for name, text in attributes.items()
+            },
+        }
+        if group is not None:
+            self._events_sent += 1
+            name = f"local-{self._seed}-{self._events_sent}"
+            message |= {"MessageGroupId": group, "MessageDeduplicationId": name}
+        sent: str = aws.client("sqs").send_message(QueueUrl=url, **message)["MessageId"]
+        return sent
 
     def trigger(
         self,

@@ -68,8 +68,8 @@ class OpenDeployment:
             self._stack = stack = making.enter_context(
                 local_stack(at=self._at, on=self.executor, variables=self._variables)
             )
-            # Timers read each shard.
-            made = replace(stack.settings, due_shards=1, run_shards=1)
+            # Timers read each shard, and a source is listened to in real time.
+            made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
             stack.settings = making.enter_context(settings.using(made))
             making.enter_context(self.faults.striking(stack))
             self._begin()

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
+from lamplighter.registry.watchers import EVERYTHING
 from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
 
-QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo")
+QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
 APPLICATION = "00local"
+_EVERYTHING = json.dumps([EVERYTHING])
 MAX_RECEIVES = 20
 VISIBILITY_SECONDS = 180
 RETENTION_SECONDS = 14 * 24 * 3600
@@ -51,11 +53,21 @@ def create_all(name: str) -> Settings:
         events_fifo_queue_url=urls["events.fifo"].live,
         events_dead_queue_url=urls["events"].dead,
         events_dead_fifo_queue_url=urls["events.fifo"].dead,
+        sources_queue_url=urls["sources"].live,
+        watch_dead_queue_url=urls["sources"].dead,
+        watch_queues=_EVERYTHING,
+        watch_buckets=_EVERYTHING,
+        watch_event_sources=_EVERYTHING,
         sandbox_function=f"{prefix}sandbox",
         emr_application_id=APPLICATION,
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",
     )
+
+
+def create_watched_queue(name: str) -> str:
+    """Create a queue that is not the deployment's own, and return its URL."""
+    return _create_queue(boto3.client("sqs"), "", name).live
 
 
 class _Queue(NamedTuple):

@@ -53,7 +53,8 @@ class Snapshot:
         for table in tables():
             table.items = copy.deepcopy(self._tables[table.name])
         for queue in queues():
-            queue._messages = copy.deepcopy(self._messages[queue.name])  # noqa: SLF001 - as above
+            before = self._messages.get(queue.name, [])  # it may have been made since
+            queue._messages = copy.deepcopy(before)  # noqa: SLF001 - as above
             queue.deleted_messages.clear()
             queue.pending_messages.clear()
         for bucket in buckets():

@@ -30,6 +30,7 @@ from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
 from lamplighter_local.dag_objects import DagObjects
@@ -43,10 +44,11 @@ from lamplighter_local.deliveries import (
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_guard import guarded_moto
 from lamplighter_local.emulator.moto_memory import REGION
+from lamplighter_local.emulator.object_times import objects_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_sweep, next_tick
+from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
 
 NAME = "local"
 _ENVIRONMENT = {
@@ -79,6 +81,8 @@ class LocalStack:
         self._objects = objects
         # Whoever reaches the emulator otherwise than through this process's clients must hold it.
         self.lock = lock
+        # Queues of others that watchers read, by name.
+        self._watched: dict[str, str] = {}
         # How a function is called; whoever lets functions die puts something else here.
         self.call: Call = handlers.call
 
@@ -95,6 +99,10 @@ class LocalStack:
     def _register(self, *, until_idle: bool) -> None:
         while deliver(self.settings.registers_queue_url, "register", self.call):
             pass
+        with self.lock:
+            names = watched_queues(self.settings)
+        for name in names:
+            self.watched_queue(name)
         if until_idle:
             self.run_until_idle()
 
@@ -108,6 +116,18 @@ class LocalStack:
     def emit(self, asset: str | None = None, **event: Any) -> str:
         """Push an event of an asset, as anyone does: through the queue."""
         return emit(asset, **event)
+
+    def watched_queue(self, name: str) -> str:
+        """Return the URL of a queue that watchers read, made when it is first named."""
+        if name == SOURCES:
+            return self.settings.sources_queue_url
+        if name not in self._watched:
+            self._watched[name] = resources.create_watched_queue(name)
+        return self._watched[name]
+
+    def ask_sources(self) -> None:
+        """Fire the timer that asks the sources which do not tell by themselves."""
+        self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
     def sweep(self) -> dict[str, int]:
         """Fire the timer that looks for what was left behind."""
@@ -130,6 +150,7 @@ class LocalStack:
             # Without anything to execute them, runs stay as they were claimed.
             *(runs if self.execution is not None else ()),
             (made.registers_queue_url, "register"),
+            *((url, "watch") for url in (made.sources_queue_url, *self._watched.values())),
             (made.events_queue_url, "ingest"),
             (made.events_fifo_queue_url, "ingest"),
             (made.claims_queue_url, "claim"),
@@ -144,8 +165,9 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
+                ask_at = next_asking(now, self.settings)
                 message_at = self._next_message()
-            instants = filter(None, (tick_at, sweep_at, message_at, self._next_change()))
+            instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -154,6 +176,8 @@ class LocalStack:
                 self.tick()
             if instant == sweep_at:
                 self.sweep()
+            if instant == ask_at:
+                self.ask_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
@@ -203,7 +227,9 @@ def local_stack(
         guarded_moto(over_http=over_http) as lock,
         clock.using(movable),
         queues_on_our_clock(),
+        objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
+        objects.building_triggers(),
     ):
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
         forget_consumers()

@@ -1,6 +1,6 @@
 """When the timers could find something to do, so that they need not fire at every minute.
 
-Owns: the instants of the tick and of the sweep. Refuses: firing them.
+Owns: the instants of the timers. Refuses: firing them.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from datetime import timedelta
 from pendulum import DateTime
 
 from lamplighter.settings import Settings
+from lamplighter.store.watchers import readers_of
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
 
@@ -69,3 +70,21 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
         wakes = texts_of(f"{made.table_prefix}Runs", "wake_at", listed_by="wake_shard")
         if wakes:
             yield parse_instant(min(wakes))
+
+
+def next_asking(now: DateTime, made: Settings) -> DateTime | None:
+    """Return the next minute, if there are watchers of sources that must be asked."""
+    is_asked = readers_of(None) in _kinds(made)
+    return _minute_after(now) if is_asked else None
+
+
+def watched_queues(made: Settings) -> list[str]:
+    """Return the names of the queues that watchers read."""
+    of_queues = readers_of(None)
+    kinds = sorted(kind for kind in _kinds(made) if kind.startswith(of_queues))
+    return [name for kind in kinds if (name := kind.removeprefix(of_queues))]
+
+
+def _kinds(made: Settings) -> set[str]:
+    """Return the kinds of rows that the catalog has."""
+    return {item.attrs["kind"].value for item in items_of(f"{made.table_prefix}Catalog")}

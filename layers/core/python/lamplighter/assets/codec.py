@@ -8,6 +8,7 @@ from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import SerializationError
 from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter.triggers.feeds import Watched
 from lamplighter.triggers.foreign import ForeignTrigger
 
 
@@ -56,7 +57,7 @@ def _encode_asset(asset: Asset) -> dict[str, Any]:
         "uri": asset.uri,
         "group": asset.group,
         "extra": asset.extra,
-        "watchers": [_encode_watcher(watcher) for watcher in asset.watchers],
+        "watchers": [encode_watcher(watcher) for watcher in asset.watchers],
     }
 
 
@@ -70,16 +71,21 @@ def _decode_asset(kind: type[Asset], data: dict[str, Any]) -> Asset:
     )
 
 
-def _encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+def encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+    """Return the JSON value of a watcher, with what must be wired for it."""
     path, kwargs = watcher.trigger.serialize()
-    return {"name": watcher.name, "trigger": {"type": path, "data": kwargs}}
+    # Read where it is defined: elsewhere an author's class is only remembered.
+    facts = Watched.by(watcher.trigger).to_json()
+    return {"name": watcher.name, "trigger": {"type": path, "data": kwargs, **facts}}
 
 
 def _decode_watcher(data: dict[str, Any]) -> AssetWatcher:
-    return AssetWatcher(data["name"], _decode_trigger(**data["trigger"]))
+    return AssetWatcher(data["name"], decode_trigger(data["trigger"]))
 
 
-def _decode_trigger(type: str, data: dict[str, Any]) -> BaseEventTrigger:  # noqa: A002 - its key
-    if is_kept_as_data(type):
-        return ForeignTrigger(type, data)
-    return load_class(type, BaseEventTrigger)(**data)
+def decode_trigger(document: dict[str, Any]) -> BaseEventTrigger:
+    """Return the trigger that was written; an author's class only where its bundle may run."""
+    path, data = document["type"], document["data"]
+    if is_kept_as_data(path):
+        return ForeignTrigger(path, data, Watched.from_json(document))
+    return load_class(path, BaseEventTrigger)(**data)

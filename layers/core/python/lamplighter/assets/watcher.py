@@ -3,6 +3,8 @@
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger
 
+_MAX_NAME = 200
+
 
 class AssetWatcher:
     """A named trigger on an asset: each of its events becomes an event of the asset."""
@@ -10,6 +12,8 @@ class AssetWatcher:
     def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
         if not isinstance(name, str) or not name.strip():
             raise DefinitionError(f"watcher: the name must be a non-empty text, not {name!r}")
+        if len(name) > _MAX_NAME:
+            raise DefinitionError(f"watcher: a name has at most {_MAX_NAME} characters")
         if not isinstance(trigger, BaseEventTrigger):
             raise DefinitionError(
                 f"watcher {name!r}: trigger {type(trigger).__name__} must be a BaseEventTrigger;"

@@ -1,4 +1,4 @@
-"""What a bundle looks like on disk: `dags/`, `timetables/`, `jobs/` and `lib/` below one root."""
+"""What a bundle looks like on disk: `dags/`, and what goes with them, below one root."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from lamplighter.errors import DefinitionError
 
 DAGS = "dags"
-IMPORT_FOLDERS = (DAGS, "timetables", "jobs", "lib")
+IMPORT_FOLDERS = (DAGS, "timetables", "triggers", "jobs", "lib")
 
 
 def require_bundle(root: Path) -> Path:
@@ -14,7 +14,7 @@ def require_bundle(root: Path) -> Path:
     if not (root / DAGS).is_dir():
         raise DefinitionError(
             f"{root} is not a bundle: there is no folder {root / DAGS}. A bundle has dags/, and"
-            " beside it timetables/, jobs/ and lib/ as needed"
+            " beside it timetables/, triggers/, jobs/ and lib/ as needed"
         )
     return root.resolve()
 

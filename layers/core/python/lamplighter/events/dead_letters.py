@@ -21,6 +21,8 @@ from lamplighter.zones import iso
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
+# Instead of a queue: what came from a source that was asked cannot be sent there again.
+NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
 _MAX_CALL_BYTES = 900_000
@@ -84,16 +86,34 @@ def _kept(body: str) -> bytes:
 
 def _copy(reject: Reject) -> dict[str, Any]:
     delivery = reject.delivery
-    body = _kept(delivery.body).decode(errors="ignore")
+    return letter(
+        delivery.body, reason=reject.reason, first_id=delivery.first_id, lane=delivery.lane
+    )
+
+
+def letter(
+    body: str,
+    *,
+    reason: str,
+    first_id: str,
+    lane: str | None = None,
+    queue_arn: str | None = None,
+) -> dict[str, Any]:
+    """Return the message that keeps another one, and says why and where it is to be sent again.
+
+    Without a queue it is an event that belongs on `events`.
+    """
+    kept = _kept(body).decode(errors="ignore")
     facts = {
-        "reason": reject.reason[:_MAX_REASON],
+        "reason": reason[:_MAX_REASON],
         "rejected_at": iso(clock.now()),
-        FIRST_ID: delivery.first_id,
-        "lane": delivery.lane,
-        "is_cut": "true" if body != delivery.body else None,
+        FIRST_ID: first_id,
+        "lane": lane,
+        "queue_arn": queue_arn,
+        "is_cut": "true" if kept != body else None,
     }
     attributes = {name: _text(value) for name, value in facts.items() if value}
-    return {"MessageBody": body, "MessageAttributes": attributes}
+    return {"MessageBody": kept, "MessageAttributes": attributes}
 
 
 def _text(value: str) -> dict[str, str]:
@@ -119,8 +139,10 @@ class DeadLetter:
     lane: str | None
     rejected_at: str | None
     is_cut: bool
-    queue_url: str
+    queue_url: str  # in which it lies
     receipt: str
+    # From where it came, if that is not `events`; or nowhere.
+    queue_arn: str | None = None
 
 
 def dead_letters(*, most: int) -> list[DeadLetter]:
@@ -147,7 +169,11 @@ def dead_letters(*, most: int) -> list[DeadLetter]:
 
 def _dead_queues() -> list[str]:
     given = settings.current()
-    urls = (given.require("events_dead_queue_url"), given.events_dead_fifo_queue_url)
+    urls = (
+        given.require("events_dead_queue_url"),
+        given.events_dead_fifo_queue_url,
+        given.watch_dead_queue_url,
+    )
     return [url for url in urls if url]
 
 
@@ -156,7 +182,10 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     said = {name: value.get("StringValue", "") for name, value in attributes.items()}
     first = first_id(said.get(FIRST_ID), message["MessageId"])
     if "rejected_at" not in said:
-        said = {}  # not a copy of ours: SQS moved it here, with attributes of whoever sent it
+        # Not a copy of ours: SQS moved it here, with attributes of whoever sent it.
+        moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
+        is_watched = url == settings.current().watch_dead_queue_url
+        said = {"queue_arn": moved_from} if is_watched and moved_from else {}
     # On a queue without lanes, groups only share out the work.
     group = message.get("Attributes", {}).get("MessageGroupId") if url.endswith(".fifo") else None
     return DeadLetter(
@@ -169,6 +198,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
         "is_cut" in said,
         url,
         message["ReceiptHandle"],
+        said.get("queue_arn"),
     )
 
 
@@ -191,15 +221,29 @@ def replay(letter: DeadLetter) -> None:
         raise RefusedError(
             f"letter {letter.message_id} was too long to be kept whole: send the event again"
         )
+    if letter.queue_arn == NOWHERE:
+        raise RefusedError(
+            f"letter {letter.message_id} tells of a source that is asked: change something there,"
+            " or send the event yourself"
+        )
     message: dict[str, Any] = {
         "MessageBody": letter.body,
         "MessageAttributes": {FIRST_ID: _text(letter.first_id)},
     }
-    if letter.lane is None:
-        queues.send("events_queue_url", [message])
-    else:
+    if letter.lane is not None:
         # A name of its own: SQS would take the first one's for a repetition and drop it.
         name = f"replay-{letter.message_id}"
-        lane = {"MessageGroupId": letter.lane, "MessageDeduplicationId": name}
-        queues.send("events_fifo_queue_url", [message | lane])
+        message |= {"MessageGroupId": letter.lane, "MessageDeduplicationId": name}
+    if letter.queue_arn is not None:
+        aws.client("sqs").send_message(QueueUrl=_url_of(letter.queue_arn), **message)
+    else:
+        queue = "events_queue_url" if letter.lane is None else "events_fifo_queue_url"
+        queues.send(queue, [message])
     aws.client("sqs").delete_message(QueueUrl=letter.queue_url, ReceiptHandle=letter.receipt)
+
+
+def _url_of(arn: str) -> str:
+    account, name = arn.split(":")[-2:]
+    answer = aws.client("sqs").get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)
+    url: str = answer["QueueUrl"]
+    return url

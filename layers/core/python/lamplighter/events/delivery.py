@@ -1,7 +1,7 @@
 """One message as SQS delivers it, and what becomes of it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 # Under this attribute a replayed message carries the id by which it was first known.
@@ -19,21 +19,26 @@ class Delivery:
     receipt: str
     receives: int
     lane: str | None  # of a FIFO queue: its messages are taken in order
+    texts: Mapping[str, str] = field(default_factory=dict)  # of its attributes
+    queue_arn: str = ""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """Return what a record of Lambda's envelope says."""
         attributes = record.get("attributes") or {}
-        said = (record.get("messageAttributes") or {}).get(FIRST_ID) or {}
+        said = record.get("messageAttributes") or {}
+        texts = {name: text for name, value in said.items() if (text := value.get("stringValue"))}
         is_fifo = record["eventSourceARN"].endswith(".fifo")
         return cls(
             record["messageId"],
             record["body"],
-            first_id(said.get("stringValue"), record["messageId"]),
+            first_id(texts.get(FIRST_ID), record["messageId"]),
             record["receiptHandle"],
             int(attributes.get("ApproximateReceiveCount", 1)),
             # Without its name it is a lane all the same: order is not given up.
             attributes.get("MessageGroupId", "") if is_fifo else None,
+            texts,
+            record["eventSourceARN"],
         )
 
     @property

@@ -13,7 +13,7 @@ from lamplighter.bundles.check import CheckedDag, combine
 from lamplighter.bundles.importer import Problem
 from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
-from lamplighter.registry import bundles, problems, references
+from lamplighter.registry import bundles, problems, references, watchers
 from lamplighter.registry.assets import register_assets
 from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import (
@@ -137,9 +137,13 @@ class _Registration:
     def _read(self, dags: Iterable[CheckedDag]) -> Iterator[Definition]:
         for found in dags:
             try:
-                yield read_definition(found)
+                definition = read_definition(found)
             except DefinitionError as error:
                 self._refuse(found.dag_id, Problem(found.file, found.line, str(error)))
+                continue
+            for sentence in watchers.unwired(definition.dag, settings.current()):
+                self.report.warnings.append(Problem(found.file, found.line, sentence))
+            yield definition
 
     def _refuse(self, dag_id: str, problem: Problem) -> None:
         """Note that a DAG is defined, but in a way that cannot be stored."""
@@ -150,6 +154,7 @@ class _Registration:
         """Write the rows of some DAGs, with all that belongs to them."""
         rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
+        dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
         references.add_consumers(wanted, self.source)
         self.answers = ask_authors(self.sandbox, mine, rows, now=self.now)
@@ -161,6 +166,9 @@ class _Registration:
             # those of a push that died before it wrote the row.
             if (row.asset_refs or set()) != wanted[row.dag_id] or not self.is_tidy:
                 references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
+            if row.watchers:
+                declared = watchers.watchers_of(dags[row.dag_id])
+                watchers.register_watchers(row, declared, self.source)
         queues.announce_due(entry for row in written for entry in announcement(row))
 
     def _condition(self, item: Definition) -> references.Compiled:
@@ -186,6 +194,7 @@ class _Registration:
         condition = self._condition(item)
         writes = self._first_events(row, set(ids_of(condition)))
         must_ask = define(row, item, condition, self.source, now=self.now)
+        watchers.announce_watchers(row, watchers.watchers_of(item.dag))
         size = 0
         if row.hash != before:
             version = version_row(row, item, now=self.now)

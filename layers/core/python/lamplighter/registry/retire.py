@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lamplighter.registry import bundles, problems
+from lamplighter.registry import bundles, problems, watchers
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Cancelled, Write, change_dag, read_dags
@@ -27,6 +27,8 @@ def retire(source: Source) -> tuple[list[str], list[str]]:
 
 def _mark(row: Dags, source: Source, *, is_broken: bool) -> bool:
     is_marked = False
+    if row.watchers and not is_broken and row.bundle == source.bundle and row.push < source.push:
+        watchers.drop_watchers(row, frozenset(), source)
 
     def change(row: Dags) -> Sequence[Write] | None:
         nonlocal is_marked

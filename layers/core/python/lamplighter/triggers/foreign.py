@@ -8,15 +8,19 @@ from typing import Any, Never
 
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
+from lamplighter.triggers.feeds import Watched
+
+_UNKNOWN = Watched()
 
 
 class ForeignTrigger(BaseEventTrigger):
-    """A trigger that is only remembered: the name of its class, and its arguments."""
+    """A trigger that is only remembered: the name of its class, its arguments, what it reads."""
 
-    def __init__(self, type_name: str, data: dict[str, Any]) -> None:
+    def __init__(self, type_name: str, data: dict[str, Any], watched: Watched = _UNKNOWN) -> None:
         super().__init__()
         self._type_name = type_name
         self._data = data
+        self.watched = watched
 
     def __repr__(self) -> str:
         return f"<ForeignTrigger {self._type_name}>"

@@ -13,7 +13,17 @@ from lamplighter import clock
 from lamplighter_local import handlers
 from lamplighter_local.dev.news import News
 
-_FUNCTIONS = ("sandbox", "register", "tick", "claim", "ingest", "submit", "settle", "sweep")
+_FUNCTIONS = (
+    "sandbox",
+    "register",
+    "tick",
+    "claim",
+    "ingest",
+    "watch",
+    "submit",
+    "settle",
+    "sweep",
+)
 _LIBRARY = "lamplighter"
 
 

@@ -1,6 +1,7 @@
-"""Catalog: what there is one of, or few of: bundles, import errors, what the tick has covered."""
+"""Catalog: what there is one of, or few of: bundles, import errors, watchers, what was covered."""
 
 from pynamodb.attributes import (
+    BinaryAttribute,
     BooleanAttribute,
     JSONAttribute,
     NumberAttribute,
@@ -43,3 +44,18 @@ class Catalog(Row):
 
     # kind "tick", id "look-ahead".
     covered_until = Instant(null=True)
+
+    # kind "watchers#<queue>", or "watchers#" of what must be asked; id = DAG, asset and watcher.
+    bundle = UnicodeAttribute(null=True)  # and `push`, `bundle_version`
+    watcher = JSONAttribute(null=True)
+    since = Instant(null=True)
+
+    # kind "stream", id = of what must be asked: who asks it, and what was seen there.
+    owner = UnicodeAttribute(null=True)
+    until = Instant(null=True)
+    looked_at = Instant(null=True)
+    seen = BinaryAttribute(null=True, legacy_encoding=False)
+
+    # kind "fired", id = a watcher: how often in a minute. kind "parked": those who fired too often.
+    minute = Instant(null=True)
+    fired = NumberAttribute(null=True)

@@ -91,6 +91,7 @@ class Dags(Row):
     asset_since = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
     asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
+    watchers = UnicodeSetAttribute(null=True)  # places of watchers that it may have
     failed_in_a_row = NumberAttribute(null=True)
 
     # Derived from all of the above in the same write; see `due`.

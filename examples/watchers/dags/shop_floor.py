@@ -1,0 +1,43 @@
+"""What happens in the shop, as it happens: a log that two watchers share, and an inbox of its own.
+
+    count_orders    each order in the log     `shop_orders`   ┐ one reading of
+    count_returns   each return in the log    `shop_returns`  ┘ the log for both
+    load_prices     each new price list       `price_lists`     a folder
+
+Try it in real time, with a second terminal for the lines and the file:
+
+    lamplighter dev examples/watchers --instant
+    mkdir -p /tmp/shop/log /tmp/shop/inbox
+    echo '{"kind": "order", "amount": 120}' >> /tmp/shop/log/till-1.log
+    echo 'lamp;12' > /tmp/shop/inbox/prices-2026-01.csv
+"""
+
+from lamplighter import DAG, Asset, AssetWatcher, SparkTask
+from lamplighter.triggers import DirectoryTrigger
+from triggers.partition_log import PartitionLogTrigger
+
+# Deployed, these are folders of a file system that the function `watch` has mounted.
+LOG = "/tmp/shop/log"  # noqa: S108 - a place that there is on every machine
+INBOX = "/tmp/shop/inbox"  # noqa: S108 - as above
+
+orders = Asset(
+    "shop_orders",
+    watchers=[AssetWatcher("log", PartitionLogTrigger(folder=LOG, kind="order"))],
+)
+returns = Asset(
+    "shop_returns",
+    watchers=[AssetWatcher("log", PartitionLogTrigger(folder=LOG, kind="return"))],
+)
+price_lists = Asset(
+    "price_lists",
+    watchers=[AssetWatcher("inbox", DirectoryTrigger(INBOX, "prices-*.csv"))],
+)
+
+with DAG("count_orders", schedule=orders, description="Counts the orders that came"):
+    SparkTask("count", job="jobs.arrivals:count")
+
+with DAG("count_returns", schedule=returns, description="Counts the returns that came"):
+    SparkTask("count", job="jobs.arrivals:count")
+
+with DAG("load_prices", schedule=price_lists, description="Shows the price lists that came"):
+    SparkTask("count", job="jobs.arrivals:count")

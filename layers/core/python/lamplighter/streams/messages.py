@@ -1,0 +1,52 @@
+"""A message of a source, as the triggers that read its queue see it.
+
+Owns: by which id a message is known, so that what is told twice fires once.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from lamplighter.errors import RejectedError
+from lamplighter.events import fields
+from lamplighter.events.delivery import Delivery
+from lamplighter.events.envelopes import created_objects, open_eventbridge, open_sns
+from lamplighter.triggers.queue import QueueMessage
+
+
+def message_of(delivery: Delivery) -> QueueMessage:
+    """Return what a delivery says; a queue may carry anything, so nothing is refused here."""
+    try:
+        data, message_id = open_sns(fields.json_object(delivery.body, "body"), delivery.first_id)
+    except RejectedError:
+        content = _json_or_none(delivery.body)
+        return QueueMessage(
+            delivery.first_id,
+            delivery.body,
+            content,
+            attributes=delivery.texts,
+            group=delivery.lane,
+        )
+    try:
+        objects = tuple(created_objects(data) or ())
+        message_id = open_eventbridge(data, message_id)[1]
+    except RejectedError:
+        objects = ()  # it looks like S3 or EventBridge, and is of someone else
+    if objects:
+        # However often, and through whichever service, S3 tells of it.
+        message_id = _joined(created.event_id for created in objects)
+    return QueueMessage(
+        message_id, delivery.body, data, objects, attributes=delivery.texts, group=delivery.lane
+    )
+
+
+def _joined(ids: Any) -> str:
+    ids = list(ids)
+    return ids[0] if len(ids) == 1 else hashlib.sha256("\n".join(ids).encode()).hexdigest()
+
+
+def _json_or_none(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,60 @@
+"""Watchers tried on a message, without side effects: nothing is read, sent or remembered.
+
+Owns: what a watcher would do. Its trigger is built from a folder, and is the real one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lamplighter.assets.codec import decode_trigger
+from lamplighter.events.delivery import Delivery
+from lamplighter.loading import author_code_allowed
+from lamplighter.streams.author_bundles import importing_below
+from lamplighter.streams.messages import message_of
+from lamplighter.streams.outbox import Derived
+from lamplighter.streams.rounds import Arrival, Rounds
+from lamplighter.streams.session import Work, run_in_a_loop
+from lamplighter.streams.watchers import Watcher
+
+_SECONDS = 30.0
+
+
+@dataclass
+class Tried:
+    """What a watcher would do with some messages."""
+
+    watcher: Watcher
+    payloads: list[Any] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    error: Exception | None = None
+
+
+def try_watchers(
+    watchers: Sequence[Watcher], records: Sequence[Mapping[str, Any]], *, root: Path
+) -> list[Tried]:
+    """Return what watchers of the bundle at `root` would make of messages of their queue."""
+    tried = {watcher.id: Tried(watcher) for watcher in watchers}
+
+    def note(_: str, events: Sequence[Derived]) -> None:
+        for event in events:
+            extra = json.loads(event.body)["extra"]
+            tried[event.watcher.id].payloads.append(extra["payload"])
+
+    works = [Work(watcher, _build(watcher, root), "tried") for watcher in watchers]
+    deliveries = map(Delivery.of, records)
+    arrivals = [Arrival(message_of(delivery), delivery.lane) for delivery in deliveries]
+    rounds = Rounds(arrivals, seconds=_SECONDS, send=note)
+    run_in_a_loop(rounds.run(works))
+    for work in rounds.works:
+        found = tried[work.watcher.id]
+        found.rejected += [reason for _, reason in work.rejected]
+        found.error = found.error or work.error
+    return list(tried.values())
+
+
+def _build(watcher: Watcher, root: Path) -> Any:
+    with importing_below(root), author_code_allowed():
+        return decode_trigger(watcher.trigger)

@@ -1,0 +1,97 @@
+"""A trigger on the files of a folder, such as one of a file system that is mounted.
+
+A file fires when it appears, and again whenever it is written to. So a producer writes under a
+hidden name, or one that the pattern leaves out, and renames the file when it is complete.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import Any
+
+import pendulum
+
+from lamplighter.errors import DefinitionError
+from lamplighter.loading import class_path
+from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.zones import iso
+
+log = logging.getLogger(__name__)
+
+
+class DirectoryTrigger(PolledTrigger):
+    """Fires for each file of a folder that is new or has changed, within a minute or two.
+
+    `pattern` is matched with the name of the file, as a shell does; files whose names begin with a
+    dot are left alone, and so are the folders in the folder. The payload has the `path`, the `size`
+    and when the file was `modified`.
+    """
+
+    def __init__(self, path: str | PurePath, pattern: str = "*") -> None:
+        super().__init__()
+        self.path = _absolute(path)
+        if not isinstance(pattern, str) or not pattern or "/" in pattern:
+            raise DefinitionError(
+                f"DirectoryTrigger: pattern {pattern!r} must be one for names of files, as in"
+                " '*.csv'; a folder in the folder needs a watcher of its own"
+            )
+        self.pattern = pattern
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return class_path(type(self)), {"path": self.path, "pattern": self.pattern}
+
+    @classmethod
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
+        # In a thread, because a file system on a network can be slow.
+        return await asyncio.to_thread(_files_in, kwargs["path"])
+
+    def payloads(self, sighting: Sighting) -> Iterable[Any]:
+        if fnmatchcase(sighting.name, self.pattern):
+            yield sighting.payload
+
+    def shared_stream_key(self) -> Hashable | None:
+        return ("directory", self.path)
+
+
+def _absolute(path: object) -> str:
+    if not isinstance(path, str | PurePath) or not PurePath(path).is_absolute():
+        raise DefinitionError(
+            f"DirectoryTrigger: path {str(path)!r} must be absolute: whoever looks may stand in any"
+            " folder"
+        )
+    # In its normal form, so that two spellings of a folder share one look.
+    return os.path.normpath(path)
+
+
+def _files_in(folder: str) -> list[Sighting]:
+    try:
+        with os.scandir(folder) as entries:
+            return [seen for entry in entries for seen in _seen(entry)]
+    except FileNotFoundError:
+        log.warning("%s is not there: nothing is seen in it until someone creates it", folder)
+        return []
+
+
+def _seen(entry: "os.DirEntry[str]") -> Iterator[Sighting]:
+    """Yield a file as it is now, unless it is hidden, or gone since the folder was read."""
+    try:
+        if entry.name.startswith(".") or not entry.is_file():
+            return
+        found = entry.stat()
+        entry.name.encode()
+    except FileNotFoundError:
+        return
+    except UnicodeEncodeError:
+        log.warning("%r is left alone: events can only name files in UTF-8", entry.path)
+        return
+    modified = pendulum.from_timestamp(found.st_mtime)
+    yield Sighting(
+        name=entry.name,
+        identity=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
+        payload={"path": entry.path, "size": found.st_size, "modified": iso(modified)},
+        changed_at=modified,
+    )

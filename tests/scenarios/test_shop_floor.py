@@ -1,0 +1,72 @@
+"""The example of watchers, as it is shipped: two share a log, a third one has its own folder."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamplighter import settings
+from lamplighter.store.models import Catalog
+from lamplighter.store.watchers import readers_of
+from lamplighter.streams.watchers import by_stream, watchers_in
+from lamplighter_local import LocalDeployment
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "watchers"
+PLACE = "/tmp/shop"  # noqa: S108 - where the example keeps its files, which is not used here
+
+
+@pytest.fixture
+def lamp(tmp_path: Path) -> Iterator[LocalDeployment]:
+    """Yield a deployment with the example, which finds its files in a folder of the test."""
+    bundle = shutil.copytree(EXAMPLE, tmp_path / "bundle")
+    dags = bundle / "dags" / "shop_floor.py"
+    text = dags.read_text(encoding="utf-8")
+    assert PLACE in text
+    dags.write_text(text.replace(PLACE, str(tmp_path)), encoding="utf-8")
+    (tmp_path / "log").mkdir()
+    (tmp_path / "inbox").mkdir()
+    with LocalDeployment(bundle, at="2026-01-05T12:00:00Z") as lamp:
+        # A log is listened to in real time.
+        brief = replace(lamp.stack.settings, watch_session_seconds=1)
+        with settings.using(brief):
+            yield lamp
+
+
+def write(folder: Path, name: str, *records: dict[str, Any]) -> None:
+    """Append records to a partition."""
+    with (folder / "log" / f"{name}.log").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def runs(lamp: LocalDeployment) -> dict[str, int]:
+    """Return how many runs each DAG has had."""
+    return {dag.dag_id: len(lamp.runs(dag.dag_id)) for dag in lamp.dags()}
+
+
+def test_siblings_share_the_log_and_the_folder_stands_alone(lamp: LocalDeployment) -> None:
+    """Three watchers make two streams, and all of them must be asked."""
+    rows = Catalog.query(readers_of(None), consistent_read=True)
+    shared = by_stream(watchers_in(rows)).values()
+    names = sorted(sorted(watcher.path for watcher in together) for together in shared)
+    assert names == [["price_lists/inbox"], ["shop_orders/log", "shop_returns/log"]]
+
+
+@pytest.mark.slow
+def test_what_happens_in_the_shop_starts_its_runs(lamp: LocalDeployment, tmp_path: Path) -> None:
+    """A line of the log starts the DAG of its kind, a file that of the folder, each once."""
+    lamp.advance(minutes=1)
+    assert runs(lamp) == {"count_orders": 0, "count_returns": 0, "load_prices": 0}
+    write(tmp_path, "till-1", {"kind": "order", "amount": 120}, {"kind": "other"})
+    (tmp_path / "inbox" / "prices-2026-01.csv").write_text("lamp;12\n")
+    (tmp_path / "inbox" / "notes.txt").write_text("not a price list\n")
+    lamp.advance(minutes=2)
+    assert runs(lamp) == {"count_orders": 1, "count_returns": 0, "load_prices": 1}
+    assert (tmp_path / "log" / "till-1.committed").read_text() == "2"
+    write(tmp_path, "till-2", {"kind": "return"})
+    lamp.advance(minutes=1)
+    assert runs(lamp) == {"count_orders": 1, "count_returns": 1, "load_prices": 1}
+    lamp.check_invariants()
