@@ -101,7 +101,7 @@ RIGHTS: Mapping[str, Rights] = {
             "DagVersions": "Query PutItem",
             "Assets": "BatchGetItem GetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
             "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
-            "Catalog": "Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+            "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
         },
         sends="claims registers",
         receives="registers",
@@ -120,7 +120,7 @@ RIGHTS: Mapping[str, Rights] = {
     ),
     # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
     "watch": Rights(
-        tables={"Catalog": "GetItem Query UpdateItem"},
+        tables={"Catalog": "Query UpdateItem"},
         sends="events sources-dead",
         receives="sources",
         gets="bundles/*",

@@ -19,7 +19,7 @@ import pytest
 from pendulum import datetime
 
 from infra.functions import FUNCTIONS
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, queues, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
 from lamplighter.runs import acts
 from lamplighter.runs.requests import cancel_run
 from lamplighter.scheduler.manual import create_manual_run
@@ -42,6 +42,7 @@ STORIES = (
     "test_asset_sources.py::test_failed_event_holds_up_its_lane_and_no_other",
     "test_asset_sources.py::test_rejected_event_does_not_hold_up_its_lane",
     "test_bad_bundles.py::test_good_push_clears_an_unreadable_one",
+    "test_built_in_triggers.py::test_source_that_is_asked_fires_once_for_what_is_new",
     "test_custom_timetables.py::test_assets_or_own_time_fires_on_assets",
     "test_custom_timetables.py::test_assets_or_own_time_has_both",
     "test_custom_timetables.py::test_long_outage_is_caught_up_wholly",
@@ -57,6 +58,7 @@ STORIES = (
     "test_runs.py::test_short_limit_begins_when_the_job_does",
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
+    "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
 )
 
 # Rights that no story here uses: function, action, thing, and why they are there all the same.
@@ -145,6 +147,13 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
     stack.advance(hours=1)
 
 
+def _watching(stack: LocalStack) -> None:
+    """Let a source tell something that nobody listens to."""
+    url = stack.settings.sources_queue_url
+    aws.client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+    stack.run_until_idle()
+
+
 def _registering(stack: LocalStack) -> None:
     """Let DAGs wait for assets, then for others, then for none."""
     orders, fx, found = Asset("orders"), Asset("fx"), AssetAlias("found")
@@ -167,6 +176,7 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
             _registering(stack)
             _ending(stack)
             _sweeping(stack, emr)
+            _watching(stack)
     assert tried.forbidden == set()
     used = tried.used | _of_scenarios(tmp_path)
     left = {
