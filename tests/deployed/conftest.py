@@ -122,7 +122,8 @@ def deployed(request: pytest.FixtureRequest) -> Iterator[Deployed]:
     ):
         made = Deployed(endpoint, emr, Path(name))
         emulated.bootstrap(endpoint, made.folder)
-        made.deploy(emr_endpoint=address, variables='{"data_root": "s3://lake"}')
+        # Each function that runs at once unpacks the layers for itself.
+        made.deploy(emr_endpoint=address, concurrency="2", variables='{"data_root": "s3://lake"}')
         with in_force(Target(stack=STACK)):
             made.push()
             yield made

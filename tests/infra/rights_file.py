@@ -125,29 +125,39 @@ def needs(call: FunctionCall, *, prefix: str) -> Iterator[Need]:
         case "dynamodb":
             yield from _on_tables(call.operation, given, prefix)
         case "sqs":
-            name = given["QueueUrl"].rpartition("/")[2].removeprefix(prefix)
+            name = given.get("QueueName") or given["QueueUrl"].rpartition("/")[2]
             operation = _WITHOUT_BATCH.get(call.operation, call.operation)
-            yield Need(f"sqs:{operation}", f"queue/{name}")
-        case "s3" if call.operation == "ListObjectsV2":
-            # Whatever it is called, it stands for one that a flag names.
-            yield Need("s3:ListBucket", WATCHED)
+            yield Need(f"sqs:{operation}", f"queue/{name.removeprefix(prefix)}")
         case "s3":
-            yield Need(f"s3:{call.operation}", f"bucket/{given['Key']}")
+            yield _on_objects(call.operation, given)
+        case "emr-serverless":
+            yield from _on_jobs(call.operation, given)
         case "lambda":
             function = given["FunctionName"].removeprefix(prefix)
             yield Need("lambda:InvokeFunction", f"function:{function}")
-        case "emr-serverless":
-            assert given["applicationId"] == APPLICATION
-            job = f"/jobruns/{given['jobRunId']}" if call.operation in _ON_JOBS else ""
-            yield Need(f"emr-serverless:{call.operation}", f"application{job}")
-            if call.operation == "StartJobRun":
-                yield Need("iam:PassRole", "role/jobs")
-                yield Need("emr-serverless:TagResource", "application/jobruns/new")
         case "events":
             for entry in given["Entries"]:
                 yield Need("events:PutEvents", f"bus/{entry['EventBusName']}")
+        case "sts":
+            return  # anyone may ask who they are
         case _:
-            raise ValueError(f"no function has ever called {call.service}")
+            raise ValueError(f"nobody has ever called {call.service}")
+
+
+def _on_objects(operation: str, given: Mapping[str, Any]) -> Need:
+    if operation == "ListObjectsV2":
+        # Whatever it is called, it stands for one that a flag names.
+        return Need("s3:ListBucket", WATCHED)
+    return Need(f"s3:{operation.replace('Head', 'Get')}", f"bucket/{given['Key']}")
+
+
+def _on_jobs(operation: str, given: Mapping[str, Any]) -> Iterator[Need]:
+    assert given["applicationId"] == APPLICATION
+    job = f"/jobruns/{given['jobRunId']}" if operation in _ON_JOBS else ""
+    yield Need(f"emr-serverless:{operation}", f"application{job}")
+    if operation == "StartJobRun":
+        yield Need("iam:PassRole", "role/jobs")
+        yield Need("emr-serverless:TagResource", "application/jobruns/new")
 
 
 def _on_tables(operation: str, given: Mapping[str, Any], prefix: str) -> Iterator[Need]:

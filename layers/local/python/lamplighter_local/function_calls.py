@@ -24,8 +24,11 @@ class FunctionCall(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+Note = Callable[[FunctionCall], None]
+
+
 @contextmanager
-def noted_calls(note: Callable[[FunctionCall], None]) -> Iterator[None]:
+def noted_calls(note: Note) -> Iterator[None]:
     """Tell `note` of every call that a handler makes, before it is made, until the block ends.
 
     Deployments that are made inside the block are heard.
@@ -38,20 +41,30 @@ def noted_calls(note: Callable[[FunctionCall], None]) -> Iterator[None]:
         forget_definitions()
         forget_consumers()
         running.append(function)
-        send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
 
-        def tell(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+        def note_own(made: FunctionCall) -> None:
             # Of one that was invoked by another, both are here: it is the inner one's call.
             if running[-1] == function:
-                service = client.meta.service_model.service_name
-                note(FunctionCall(function, service, operation, arguments))
-            return send(client, operation, arguments)
+                note(made)
 
         try:
-            with patch.object(BaseClient, "_make_api_call", tell):
+            with noted_calls_of(function, note_own):
                 return call(function, event, *rest)
         finally:
             running.pop()
 
     with patch.object(handlers, "call", noting):
+        yield
+
+
+@contextmanager
+def noted_calls_of(name: str, note: Note) -> Iterator[None]:
+    """Tell `note` of every call of this process, under a name, until the block ends."""
+    send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
+
+    def tell(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+        note(FunctionCall(name, client.meta.service_model.service_name, operation, arguments))
+        return send(client, operation, arguments)
+
+    with patch.object(BaseClient, "_make_api_call", tell):
         yield
