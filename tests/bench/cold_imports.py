@@ -1,4 +1,4 @@
-"""How long each handler takes to be imported by a process that has just begun, as at a cold start.
+"""How much processor time it takes to import each handler, as at a cold start.
 
     python tests/bench/cold_imports.py
 
@@ -20,14 +20,14 @@ sys.path.insert(0, str(ROOT))
 from infra import layers  # noqa: E402 - the path comes first
 from infra.functions import FUNCTIONS  # noqa: E402 - as above
 
-_TIMES = 5
+_TIMES = 3
 _IMPORT = (
     "import time; start = time.perf_counter(); import handler; print(time.perf_counter() - start)"
 )
 
 
 def seconds(function: str, paths: list[Path]) -> float:
-    """Return the median time that the import of a handler takes."""
+    """Return the median of the processor time that the import of a handler takes."""
     found = os.pathsep.join(map(str, [ROOT / "functions" / function, *paths]))
     variables = {
         "PATH": os.environ["PATH"],
