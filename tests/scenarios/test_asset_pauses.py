@@ -105,6 +105,7 @@ def test_event_during_the_unpausing_is_dropped_or_runs(
 
 
 @pytest.mark.parametrize("why", ["paused", "no free slot"])
+@pytest.mark.interferes
 def test_condition_met_while_another_takes_it_for_unmet_fires_later(
     stack: LocalStack, why: str
 ) -> None:

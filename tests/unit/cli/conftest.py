@@ -1,14 +1,16 @@
 """The command as a user types it, against a deployment in this process."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from unittest.mock import patch
 
 import pytest
 
 from lamplighter_cli.app import main
+from lamplighter_local.function_calls import noted_calls_of
 from lamplighter_local.stack import LocalStack
+from tests.infra.rights_file import TriedRights
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,22 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def lamplighter(stack: LocalStack, alone: Command) -> Command:
-    """Return a function that runs the command with the deployment in force."""
-    assert stack.settings.bucket
-    return alone
+def lamplighter(
+    stack: LocalStack, alone: Command, request: pytest.FixtureRequest
+) -> Iterator[Command]:
+    """Yield a function that runs the command with the deployment in force.
+
+    What it asks of AWS is held against the policy for operators.
+    """
+    tried = TriedRights(stack.settings.table_prefix)
+
+    def run(*arguments: object) -> Result:
+        with noted_calls_of("operator", tried.note):
+            return alone(*arguments)
+
+    yield run
+    if request.node.get_closest_marker("interferes") is None:
+        assert tried.forbidden == set()
 
 
 @pytest.fixture

@@ -139,6 +139,7 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
     assert "error   tick: it has never run → is the timer" in result.out
 
 
+@pytest.mark.interferes
 def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
     """Nothing more can be asked; each table is named."""
     with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
@@ -171,6 +172,7 @@ def test_tables_of_another_shape_are_named(
 
 
 @pytest.mark.parametrize("url", ["", "https://sqs.us-east-1.amazonaws.com/123456789012/nowhere"])
+@pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
     with settings.using(replace(sound.settings, claims_queue_url=url)):

@@ -221,6 +221,7 @@ def test_changed_kind_of_schedule_can_be_pushed(
     ],
     ids=["no bucket", "wrong tables", "wrong bucket"],
 )
+@pytest.mark.interferes
 def test_wrong_settings_are_one_line(
     lamplighter: Command,
     stack: LocalStack,

@@ -60,6 +60,7 @@ class TestWatch:
         with patch.object(stack.clock, "sleep", lambda seconds: stack.advance(seconds=seconds)):
             yield
 
+    @pytest.mark.interferes
     def test_watch_ends_with_the_run(self, lamplighter: Command, stack: LocalStack) -> None:
         """A line for each change, and exit code 0 for a success."""
         stack.run_until_idle()
@@ -70,6 +71,7 @@ class TestWatch:
         assert lines[0][:2] == [name, "load"]
         assert lines[-1] == [name, "success"]
 
+    @pytest.mark.interferes
     def test_watch_of_a_failing_run_exits_one(
         self, lamplighter: Command, stack: LocalStack, emr: FakeEmr
     ) -> None:
@@ -87,6 +89,7 @@ class TestWatch:
         }
 
     @pytest.mark.parametrize("what", [["sales"], []])
+    @pytest.mark.interferes
     def test_watch_of_dags_ends_with_the_interrupt(
         self, lamplighter: Command, stack: LocalStack, what: list[str]
     ) -> None:

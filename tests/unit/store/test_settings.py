@@ -51,6 +51,20 @@ def test_output_is_named_like_its_field() -> None:
     assert output_key("events_dead_fifo_queue_url") == "EventsDeadFifoQueueUrl"
 
 
+def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables say what differs from the defaults, and a process with them has the settings."""
+    given = Settings(bucket="here", due_shards=64, unknown_assets="register")
+    variables = given.as_environment()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert set(variables) == {
+        "LAMPLIGHTER_BUCKET",
+        "LAMPLIGHTER_DUE_SHARDS",
+        "LAMPLIGHTER_UNKNOWN_ASSETS",
+    }
+    assert Settings.from_environment() == given
+
+
 def test_settings_as_outputs_are_read_back() -> None:
     """What a stack says of itself is what it was made with, numbers and prices included."""
     made = Settings(table_prefix="sales-", bucket="b", due_shards=3, price_vcpu_hour=0.1)

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -16,11 +16,14 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from lamplighter import settings
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 log = logging.getLogger(__name__)
 
+NAMESPACE = "Lamplighter"
 # What is in flight when time runs out is finished and answered within this.
 _RESERVE_MILLISECONDS = 5_000
 
@@ -66,25 +69,45 @@ def logger_of(service: str) -> Logger:
 
 def metrics_of(service: str) -> Metrics:
     """Return the metrics of a function."""
-    return Metrics(namespace="Lamplighter", service=service)
+    return Metrics(namespace=NAMESPACE, service=service)
 
 
 def publish(metrics: Metrics, report: "DataclassInstance") -> None:
-    """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`."""
-    for field in fields(report):
-        value = getattr(report, field.name)
-        name = field.name.title().replace("_", "")
-        if isinstance(value, Counter):  # of a few known reasons
-            for reason, count in value.items():
-                metrics.add_metric(f"{name}: {reason}", MetricUnit.Count, count)
-        elif isinstance(value, Mapping):  # by DAG, which would be a metric each
-            metrics.add_metric(name, MetricUnit.Count, sum(value.values()))
-        elif isinstance(value, int | float):
-            unit = MetricUnit.Seconds if name.endswith("Seconds") else MetricUnit.Count
-            metrics.add_metric(name, unit, value)
-        elif isinstance(value, Iterable) and not isinstance(value, str):
-            metrics.add_metric(name, MetricUnit.Count, len(list(value)))
+    """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`.
+
+    They are told apart by the deployment, as several may share an account. What did not happen is
+    not written: every metric is paid for in each hour in which it has a value.
+    """
+    found = [each for field in fields(report) for each in _numbers(field.name, report)]
+    if not found:
+        return
+    metrics.add_dimension(name="stack", value=settings.current().table_prefix.removesuffix("-"))
+    for name, unit, value in found:
+        metrics.add_metric(name, unit, value)
     metrics.flush_metrics()
+
+
+def _numbers(
+    field: str, report: "DataclassInstance"
+) -> Iterator[tuple[str, MetricUnit, int | float]]:
+    value = getattr(report, field)
+    name = field.title().replace("_", "")
+    if name.endswith("Seconds"):  # zero is a measure too, and several show how they spread
+        for seconds in value if isinstance(value, list) else [value]:
+            yield name, MetricUnit.Seconds, seconds
+        return
+    counts: dict[str, int | float] = {}
+    if isinstance(value, Counter):  # of a few known reasons
+        counts = {f"{name}: {reason}": count for reason, count in value.items()}
+    elif isinstance(value, Mapping):  # by DAG, which would be a metric each
+        counts = {name: sum(value.values())}
+    elif isinstance(value, int | float):
+        counts = {name: value}
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        counts = {name: len(list(value))}
+    for each, count in counts.items():
+        if count:
+            yield each, MetricUnit.Count, count
 
 
 def answer_each(

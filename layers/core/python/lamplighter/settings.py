@@ -161,6 +161,13 @@ class Settings:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {output_key(name): str(value) for name, value in values.items() if value != ""}
 
+    def as_environment(self) -> dict[str, str]:
+        """Return the variables of a process with these settings; defaults need none."""
+        given = ((field, getattr(self, field.name)) for field in fields(self))
+        return {
+            _variable(field.name): str(value) for field, value in given if value != field.default
+        }
+
     def require(self, name: str) -> str:
         """Return a name that must have been given, or say which variable or output is missing."""
         value: str = getattr(self, name)

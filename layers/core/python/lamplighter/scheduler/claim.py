@@ -310,7 +310,7 @@ class _Claim:
             if plan.runs and not plan.has_more:
                 # Of the newest run: how late a backlog is says nothing about the scheduler.
                 lateness = self.now.timestamp() - plan.runs[-1].run_after.timestamp()
-                report.max_lateness_seconds = max(report.max_lateness_seconds, lateness)
+                report.lateness_seconds.append(lateness)
             submits += [(row.dag_id, key) for key in plan.keys]
             if plan.has_more:
                 unfinished.append(row.dag_id)

@@ -16,7 +16,8 @@ class ClaimReport:
     skipped: Counter[str] = field(default_factory=Counter)
     left_busy: int = 0
     failed: int = 0
-    max_lateness_seconds: float = 0.0
+    # Of each DAG that is up to date: from when its newest run was due until it was created.
+    lateness_seconds: list[float] = field(default_factory=list)
 
     def add(self, other: "ClaimReport") -> None:
         """Count in what another claim did."""
@@ -28,7 +29,7 @@ class ClaimReport:
         self.skipped += other.skipped
         self.left_busy += other.left_busy
         self.failed += other.failed
-        self.max_lateness_seconds = max(self.max_lateness_seconds, other.max_lateness_seconds)
+        self.lateness_seconds += other.lateness_seconds
 
 
 @dataclass

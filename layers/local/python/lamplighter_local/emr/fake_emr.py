@@ -173,13 +173,18 @@ class FakeEmr:
     def emit(self) -> int:
         """Send the events that have come by now; return how many."""
         with self._lock:
-            self._catch_up()
-            self._put_reports()
-            texts = self._events.take(clock.now())
+            texts = self.take_events()
             for text in texts:
                 url = settings.current().jobstates_queue_url
                 _send("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
             return len(texts)
+
+    def take_events(self) -> list[str]:
+        """Return the events that have come by now, for someone else to deliver them."""
+        with self._lock:
+            self._catch_up()
+            self._put_reports()
+            return self._events.take(clock.now())
 
     def _catch_up(self) -> None:
         """Let everything happen that comes until now, in this process only."""

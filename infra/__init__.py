@@ -1,0 +1,1 @@
+"""The AWS CDK app that provisions a deployment. Nothing imports it."""

@@ -1,0 +1,88 @@
+"""What people may do: two policies to attach to whoever reads a deployment, or operates it.
+
+Owns: the rights of the command line. It runs the library, so that an operator has the rights of the
+functions whose work a command does, and none to change the stack.
+"""
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.policies import Places, statements
+from infra.queues import NAMES, dead_name
+from infra.rights import Rights
+from lamplighter.store.models import TABLES
+
+_TABLES = tuple(model.__name__ for model in TABLES)
+_INDEXES = ("Dags/by_file", "Runs/by_state", "Runs/wake", "AssetEvents/by_seq", "Assets/open")
+
+READER = Rights(
+    tables={
+        **dict.fromkeys(_TABLES, "BatchGetItem DescribeTable GetItem Query Scan"),
+        **dict.fromkeys(_INDEXES, "Query"),
+    },
+    gets="jobs/* logs/*",
+    jobs="GetJobRun ListJobRuns",
+)
+
+# Commands push bundles, emit events, make and cancel runs, and look through dead letters.
+OPERATOR = READER | Rights(
+    tables={
+        "Dags": "UpdateItem",
+        "Runs": "PutItem UpdateItem",
+        "Steps": "PutItem UpdateItem",
+        "Assets": "ConditionCheckItem",
+        "AssetQueue": "UpdateItem",
+        "AssetEvents": "PutItem",
+        # Watchers that are parked have rows, which are deleted when they may go on.
+        "Catalog": "UpdateItem DeleteItem",
+    },
+    sends="claims submits jobstates registers events events.fifo",
+    receives="events-dead events-dead.fifo sources-dead",
+    delays="events-dead events-dead.fifo sources-dead",
+    gets="bundles/*",
+    puts="bundles/* pushes/*",
+    jobs="CancelJobRun",
+    tells=True,
+)
+
+
+class Access(Construct):
+    """The policies `<stack>-reader` and `<stack>-operator`."""
+
+    def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
+        super().__init__(scope, name)
+        self.reader = self._policy("Reader", "look at everything", READER, places)
+        self.operator = self._policy("Operator", "push, trigger, cancel, replay", OPERATOR, places)
+
+    def _policy(self, name: str, does: str, rights: Rights, places: Places) -> iam.ManagedPolicy:
+        return iam.ManagedPolicy(
+            self,
+            name,
+            managed_policy_name=f"{places.prefix}{name.lower()}-{places.stack.region}",
+            description=f"For people: {does} in {places.config.stack_name}",
+            statements=[*statements(rights, places), *_of_people(rights, places)],
+        )
+
+
+def _of_people(rights: Rights, places: Places) -> list[iam.PolicyStatement]:
+    """Return what no function does: find the stack, count messages, tell missing objects."""
+    queues = [places.queue(each) for name in NAMES for each in (name, dead_name(name))]
+    found = [
+        iam.PolicyStatement(
+            actions=["cloudformation:DescribeStacks"],
+            resources=[
+                places.stack.format_arn(
+                    service="cloudformation",
+                    resource="stack",
+                    resource_name=f"{places.config.stack_name}/*",
+                )
+            ],
+        ),
+        iam.PolicyStatement(
+            actions=["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], resources=queues
+        ),
+    ]
+    if rights.puts:
+        # Without it S3 does not tell an object that is not there from one that is forbidden.
+        found.append(iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn]))
+    return found

@@ -1,0 +1,29 @@
+"""The app that the CDK's command line runs: one stack, described by its flags."""
+
+import os
+import sys
+
+import aws_cdk as cdk
+
+from infra.config import Config
+from infra.stack import LamplighterStack
+from lamplighter.errors import SettingsError
+
+
+def main() -> int:
+    """Write down the stack that the flags describe."""
+    app = cdk.App()
+    try:
+        config = Config.from_context(app.node.get_all_context())
+    except SettingsError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - what a person reads
+        return 1
+    account = config.account or os.environ.get("CDK_DEFAULT_ACCOUNT")
+    region = config.region or os.environ.get("CDK_DEFAULT_REGION")
+    LamplighterStack(app, config, env=cdk.Environment(account=account, region=region))
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""The functions, what they are made of, and what wakes them.
+
+Owns: that nobody has more rights than `rights` says, and that whatever a function could not handle
+comes again, alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra import layers
+from infra.config import Config
+from infra.functions import FUNCTIONS, FunctionSpec
+from infra.policies import Places, function_statements
+from infra.queues import Queues
+from infra.rights import RIGHTS
+from lamplighter.settings import Settings
+
+_JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
+# As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.
+LOCAL_EMR_SOURCE = "lamplighter.emr"
+_NETWORK_INTERFACES = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+
+
+class Compute(Construct):
+    """All functions, by name."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        config: Config,
+        settings: Settings,
+        places: Places,
+        key: kms.IKey,
+        queues: Queues,
+        has_layers: bool,
+    ) -> None:
+        super().__init__(scope, name)
+        self._config = config
+        self._settings = settings
+        self._places = places
+        self._key = key
+        self._queues = queues
+        self._layers = self._make_layers() if has_layers else []
+        self.roles: dict[str, iam.Role] = {}
+        self.functions = {name: self._function(name, spec) for name, spec in FUNCTIONS.items()}
+        self.woken = {name: self._started(name) for name in FUNCTIONS}
+        for function, spec in FUNCTIONS.items():
+            self._wake(function, spec)
+        self._listen_to_jobs()
+        self._listen_to_sources()
+
+    # What they are made of.
+
+    def _make_layers(self) -> list[lambda_.LayerVersion]:
+        is_local = self._config.is_local
+        return [
+            self._layer("Dependencies", layers.dependencies(is_local=is_local)),
+            self._layer("Library", layers.core(is_local=is_local)),
+        ]
+
+    def _layer(self, name: str, folder: Path) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            self,
+            name,
+            description=f"{self._config.stack_name}: {folder.name}",
+            # Its name says what is in it, which takes a while to find out from its files.
+            code=lambda_.Code.from_asset(str(folder), asset_hash=folder.name),
+            compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
+            compatible_architectures=[_architecture(self._config)],
+        )
+
+    def _function(self, name: str, spec: FunctionSpec) -> lambda_.Function:
+        scope = Construct(self, name.capitalize())
+        full_name = f"{self._config.stack_name}-{name}"
+        log_group = logs.LogGroup(
+            scope,
+            "Log",
+            log_group_name=f"/aws/lambda/{full_name}",
+            encryption_key=self._key,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        made = log_group.node.default_child
+        assert isinstance(made, logs.CfnLogGroup)
+        made.retention_in_days = self._config.log_days
+        is_apart = name == "sandbox" and bool(self._config.vpc_id)
+        role = self._role(scope, name, is_in_network=is_apart)
+        return lambda_.Function(
+            scope,
+            "Function",
+            function_name=full_name,
+            description=spec.does,
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            architecture=_architecture(self._config),
+            handler="handler.handler",
+            code=lambda_.Code.from_asset(
+                str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
+            ),
+            layers=self._layers,
+            memory_size=spec.memory_mb,
+            timeout=cdk.Duration.seconds(spec.timeout_seconds),
+            role=role.without_policy_updates(),
+            log_group=log_group,
+            environment=self._environment(spec),
+            snap_start=(
+                lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
+                if name in self._config.snap_start
+                else None
+            ),
+            # The next minute does what this one could not.
+            max_event_age=cdk.Duration.minutes(1) if spec.every_minutes else None,
+            retry_attempts=0 if spec.every_minutes else None,
+            **(self._network(scope) if is_apart else {}),
+        )
+
+    def _role(self, scope: Construct, name: str, *, is_in_network: bool) -> iam.Role:
+        statements = list(function_statements(name, RIGHTS[name], self._places))
+        if is_in_network:
+            statements += self._in_network(name)
+        role = iam.Role(
+            scope,
+            "Role",
+            role_name=f"{self._config.stack_name}-{name}-{cdk.Stack.of(self).region}",
+            description=f"The function {name} of {self._config.stack_name}",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+        )
+        self.roles[name] = role
+        return role
+
+    def _in_network(self, name: str) -> Sequence[iam.PolicyStatement]:
+        """Return what Lambda needs to put a function into a network, and keep it from that."""
+        itself = {"ArnEquals": {"lambda:SourceFunctionArn": self._places.function(name)}}
+        actions = list(_NETWORK_INTERFACES)
+        return [
+            # Lambda asks for these on everything, before there is an interface.
+            iam.PolicyStatement(actions=actions, resources=["*"]),
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY, actions=actions, resources=["*"], conditions=itself
+            ),
+        ]
+
+    def _network(self, scope: Construct) -> dict[str, Any]:
+        """Return where author code runs: in subnets, and with no way out of them but to S3."""
+        config = self._config
+        vpc = ec2.Vpc.from_vpc_attributes(
+            scope, "Network", vpc_id=config.vpc_id, availability_zones=["unknown"]
+        )
+        group = ec2.SecurityGroup(
+            scope,
+            "Walls",
+            vpc=vpc,
+            description="Author code: nothing but S3 can be reached",
+            allow_all_outbound=False,
+        )
+        group.add_egress_rule(ec2.Peer.prefix_list(config.s3_prefix_list), ec2.Port.tcp(443), "S3")
+        subnets = [
+            ec2.Subnet.from_subnet_id(scope, f"Subnet{number}", subnet)
+            for number, subnet in enumerate(config.sandbox_subnets, start=1)
+        ]
+        return {
+            "vpc": vpc,
+            "vpc_subnets": ec2.SubnetSelection(subnets=subnets),
+            "security_groups": [group],
+        }
+
+    def _environment(self, spec: FunctionSpec) -> Mapping[str, str]:
+        logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
+        if spec.runs_author_code and not spec.queues:
+            return logging  # it is told all that it needs by whoever asks it
+        local = {}
+        if self._config.is_local and self._config.emr_endpoint:
+            local = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": self._config.emr_endpoint}
+        return {**self._settings.as_environment(), **logging, **local}
+
+    def _started(self, name: str) -> lambda_.IFunction:
+        """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""
+        function = self.functions[name]
+        if name not in self._config.snap_start:
+            return function
+        return lambda_.Alias(function, "Live", alias_name="live", version=function.current_version)
+
+    # What wakes them.
+
+    def _wake(self, name: str, spec: FunctionSpec) -> None:
+        woken = self.woken[name]
+        for queue in spec.queues:
+            self._deliver(queue, self._queues.live[queue].queue_arn, woken, spec.batch_size)
+        if name == "watch":
+            for queue in self._config.watch_queues:
+                arn = self._places.others_queue(queue)
+                self._deliver(queue, arn, woken, spec.batch_size)
+        if spec.every_minutes:
+            rule = events.Rule(
+                self,
+                f"{name.capitalize()}Timer",
+                rule_name=f"{self._config.stack_name}-{name}",
+                description=f"Wakes {name}",
+                schedule=events.Schedule.rate(cdk.Duration.minutes(spec.every_minutes)),
+            )
+            rule.add_target(targets.LambdaFunction(woken, retry_attempts=0))
+
+    def _deliver(self, name: str, arn: str, woken: lambda_.IFunction, batch_size: int) -> None:
+        lambda_.EventSourceMapping(
+            self,
+            "".join(part.capitalize() for part in name.replace(".", "-").split("-")) + "Source",
+            target=woken,
+            event_source_arn=arn,
+            batch_size=batch_size,
+            report_batch_item_failures=True,
+            max_concurrency=self._config.concurrency,
+        )
+
+    def _listen_to_jobs(self) -> None:
+        sources = ["aws.emr-serverless", *([LOCAL_EMR_SOURCE] if self._config.is_local else [])]
+        self._rule(
+            "jobstates",
+            "JobStates",
+            "What becomes of jobs",
+            {
+                "source": sources,
+                "detail-type": ["EMR Serverless Job Run State Change"],
+                "detail": {
+                    "applicationId": [self._places.application_id],
+                    "state": list(_JOB_STATES),
+                },
+            },
+        )
+
+    def _listen_to_sources(self) -> None:
+        config = self._config
+        if config.watch_buckets:
+            created = {
+                "source": ["aws.s3"],
+                "detail-type": ["Object Created"],
+                "detail": {"bucket": {"name": list(config.watch_buckets)}},
+            }
+            self._rule("sources", "WatchedBuckets", "Objects that watchers wait for", created)
+        if config.watch_event_sources:
+            told = {"source": list(config.watch_event_sources)}
+            self._rule("sources", "WatchedEvents", "Events that watchers wait for", told)
+
+    def _rule(self, queue: str, name: str, does: str, pattern: object) -> None:
+        rule_name = f"{self._config.stack_name}-{name.lower()}"
+        events.CfnRule(
+            self,
+            name,
+            name=rule_name,
+            description=does,
+            event_pattern=pattern,
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id=queue,
+                    arn=self._queues.live[queue].queue_arn,
+                    # What could not be delivered for a day lies where the dead letters are.
+                    dead_letter_config=events.CfnRule.DeadLetterConfigProperty(
+                        arn=self._queues.dead[queue].queue_arn
+                    ),
+                )
+            ],
+        )
+        stack = cdk.Stack.of(self)
+        # By name: a reference would make the queue wait for the rule, and the rule for the queue.
+        arn = stack.format_arn(service="events", resource="rule", resource_name=rule_name)
+        self._queues.admit_rule(queue, arn)
+
+
+def _architecture(config: Config) -> lambda_.Architecture:
+    return lambda_.Architecture.X86_64 if config.is_local else lambda_.Architecture.ARM_64

@@ -1,0 +1,222 @@
+"""Deploys to an emulator of AWS on this machine: the real CDK, functions that really run.
+
+    python -m infra.emulated
+
+Owns: the emulator's life, and what it has not got: EMR Serverless, which the project's fake answers
+for, and the copying of files into the bucket. Everything listens on 127.0.0.1 only.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from infra import layers
+from infra.config import Config
+from lamplighter import aws
+from lamplighter.errors import LamplighterError
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emr.server import serving_emr
+
+ROOT = layers.ROOT
+EMULATOR = ROOT / ".venv-emulator" / "bin" / "python"
+CDK = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+_START_FOR = 60.0
+_END_FOR = 10.0
+_CDK_FOR = 300.0
+
+
+class EmulatorError(LamplighterError):
+    """The emulator, or a command against it, failed."""
+
+
+def why_not() -> str | None:
+    """Return what this machine lacks for an emulated deployment, if it lacks something."""
+    if node() is None:
+        return "Node is missing"
+    if not CDK.is_file():
+        return "the CDK's command line is missing: run `npm ci`"
+    if not EMULATOR.is_file():
+        return "the emulator is missing: run `make emulator`"
+    if not layers.is_built(is_local=True):
+        return "the layer for this machine is missing: run `make emulator`"
+    return None
+
+
+def node() -> str | None:
+    """Return the Node that the CDK runs on."""
+    return os.environ.get("JSII_NODE") or shutil.which("node")
+
+
+@contextmanager
+def emulator(folder: Path) -> Iterator[str]:
+    """Run an emulator of AWS, which keeps its state in `folder`; return its address."""
+    port = _free_port()
+    variables = {
+        **_own_variables(),
+        "BIND_HOST": "127.0.0.1",
+        "MINISTACK_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        # They would listen on all addresses.
+        "IOT_MTLS_ENABLED": "0",
+        "SFTP_ENABLED": "0",
+        "TMPDIR": str(folder),
+        "S3_DATA_DIR": str(folder / "s3"),
+    }
+    with (folder / "emulator.log").open("wb") as log:
+        process = subprocess.Popen(
+            [EMULATOR, "-m", "ministack"],
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # The functions are processes of its own, and end with the group.
+            start_new_session=True,
+        )
+        try:
+            _wait_for(port, process, folder)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            _end(process)
+
+
+def _own_variables() -> dict[str, str]:
+    """Return the environment without anything that leads to an account."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
+    until = time.monotonic() + _START_FOR
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise EmulatorError(f"the emulator did not start: see {folder / 'emulator.log'}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sent)
+            process.wait(_END_FOR)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def variables(endpoint: str) -> dict[str, str]:
+    """Return what leads clients of AWS to an emulator."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@contextmanager
+def leading_to(endpoint: str) -> Iterator[None]:
+    """Let all clients of this process ask an emulator until the block ends."""
+    with patch.dict(os.environ, {**_own_variables(), **variables(endpoint)}, clear=True):
+        aws.client.cache_clear()
+        try:
+            yield
+        finally:
+            aws.client.cache_clear()
+
+
+def bootstrap(endpoint: str, folder: Path) -> None:
+    """Make what the CDK needs in an account before it can deploy."""
+    # From a folder without an app: there is nothing to synthesize yet.
+    _cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], endpoint, cwd=folder)
+
+
+def deploy(endpoint: str, folder: Path, flags: Mapping[str, str]) -> str:
+    """Deploy the stack that flags describe, and the files of jobs; return what the CDK said."""
+    given = [part for name, text in flags.items() for part in ("-c", f"{name}={text}")]
+    command = ["deploy", "-c", "target=local", *given, "--require-approval", "never"]
+    said = _cdk([*command, "--output", str(folder / "cdk.out")], endpoint, cwd=ROOT)
+    config = Config.from_context({"target": "local", **flags})
+    bucket = f"{config.stack_name}-{ACCOUNT}-{REGION}"
+    runtime = layers.runtime_files()
+    with leading_to(endpoint):
+        for path in sorted(runtime.iterdir()):
+            key = f"runtime/{runtime.name}/{path.name}"
+            aws.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+    return said
+
+
+def _cdk(command: list[str], endpoint: str, *, cwd: Path) -> str:
+    found = node()
+    assert found is not None
+    done = subprocess.run(
+        [found, str(CDK), *command, "--progress", "events", "--no-color"],
+        cwd=cwd,
+        env={
+            **_own_variables(),
+            **variables(endpoint),
+            "PATH": f"{Path(found).parent}{os.pathsep}{os.environ['PATH']}",
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "CDK_DISABLE_VERSION_CHECK": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_CDK_FOR,
+    )
+    if done.returncode:
+        raise EmulatorError(f"cdk {command[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def main() -> int:
+    """Deploy, say how it is reached, and keep it until someone ends it."""
+    missing = why_not()
+    if missing is not None:
+        print(f"deploy-local: {missing}", file=sys.stderr)  # noqa: T201 - a program
+        return 1
+    with (
+        tempfile.TemporaryDirectory(prefix="lamplighter-") as name,
+        emulator(Path(name)) as endpoint,
+        leading_to(endpoint),
+        serving_emr(FakeEmr()) as emr,
+    ):
+        bootstrap(endpoint, Path(name))
+        deploy(endpoint, Path(name), {"emr_endpoint": emr})
+        told = [f"export {key}={text}" for key, text in variables(endpoint).items()]
+        lines = [*told, "export LAMPLIGHTER_STACK=lamplighter-dev"]
+        print("\n".join(lines), flush=True)  # noqa: T201 - to be copied into a shell
+        says = f"deployed, log in {name}/emulator.log; jobs succeed after a second; Ctrl-C ends it"
+        print(says, file=sys.stderr)  # noqa: T201 - for people
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Where jobs run: an application of EMR Serverless, and the role that they have there.
+
+Owns: what jobs may read and write. An application costs nothing while no job runs, unless workers
+are kept warm.
+"""
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_emrserverless as emr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.config import Config
+from infra.policies import EMR_SERVICE
+
+# As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
+LOCAL_APPLICATION = "00local"
+_WORKER = {"cpu": "4 vCPU", "memory": "16 GB", "disk": "20 GB"}
+_READ = ("s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation")
+_WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+
+
+class Spark(Construct):
+    """The application and the role of its jobs."""
+
+    def __init__(
+        self, scope: Construct, name: str, *, config: Config, key: kms.IKey, bucket: s3.IBucket
+    ) -> None:
+        super().__init__(scope, name)
+        self._config = config
+        self.role = self._role(key, bucket)
+        self.application_id = config.emr_application_id or (
+            LOCAL_APPLICATION if config.is_local else self._application().attr_application_id
+        )
+
+    def _application(self) -> emr.CfnApplication:
+        config = self._config
+        made = emr.CfnApplication(
+            self,
+            "Application",
+            name=config.stack_name,
+            type="Spark",
+            release_label=config.emr_release,
+            # That of the prices in the settings.
+            architecture="X86_64",
+            auto_start_configuration=emr.CfnApplication.AutoStartConfigurationProperty(
+                enabled=True
+            ),
+            auto_stop_configuration=emr.CfnApplication.AutoStopConfigurationProperty(
+                enabled=True, idle_timeout_minutes=config.spark_idle_minutes
+            ),
+            maximum_capacity=emr.CfnApplication.MaximumAllowedResourcesProperty(
+                cpu=f"{config.spark_vcpus} vCPU",
+                memory=f"{config.spark_memory_gb} GB",
+                disk=f"{config.spark_disk_gb} GB",
+            ),
+            scheduler_configuration=emr.CfnApplication.SchedulerConfigurationProperty(
+                max_concurrent_runs=config.spark_concurrent_runs,
+                queue_timeout_minutes=config.spark_queue_minutes,
+            ),
+            initial_capacity=self._warm_workers(),
+            network_configuration=self._network(),
+        )
+        # A job that runs has its logs and its report with us; the application can be made anew.
+        made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        return made
+
+    def _warm_workers(
+        self,
+    ) -> list[emr.CfnApplication.InitialCapacityConfigKeyValuePairProperty] | None:
+        executors = self._config.spark_warm_executors
+        if not executors:
+            return None
+        return [
+            emr.CfnApplication.InitialCapacityConfigKeyValuePairProperty(
+                key=kind,
+                value=emr.CfnApplication.InitialCapacityConfigProperty(
+                    worker_count=count,
+                    worker_configuration=emr.CfnApplication.WorkerConfigurationProperty(**_WORKER),
+                ),
+            )
+            for kind, count in (("Driver", 1), ("Executor", executors))
+        ]
+
+    def _network(self) -> emr.CfnApplication.NetworkConfigurationProperty | None:
+        config = self._config
+        if not config.spark_subnets:
+            return None
+        vpc = ec2.Vpc.from_vpc_attributes(
+            self, "Network", vpc_id=config.vpc_id, availability_zones=["unknown"]
+        )
+        group = ec2.SecurityGroup(
+            self,
+            "JobNetwork",
+            vpc=vpc,
+            description="Jobs, which talk to each other and to services of AWS",
+            allow_all_outbound=False,
+        )
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "services of AWS")
+        group.add_ingress_rule(group, ec2.Port.all_tcp(), "drivers and executors")
+        group.add_egress_rule(group, ec2.Port.all_tcp(), "drivers and executors")
+        return emr.CfnApplication.NetworkConfigurationProperty(
+            subnet_ids=list(config.spark_subnets), security_group_ids=[group.security_group_id]
+        )
+
+    def _role(self, key: kms.IKey, bucket: s3.IBucket) -> iam.Role:
+        stack = cdk.Stack.of(self)
+        arns = [f"arn:{stack.partition}:s3:::{name}" for name in self._config.data_buckets]
+        own = _statement(
+            ["s3:GetObject"],
+            [
+                bucket.arn_for_objects(key)
+                for key in ("bundles/*", "runtime/*", "jobs/*/context.json")
+            ],
+        )
+        reports = _statement(
+            ["s3:PutObject"],
+            [bucket.arn_for_objects(key) for key in ("jobs/*/report.json", "logs/*")],
+        )
+        statements = [own, reports]
+        if arns:
+            statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
+        via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
+        statements.append(_statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via))
+        ours = {"StringEquals": {"aws:SourceAccount": stack.account}}
+        return iam.Role(
+            self,
+            "JobRole",
+            role_name=f"{self._config.stack_name}-jobs",
+            description="Jobs: their bundle and context, their report and logs, the data buckets",
+            assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=ours),
+            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+            managed_policies=[
+                iam.ManagedPolicy.from_managed_policy_arn(self, f"JobPolicy{number}", arn)
+                for number, arn in enumerate(self._config.job_policies, start=1)
+            ],
+        )
+
+
+def _statement(
+    actions: list[str],
+    resources: list[str],
+    conditions: dict[str, dict[str, str]] | None = None,
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

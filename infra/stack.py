@@ -1,0 +1,160 @@
+"""One stack is one deployment. It composes; constructs build.
+
+Owns: the settings of the deployment, which functions find in their environment and the command line
+in the outputs.
+"""
+
+import json
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_deployment as deployment
+from constructs import Construct
+
+from infra import layers
+from infra.access import Access
+from infra.compute import Compute
+from infra.config import Config
+from infra.policies import Places
+from infra.queues import Queues
+from infra.spark import Spark
+from infra.state import State, make_key
+from infra.watch import Watch
+from lamplighter.settings import Settings
+
+
+class LamplighterStack(cdk.Stack):
+    """Everything that a deployment is made of."""
+
+    def __init__(
+        self, scope: Construct, config: Config, *, env: cdk.Environment, has_layers: bool = True
+    ) -> None:
+        """Compose the stack; without layers it can be looked at, but not deployed."""
+        super().__init__(
+            scope,
+            config.stack_name,
+            stack_name=config.stack_name,
+            description=f"Lamplighter, stage {config.stage}: run scheduling without servers",
+            env=env,
+            termination_protection=config.keep_data and not config.is_local,
+        )
+        cdk.Tags.of(self).add("lamplighter:stack", config.stack_name)
+        key = make_key(self, config)
+        self.queues = Queues(self, "Queues", config=config, key=key)
+        self.state = State(self, "State", config=config, key=key, queues=self.queues)
+        self.spark = Spark(self, "Spark", config=config, key=key, bucket=self.state.bucket)
+        self.settings = self._settings(config)
+        self.places = Places(
+            self,
+            config,
+            # As text: references to parts would tie everything to everything.
+            bucket_arn=f"arn:{self.partition}:s3:::{config.stack_name}-{self.account}-{self.region}",
+            key_arn=key.key_arn,
+            application_id=self.spark.application_id,
+            job_role_arn=self.spark.role.role_arn,
+        )
+        self.compute = Compute(
+            self,
+            "Compute",
+            config=config,
+            settings=self.settings,
+            places=self.places,
+            key=key,
+            queues=self.queues,
+            has_layers=has_layers,
+        )
+        self.access = Access(self, "Access", places=self.places)
+        self.watch = Watch(
+            self, "Watch", config=config, key=key, queues=self.queues, compute=self.compute
+        )
+        if not config.is_local:
+            self._ship_runtime()
+        for name, value in self.settings.as_outputs().items():
+            cdk.CfnOutput(self, name, value=value)
+
+    def _settings(self, config: Config) -> Settings:
+        live = {name: queue.queue_url for name, queue in self.queues.live.items()}
+        dead = {name: queue.queue_url for name, queue in self.queues.dead.items()}
+        bucket = self.state.bucket.bucket_name
+        return Settings(
+            table_prefix=self.state.prefix,
+            bucket=bucket,
+            claims_queue_url=live["claims"],
+            submits_queue_url=live["submits"],
+            jobstates_queue_url=live["jobstates"],
+            registers_queue_url=live["registers"],
+            events_queue_url=live["events"],
+            events_fifo_queue_url=live["events.fifo"],
+            events_dead_queue_url=dead["events"],
+            events_dead_fifo_queue_url=dead["events.fifo"],
+            sources_queue_url=live["sources"],
+            watch_dead_queue_url=dead["sources"],
+            sandbox_function=f"{config.stack_name}-sandbox",
+            emr_application_id=self.spark.application_id,
+            emr_job_role_arn=self.spark.role.role_arn,
+            # Named by what is in it: jobs that are under way keep what they were started with.
+            runtime=f"runtime/{layers.runtime_files().name}",
+            job_logs_uri=f"s3://{bucket}/logs",
+            event_bus="default",
+            variables=config.variables,
+            watch_queues=json.dumps(config.watch_queues),
+            watch_buckets=json.dumps(config.watch_buckets),
+            watch_event_sources=json.dumps(config.watch_event_sources),
+            due_shards=config.due_shards,
+            look_ahead_seconds=config.look_ahead_seconds,
+            unknown_assets=config.unknown_assets,
+        )
+
+    def _ship_runtime(self) -> None:
+        asset_bucket = cdk.DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
+        assets = cdk.Fn.sub(
+            f"arn:${{AWS::Partition}}:s3:::{asset_bucket}".replace(
+                "${Qualifier}", cdk.DefaultStackSynthesizer.DEFAULT_QUALIFIER
+            )
+        )
+        statements = [
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=[f"{assets}/*"]),
+            iam.PolicyStatement(
+                actions=["s3:PutObject"], resources=[self.places.objects("runtime/*")]
+            ),
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[self.places.log_streams("runtime")],
+            ),
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"], resources=[assets, self.places.bucket_arn]
+            ),
+            iam.PolicyStatement(
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=[self.places.key_arn],
+                conditions={"StringEquals": {"kms:ViaService": f"s3.{self.region}.amazonaws.com"}},
+            ),
+        ]
+        log_group = logs.LogGroup(
+            self,
+            "RuntimeLog",
+            log_group_name=f"/aws/lambda/{self.places.prefix}runtime",
+            retention=logs.RetentionDays.ONE_WEEK,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        # The CDK would give its function all rights on the whole bucket.
+        role = iam.Role(
+            self,
+            "RuntimeRole",
+            description="Copies the files that jobs take along into the bucket",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+        )
+        deployment.BucketDeployment(
+            self,
+            "JobRuntime",
+            sources=[deployment.Source.asset(str(layers.runtime_files()))],
+            destination_bucket=self.state.bucket,
+            destination_key_prefix=self.settings.runtime,
+            # What jobs of yesterday use stays where it is.
+            prune=False,
+            retain_on_delete=True,
+            role=role.without_policy_updates(),
+            log_group=log_group,
+        )

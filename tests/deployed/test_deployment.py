@@ -1,0 +1,124 @@
+"""The whole of it, deployed: pushes, timers, events, jobs, an upgrade in the middle."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lamplighter import aws
+from lamplighter.events.emit import emit
+from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.store.models import AssetEvents, Runs
+from tests.deployed.conftest import Deployed
+
+SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
+
+
+def _runs(dag_id: str, **having: Any) -> list[Runs]:
+    found = Runs.query(dag_id, consistent_read=True)
+    return [run for run in found if all(getattr(run, k) == v for k, v in having.items())]
+
+
+def test_pushed_bundle_is_registered(deployed: Deployed) -> None:
+    """The object in the bucket wakes `register`, which asks the sandbox and writes the DAGs."""
+
+    def registered() -> bool:
+        names = {each["dag_id"] for each in deployed.command("dags", "list")}
+        return names == SHOP | {"every_minute", "held"}
+
+    deployed.soon(registered)
+    assert deployed.command("dags", "errors") == []
+
+
+def test_jobs_end_well_and_wake_who_waits(deployed: Deployed) -> None:
+    """States of jobs come by EventBridge; outlets become events, and these a run downstream.
+
+    The other half of the condition is an event from outside, which comes twice.
+    """
+    deployed.soon(lambda: len(_runs("orders_hourly", state="success")) >= 3)
+    for _ in range(2):
+        emit("fx", event_id="rates-of-today", extra={"rate": 1.1})
+    (run,) = deployed.soon(lambda: _runs("revenue_daily", state="success"))[:1]
+
+    assert run.run_type == "asset_triggered"
+    assert [row.event_id for row in AssetEvents.query("fx")].count("rates-of-today") == 1
+    deployed.soon(lambda: _runs("weekly_report", state="success", triggered_by="asset"))
+    shown = deployed.command("runs", "show", f"revenue_daily/{run.run_id}")
+    assert {step["state"] for step in shown["steps"]} == {"success"}
+    trace = deployed.command("events", "trace", "rates-of-today")
+    assert run.run_id in str(trace)
+
+
+def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> None:
+    """What cannot be an event is kept, with the reason, and keeps no other event waiting."""
+    sqs = aws.client("sqs")
+    for body in ("not json", '{"asset": "nobody_knows_it"}'):
+        sqs.send_message(QueueUrl=deployed.settings.events_queue_url, MessageBody=body)
+    emit("fx", event_id="after-the-poison")
+
+    def reasons() -> set[str]:
+        letters = deployed.command("events", "dlq", "list")
+        return {letter["reason"] for letter in letters}
+
+    found = deployed.soon(lambda: len(reasons()) >= 2 and reasons())
+    assert any("JSON" in reason for reason in found)
+    assert any("nobody_knows_it" in reason for reason in found)
+    deployed.soon(
+        lambda: [row for row in AssetEvents.query("fx") if row.event_id == "after-the-poison"]
+    )
+
+
+def test_minute_timer_claims_runs(deployed: Deployed) -> None:
+    """A DAG of every minute gets its runs from the timer, each once, and they succeed."""
+
+    def timed() -> list[Runs]:
+        return _runs("every_minute", triggered_by="timetable", state="success")
+
+    runs = deployed.soon(lambda: len(timed()) >= 2 and timed(), within=200)
+    assert len({run.logical_date for run in runs}) == len(runs)
+
+
+def test_command_line_finds_all_well(deployed: Deployed) -> None:
+    """Doctor sees tables, queues and the tick as they should be."""
+    findings = deployed.command("doctor", exits=(0, 3))["findings"]  # there are dead letters
+    levels = {each["check"]: each["level"] for each in findings}
+    assert {levels[check] for check in ("credentials", "tables", "queues", "tick")} == {"ok"}
+
+
+def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
+    """The same code and flags are the same stack."""
+    assert "(no changes)" in deployed.deploy()
+
+
+def test_upgrade_with_runs_in_flight_loses_none(deployed: Deployed) -> None:
+    """Functions are replaced while runs come and go; each comes to its end, and no job twice."""
+    for task in ("first", "second"):
+        deployed.emr.takes("held", task, seconds=5)
+    is_deployed = threading.Event()
+    started: list[str] = []
+
+    def start_runs() -> None:
+        while not is_deployed.wait(3):
+            run_id = f"upgrade-{len(started)}"
+            create_manual_run("held", logical_date=None, run_id=run_id)
+            started.append(run_id)
+
+    with ThreadPoolExecutor() as beside:
+        starting = beside.submit(start_runs)
+        try:
+            said = deployed.deploy(look_ahead_seconds="240")
+        finally:
+            is_deployed.set()
+        starting.result()
+
+    assert "UPDATE_COMPLETE" in said
+    assert len(started) >= 3
+    deployed.soon(lambda: len(_runs("held", state="success")) == len(started), within=300)
+    assert deployed.emr.doubles() == []
+
+
+@pytest.mark.parametrize("dag", sorted(SHOP))
+def test_no_run_of_the_shop_failed(deployed: Deployed, dag: str) -> None:
+    """Nothing that was started on the way has failed."""
+    assert _runs(dag, state="failed") == []

@@ -1,0 +1,111 @@
+"""A stack as CloudFormation would get it, and what it says about rights, in short."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import aws_cdk as cdk
+import cdk_nag
+
+from infra.config import Config
+from infra.stack import LamplighterStack
+
+ROOT = Path(__file__).parents[2]
+REPORT = "validation-report.json"
+ACCOUNT, REGION = "111111111111", "eu-central-1"
+# Every flag that brings something into the stack.
+EVERYTHING = {
+    "stage": "prod",
+    "alarm_email": "people@example.com",
+    "event_senders": [
+        "arn:aws:iam::222222222222:role/producer",
+        f"arn:aws:sns:{REGION}:{ACCOUNT}:prices",
+    ],
+    "watch_buckets": ["landing"],
+    "watch_event_sources": ["shop"],
+    "watch_queues": ["raw", "raw.fifo"],
+    "data_buckets": ["lake"],
+    "spark_warm_executors": 2,
+    "vpc_id": "vpc-12345678",
+    "sandbox_subnets": ["subnet-12345678"],
+    "s3_prefix_list": "pl-12345678",
+    "spark_subnets": ["subnet-22345678"],
+}
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What came of a stack."""
+
+    config: Config
+    template: dict[str, Any]
+    path: Path
+    findings: list[tuple[str, str]]
+
+    def resources(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Return the properties of all resources of a type, by logical id."""
+        found = self.template["Resources"].items()
+        return {name: each["Properties"] for name, each in found if each["Type"] == kind}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """What the outputs say, as short texts."""
+        return {name: short(each["Value"]) for name, each in self.template["Outputs"].items()}
+
+
+def synthesize(flags: Mapping[str, Any]) -> Synthesis:
+    """Return a stack with these flags, looked through by cdk-nag."""
+    return _synthesize(json.dumps(dict(flags), sort_keys=True))
+
+
+@cache
+def _synthesize(flags: str) -> Synthesis:
+    config = Config.from_context(json.loads(flags))
+    folder = Path(mkdtemp(prefix="lamplighter-synth-"))
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = cdk.App(context=context, outdir=str(folder))
+    env = cdk.Environment(account=config.account or ACCOUNT, region=config.region or REGION)
+    LamplighterStack(app, config, env=env, has_layers=False)
+    cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
+    try:
+        app.synth()
+    except RuntimeError:
+        # So it ends when there are findings, which the report has.
+        if not (folder / REPORT).is_file():
+            raise
+    path = folder / f"{config.stack_name}.template.json"
+    return Synthesis(config, json.loads(path.read_text()), path, list(_findings(folder)))
+
+
+def _findings(folder: Path) -> Iterator[tuple[str, str]]:
+    report = json.loads((folder / REPORT).read_text())
+    for plugin in report["pluginReports"]:
+        for violation in plugin.get("violations", ()):
+            for construct in violation["violatingConstructs"]:
+                yield violation["ruleName"], construct["constructPath"]
+
+
+def short(value: Any) -> str:
+    """Return a value of a template as a text; what only AWS knows stands in angle brackets."""
+    match value:
+        case str():
+            return value
+        case {"Ref": "AWS::Partition"}:
+            return "aws"
+        case {"Ref": "AWS::AccountId"}:
+            return ACCOUNT
+        case {"Ref": "AWS::Region"}:
+            return REGION
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            return f"<{name}>"
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(short(part) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            known = {"Partition": "aws", "AccountId": ACCOUNT, "Region": REGION}
+            return re.sub(r"\$\{AWS::(\w+)\}", lambda found: known[found[1]], text)
+    raise ValueError(f"a template has never said {value!r} before")

@@ -1,0 +1,230 @@
+"""The template: as the models, the settings and the rules of the house want it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.functions import FUNCTIONS
+from infra.queues import MAX_RECEIVES
+from lamplighter.settings import Settings, output_key
+from lamplighter.store.tables import table_definitions
+from tests.infra.accepted import ACCEPTED
+from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, synthesize
+
+STAGES = pytest.mark.parametrize("stage", ["dev", "prod"])
+
+# W3005: the CDK itself states dependencies that are there already.
+_NOT_LINTED = ("W3005",)
+
+
+def _variables(synthesis: Synthesis, function: str) -> dict[str, str]:
+    for properties in synthesis.resources("AWS::Lambda::Function").values():
+        if properties.get("FunctionName") == f"{synthesis.config.stack_name}-{function}":
+            found: dict[str, Any] = properties["Environment"]["Variables"]
+            return {name: short(value) for name, value in found.items()}
+    raise AssertionError(f"there is no function {function}")
+
+
+@STAGES
+def test_template_has_nothing_for_the_linter(stage: str, request: pytest.FixtureRequest) -> None:
+    """The linter of CloudFormation finds neither errors nor warnings."""
+    synthesis: Synthesis = request.getfixturevalue(stage)
+    lint = Path(sys.executable).with_name("cfn-lint")
+    command: list[str | Path] = [lint, "--ignore-checks", *_NOT_LINTED, "--", synthesis.path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_findings_of_nag_have_reasons(dev: Synthesis, prod: Synthesis) -> None:
+    """Each finding of the AWS Solutions rules has a reason to stay, and each reason is used."""
+    findings = [*dev.findings, *prod.findings]
+
+    def accepts(accepted: Any, finding: str, place: str) -> bool:
+        return fnmatchcase(finding, accepted.finding) and fnmatchcase(place, accepted.place)
+
+    open_ = [each for each in findings if not any(accepts(one, *each) for one in ACCEPTED)]
+    unused = [one for one in ACCEPTED if not any(accepts(one, *each) for each in findings)]
+    assert (open_, unused) == ([], [])
+
+
+def test_tables_are_those_of_the_models(prod: Synthesis) -> None:
+    """Names, keys, indexes, time to live and safeguards of all tables come from the models."""
+    made = {each["TableName"]: each for each in prod.resources("AWS::DynamoDB::Table").values()}
+    wanted = table_definitions(f"{prod.config.stack_name}-")
+    assert set(made) == {table.name for table in wanted}
+    for table in wanted:
+        found = made[table.name]
+        for name, value in table.create.items():
+            assert _sorted(found[name]) == _sorted(value), (table.name, name)
+        assert ("GlobalSecondaryIndexes" in found) == ("GlobalSecondaryIndexes" in table.create)
+        ttl = found.get("TimeToLiveSpecification", {}).get("AttributeName")
+        recovery = found["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        assert (ttl, recovery) == (table.ttl_attribute, table.has_point_in_time_recovery)
+        assert found["SSESpecification"]["SSEType"] == "KMS"
+
+
+def _sorted(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return sorted(value, key=lambda each: json.dumps(each, sort_keys=True))
+
+
+@STAGES
+def test_data_outlive_the_stack_unless_they_may_not(
+    stage: str, request: pytest.FixtureRequest
+) -> None:
+    """Deleting a stack deletes tables, bucket and key in development only."""
+    synthesis: Synthesis = request.getfixturevalue(stage)
+    kinds = {"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::KMS::Key"}
+    found = [each for each in synthesis.template["Resources"].values() if each["Type"] in kinds]
+    policy = "Delete" if stage == "dev" else "Retain"
+    assert {(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in found} == {
+        (policy, policy)
+    }
+    protected = {
+        each["DeletionProtectionEnabled"]
+        for each in synthesis.resources("AWS::DynamoDB::Table").values()
+    }
+    assert protected == {stage == "prod"}
+
+
+@STAGES
+def test_environment_is_that_of_the_outputs(
+    stage: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions and the command line read the same settings, under the names of the fields."""
+    synthesis: Synthesis = request.getfixturevalue(stage)
+    told = Settings.from_outputs(synthesis.outputs)
+    assert set(synthesis.outputs) <= {output_key(field.name) for field in fields(Settings)}
+    for function in set(FUNCTIONS) - {"sandbox"}:
+        variables = _variables(synthesis, function)
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(name, value)
+            assert Settings.from_environment() == told
+        ours = {name for name in variables if name.startswith("LAMPLIGHTER_")}
+        assert ours <= {f"LAMPLIGHTER_{field.name.upper()}" for field in fields(Settings)}
+
+
+def test_settings_name_everything(prod: Synthesis) -> None:
+    """No resource that the library may ask for is left without a name."""
+    told = Settings.from_outputs(prod.outputs)
+    unnamed = {field.name for field in fields(Settings) if getattr(told, field.name) == ""}
+    assert unnamed == set()
+
+
+def test_author_code_is_told_nothing_of_the_deployment(dev: Synthesis) -> None:
+    """The sandbox has no setting in its environment."""
+    assert set(_variables(dev, "sandbox")) == {"POWERTOOLS_LOG_LEVEL"}
+
+
+@STAGES
+def test_queues_have_dead_letters_time_and_alarms(
+    stage: str, request: pytest.FixtureRequest
+) -> None:
+    """Each queue that wakes a function gives it time, and has a queue for dead letters.
+
+    People hear of messages that wait and of dead letters.
+    """
+    synthesis: Synthesis = request.getfixturevalue(stage)
+    queues = synthesis.resources("AWS::SQS::Queue")
+    dead = {short(each["RedrivePolicy"]["deadLetterTargetArn"]) for each in _live(queues)}
+    assert {f"<{name}>" for name, each in queues.items() if each not in _live(queues)} == dead
+    assert {each["RedrivePolicy"]["maxReceiveCount"] for each in _live(queues)} == {MAX_RECEIVES}
+    timeouts = {queue: spec.timeout_seconds for spec in FUNCTIONS.values() for queue in spec.queues}
+    for each in _live(queues):
+        name = each["QueueName"].removeprefix(f"{synthesis.config.stack_name}-")
+        assert each["VisibilityTimeout"] >= 6 * timeouts.get(name, 1)
+    watched: dict[str, set[str]] = {}
+    for alarm in synthesis.resources("AWS::CloudWatch::Alarm").values():
+        for dimension in alarm["Dimensions"]:
+            if dimension["Name"] == "QueueName":
+                value = short(dimension["Value"])
+                watched.setdefault(alarm["MetricName"], set()).add(value)
+    assert watched == {
+        "ApproximateAgeOfOldestMessage": {
+            f"<{name}>" for name, each in queues.items() if each in _live(queues)
+        },
+        "ApproximateNumberOfMessagesVisible": dead,
+    }
+
+
+def _live(queues: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in queues.values() if "RedrivePolicy" in each]
+
+
+def test_batches_are_answered_message_by_message(prod: Synthesis) -> None:
+    """Every queue that wakes a function lets single messages fail, and has a limit."""
+    found = list(prod.resources("AWS::Lambda::EventSourceMapping").values())
+    ours = sum(len(spec.queues) for spec in FUNCTIONS.values())
+    assert len(found) == ours + len(prod.config.watch_queues)
+    assert all(each["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for each in found)
+    assert all(each["ScalingConfig"]["MaximumConcurrency"] >= 2 for each in found)
+
+
+def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
+    """Queues, the topic and the logs of functions have the key of the deployment."""
+    key = next(iter(prod.resources("AWS::KMS::Key")))
+    encrypted = {
+        "AWS::SQS::Queue": "KmsMasterKeyId",
+        "AWS::SNS::Topic": "KmsMasterKeyId",
+        "AWS::Logs::LogGroup": "KmsKeyId",
+    }
+    for kind, name in encrypted.items():
+        for logical_id, properties in prod.resources(kind).items():
+            if logical_id.startswith("RuntimeLog"):
+                continue  # of a function of the CDK, which sees nothing but files of ours
+            assert short(properties[name]) == f"<{key}>", logical_id
+
+
+def test_jobs_of_others_are_not_listened_to(prod: Synthesis) -> None:
+    """The rule lets states of jobs through only from the application of the deployment."""
+    rules = prod.resources("AWS::Events::Rule").values()
+    (rule,) = [each for each in rules if each.get("Name") == f"{prod.config.stack_name}-jobstates"]
+    pattern = rule["EventPattern"]
+    application = next(iter(prod.resources("AWS::EMRServerless::Application")))
+    assert pattern["source"] == ["aws.emr-serverless"]
+    assert [short(each) for each in pattern["detail"]["applicationId"]] == [f"<{application}>"]
+
+
+def test_sandbox_in_a_network_reaches_only_s3(prod: Synthesis) -> None:
+    """The walls round author code have one door, which leads to the endpoint of S3."""
+    groups = prod.resources("AWS::EC2::SecurityGroup")
+    (walls,) = [each for name, each in groups.items() if "Sandbox" in name]
+    rules = prod.resources("AWS::EC2::SecurityGroupEgress")
+    ways = [
+        *walls.get("SecurityGroupEgress", ()),
+        *(each for name, each in rules.items() if "Sandbox" in name),
+    ]
+    destinations = {each.get("DestinationPrefixListId") or each.get("CidrIp") for each in ways}
+    assert destinations == {prod.config.s3_prefix_list}
+
+
+def test_named_senders_may_send_events(prod: Synthesis) -> None:
+    """Who sends events from outside is named, and may do nothing else."""
+    senders = set()
+    for policy in prod.resources("AWS::SQS::QueuePolicy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if statement["Effect"] == "Allow":
+                assert statement["Action"] == "sqs:SendMessage"
+                condition = statement.get("Condition", {}).get("ArnEquals", {})
+                senders.add(short(condition.get("aws:SourceArn") or statement["Principal"]["AWS"]))
+    named = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{prod.config.stack_name}"
+    rules = {f"{named}-{name}" for name in ("jobstates", "watchedbuckets", "watchedevents")}
+    bucket = f"arn:aws:s3:::{prod.config.stack_name}-{ACCOUNT}-{REGION}"
+    assert senders == {*prod.config.event_senders, *rules, bucket}
+
+
+def test_stack_for_an_emulator_has_what_it_can_make() -> None:
+    """An emulator is asked for nothing that it does not have."""
+    made = synthesize({"target": "local", "emr_endpoint": "http://127.0.0.1:1"})
+    kinds = {each["Type"] for each in made.template["Resources"].values()}
+    assert not kinds & {"AWS::EMRServerless::Application", "Custom::CDKBucketDeployment"}
+    variables = _variables(made, "submit")
+    assert variables["AWS_ENDPOINT_URL_EMR_SERVERLESS"] == "http://127.0.0.1:1"

@@ -1,0 +1,77 @@
+"""What handlers share: reports as metrics, in the format that CloudWatch reads from a log."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lamplighter import settings
+from lamplighter.entry import metrics_of, publish
+from lamplighter.settings import Settings
+
+
+@dataclass
+class Report:
+    """A report with all kinds of numbers."""
+
+    claimed_runs: int = 3
+    backlog_seconds: float = 1.5
+    lateness_seconds: list[float] = field(default_factory=lambda: [0.5, 2.0])
+    skipped: Counter[str] = field(default_factory=lambda: Counter(paused=2))
+    owed: dict[str, int] = field(default_factory=lambda: {"a": 1, "b": 4})
+    failed: set[str] = field(default_factory=lambda: {"x"})
+
+
+def _published(capsys: pytest.CaptureFixture[str], report: Any) -> dict[str, Any]:
+    with settings.using(Settings(table_prefix="lamplighter-dev-")):
+        publish(metrics_of("tick"), report)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_report_becomes_metrics_of_its_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers are metrics, reasons are metrics each, groups are counted, measures are kept."""
+    found = _published(capsys, Report())
+    expected = {
+        "ClaimedRuns": [3],
+        "BacklogSeconds": [1.5],
+        "LatenessSeconds": [0.5, 2.0],
+        "Skipped: paused": [2],
+        "Owed": [5],
+        "Failed": [1],
+    }
+    assert {name: found[name] for name in expected} == expected
+    (directive,) = found["_aws"]["CloudWatchMetrics"]
+    units = {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]}
+    assert (units["LatenessSeconds"], units["ClaimedRuns"]) == ("Seconds", "Count")
+
+
+def test_metrics_are_told_apart_by_deployment(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two deployments in one account, and two reports of one function, do not mix."""
+    for _ in range(2):
+        found = _published(capsys, Report())
+        (directive,) = found["_aws"]["CloudWatchMetrics"]
+        assert directive["Namespace"] == "Lamplighter"
+        assert {*directive["Dimensions"][0]} == {"stack", "service"}
+        assert (found["stack"], found["service"]) == ("lamplighter-dev", "tick")
+
+
+def test_what_did_not_happen_is_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    """A count of nothing is not written, a measure of nothing is; without any, nothing is said."""
+    found = _published(capsys, Report(claimed_runs=0, backlog_seconds=0.0, failed=set()))
+    assert found["BacklogSeconds"] == [0.0]
+    assert not {"ClaimedRuns", "Failed"} & set(found)
+
+    @dataclass
+    class Nothing:
+        woken_runs: int = 0
+
+    publish(metrics_of("sweep"), Nothing())
+    assert capsys.readouterr().out == ""
+
+
+def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing was late because nothing was claimed, there is nothing to average."""
+    assert "LatenessSeconds" not in _published(capsys, Report(lateness_seconds=[]))
