@@ -28,6 +28,7 @@ READER = Rights(
 OPERATOR = READER | Rights(
     tables={
         "Dags": "UpdateItem",
+        "Backfills": "PutItem UpdateItem",
         "Runs": "PutItem UpdateItem",
         "Steps": "PutItem UpdateItem",
         "Assets": "ConditionCheckItem",
@@ -36,12 +37,15 @@ OPERATOR = READER | Rights(
         # Watchers that are parked have rows, which are deleted when they may go on.
         "Catalog": "UpdateItem DeleteItem",
     },
-    sends="claims submits jobstates registers events events.fifo",
+    # What is replayed goes where it came from.
+    sends="claims submits jobstates registers events events.fifo sources",
     receives="events-dead events-dead.fifo sources-dead",
     delays="events-dead events-dead.fifo sources-dead",
     gets="bundles/*",
     puts="bundles/* pushes/*",
     jobs="CancelJobRun",
+    # Who plans a backfill asks an author's timetable for its dates.
+    invokes="sandbox",
     tells=True,
 )
 
@@ -85,4 +89,7 @@ def _of_people(rights: Rights, places: Places) -> list[iam.PolicyStatement]:
     if rights.puts:
         # Without it S3 does not tell an object that is not there from one that is forbidden.
         found.append(iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn]))
+        if others := [places.others_queue(name) for name in places.config.watch_queues]:
+            actions = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+            found.append(iam.PolicyStatement(actions=actions, resources=others))
     return found

@@ -71,9 +71,21 @@ _CLAIM = Rights(
 # Raises the consumers of assets, and fires those whose condition holds.
 _FAN_OUT = _CLAIM | Rights(tables={"Assets": "Query UpdateItem"})
 
+# Lets a backfill have the runs that it has slots for.
+_BACKFILL = Rights(
+    tables={
+        "Backfills": "GetItem UpdateItem",
+        "Dags": "GetItem",
+        "Runs": "BatchGetItem PutItem UpdateItem",
+    },
+    sends="claims submits",
+)
+
 # Moves a run on: what all who do so read and write.
 _ADVANCE = Rights(
     tables={
+        # Whose slot a run gives back when it is over.
+        "Backfills": "GetItem UpdateItem",
         "Dags": "GetItem UpdateItem",
         "DagVersions": "GetItem",
         "Runs": "GetItem Query UpdateItem",
@@ -109,7 +121,7 @@ RIGHTS: Mapping[str, Rights] = {
         invokes="sandbox",
     ),
     "tick": _CLAIM | Rights(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
-    "claim": _CLAIM | Rights(receives="claims"),
+    "claim": _CLAIM | _BACKFILL | Rights(receives="claims"),
     "ingest": _FAN_OUT
     | Rights(
         # It deletes where an outlet's event was expected and does not belong.
@@ -121,7 +133,7 @@ RIGHTS: Mapping[str, Rights] = {
     # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
     "watch": Rights(
         tables={"Catalog": "Query UpdateItem"},
-        sends="events sources-dead",
+        sends="events events.fifo sources-dead",
         receives="sources",
         gets="bundles/*",
         is_for_watchers=True,
@@ -131,6 +143,7 @@ RIGHTS: Mapping[str, Rights] = {
         tables={
             "Dags": "BatchGetItem",
             "Runs": "BatchGetItem",
+            "Backfills": "BatchGetItem",
             # The events that a run consumed, for the job to see.
             "Assets": "BatchGetItem",
             "AssetEvents/by_seq": "Query",
@@ -142,8 +155,10 @@ RIGHTS: Mapping[str, Rights] = {
     "settle": _SETTLE | Rights(receives="jobstates"),
     "sweep": _SETTLE
     | _FAN_OUT
+    | _BACKFILL
     | Rights(
         tables={
+            "Backfills/due": "Query",
             "Assets/open": "Query",
             "AssetEvents": "BatchGetItem",
             "AssetEvents/pending": "Query",

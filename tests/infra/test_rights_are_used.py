@@ -20,6 +20,8 @@ from pendulum import datetime
 
 from infra.functions import FUNCTIONS
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
+from lamplighter.backfill.create import create_backfill
+from lamplighter.backfill.plan import Request
 from lamplighter.runs import acts
 from lamplighter.runs.requests import cancel_run
 from lamplighter.scheduler.manual import create_manual_run
@@ -41,6 +43,9 @@ STORIES = (
     "test_asset_pauses.py::test_condition_met_while_another_takes_it_for_unmet_fires_later",
     "test_asset_sources.py::test_failed_event_holds_up_its_lane_and_no_other",
     "test_asset_sources.py::test_rejected_event_does_not_hold_up_its_lane",
+    "test_backfills.py::test_cancelled_backfill_cancels_jobs_on_request",
+    "test_backfills.py::test_reprocess_says_which_runs_are_run_again",
+    "test_backfills.py::test_spend_cap_pauses_before_it_is_exceeded",
     "test_bad_bundles.py::test_good_push_clears_an_unreadable_one",
     "test_built_in_triggers.py::test_source_that_is_asked_fires_once_for_what_is_new",
     "test_custom_timetables.py::test_assets_or_own_time_fires_on_assets",
@@ -59,6 +64,7 @@ STORIES = (
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
     "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
+    "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
 # Rights that no story here uses: function, action, thing, and why they are there all the same.
@@ -147,6 +153,20 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
     stack.advance(hours=1)
 
 
+def _backfilling(stack: LocalStack) -> None:
+    """Let the messages that move a backfill on be lost, so that the sweep does it."""
+    daily = _dag("daily", "a", schedule="@daily", start_date=BEGIN, max_active_runs=16)
+    # Without tasks, `submit` finds its runs to be over.
+    empty = _dag("empty", schedule="@daily", start_date=BEGIN)
+    stack.push_dags([daily, empty], bundle="backfilling")
+    week = BEGIN.subtract(days=6), BEGIN
+    create_backfill(Request("empty", *week))
+    stack.advance(minutes=1)
+    with patch.object(queues, "send_backfills"):
+        create_backfill(Request("daily", *week, max_active_runs=2))
+        stack.advance(hours=1)
+
+
 def _watching(stack: LocalStack) -> None:
     """Let a source tell something that nobody listens to."""
     url = stack.settings.sources_queue_url
@@ -176,6 +196,7 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
             _registering(stack)
             _ending(stack)
             _sweeping(stack, emr)
+            _backfilling(stack)
             _watching(stack)
     assert tried.forbidden == set()
     used = tried.used | _of_scenarios(tmp_path)

@@ -328,6 +328,7 @@ def test_replayed_letter_goes_back_to_its_queue_and_doubles_nothing(
     require_sound()
 
 
+@pytest.mark.interferes
 def test_letter_that_cannot_be_kept_comes_again(stack: LocalStack) -> None:
     """A refused message is acknowledged only when it lies among the dead."""
     stack.push_dags([watched({"a": {"m1": "reject", "m2": "1"}})], bundle="objects")
