@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+from infra.functions import FUNCTIONS
 from lamplighter.errors import SettingsError
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -112,6 +113,11 @@ class Config:
             raise SettingsError(f"log_days must be one of {', '.join(map(str, _RETENTIONS))}")
         if self.stage == "prod" and not self.keep_data:
             raise SettingsError("keep_data=false: the data of prod are never deleted with a stack")
+        for name in self.snap_start:
+            # A snapshot belongs to a version, and the sandbox is asked by its name alone.
+            if name not in FUNCTIONS or name == "sandbox":
+                names = ", ".join(sorted(set(FUNCTIONS) - {"sandbox"}))
+                raise SettingsError(f"snap_start: {name!r} is not one of {names}")
         self._require_whole_network()
 
     def _require_whole_network(self) -> None:

@@ -49,6 +49,7 @@ def test_stages_differ_in_what_they_keep() -> None:
         ({"watch_queues": "[1]"}, "watch_queues must be a name, or a JSON list"),
         ({"vpc_id": "vpc-1"}, "a network needs vpc_id, sandbox_subnets and s3_prefix_list"),
         ({"spark_subnets": "subnet-1"}, "spark_subnets are subnets of vpc_id"),
+        ({"snap_start": "sandbox"}, "snap_start: 'sandbox' is not one of claim, ingest"),
         ({"target": "moon"}, "target 'moon' must be aws or local"),
     ],
 )

@@ -168,6 +168,15 @@ def test_batches_are_answered_message_by_message(prod: Synthesis) -> None:
     assert all(each["ScalingConfig"]["MaximumConcurrency"] >= 2 for each in found)
 
 
+def test_snapshots_are_what_is_woken(prod: Synthesis) -> None:
+    """A function with a snapshot is woken by its alias: its newest code would start without."""
+    aliases = prod.resources("AWS::Lambda::Alias")
+    mappings = prod.resources("AWS::Lambda::EventSourceMapping").values()
+    woken = [json.dumps(each["FunctionName"]) for each in mappings]
+    assert len(aliases) == len(prod.config.snap_start) == 2
+    assert all(any(alias in text for text in woken) for alias in aliases)
+
+
 def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
     """Queues, the topic and the logs of functions have the key of the deployment."""
     key = next(iter(prod.resources("AWS::KMS::Key")))
