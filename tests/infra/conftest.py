@@ -7,7 +7,6 @@ import pytest
 from tests.infra.rights_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
-
 _HERE = Path(__file__).parent
 _SYNTHESIZING = {_HERE / "test_rights.py", _HERE / "test_template.py"}
 
