@@ -89,7 +89,7 @@ def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
 
 
 def test_upgrade_with_runs_in_flight_loses_none(deployed: Deployed) -> None:
-    """Functions are replaced while jobs are under way; each run ends well, and no job is doubled."""
+    """Functions are replaced while jobs are under way; each run ends well, no job is doubled."""
     deployed.emr.capacity = 0  # jobs are in line until the upgrade is done
     for number in range(6):
         deployed.command("runs", "trigger", "held", "--run-id", f"upgrade-{number}")
