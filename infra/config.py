@@ -15,6 +15,8 @@ from infra.functions import FUNCTIONS
 from lamplighter.errors import SettingsError
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
+# With an account and a region behind it, it names a bucket, of 63 letters at most.
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LOCAL_ACCOUNT = "000000000000"
 _LOCAL_REGION = "us-east-1"
 _LIMITS = {
@@ -103,6 +105,10 @@ class Config:
         if not _STAGE.fullmatch(self.stage):
             raise SettingsError(
                 f"stage {self.stage!r}: use up to 20 small letters, digits and hyphens"
+            )
+        if self.name and not _NAME.fullmatch(self.name):
+            raise SettingsError(
+                f"name {self.name!r}: use up to 32 small letters, digits and hyphens"
             )
         if self.target not in ("aws", "local"):
             raise SettingsError(f"target {self.target!r} must be aws or local")

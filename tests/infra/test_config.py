@@ -40,6 +40,7 @@ def test_stages_differ_in_what_they_keep() -> None:
             "there is no flag 'alarm_mail'; did you mean alarm_email?",
         ),
         ({"stage": "Prod"}, "stage 'Prod': use up to 20 small letters"),
+        ({"name": "Shop"}, "name 'Shop': use up to 32 small letters"),
         ({"stage": "prod", "keep_data": "false"}, "the data of prod are never deleted"),
         ({"keep_data": "maybe"}, "keep_data='maybe' must be true or false"),
         ({"due_shards": "many"}, "due_shards='many' must be a whole number"),

@@ -192,6 +192,14 @@ def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
             assert short(properties[name]) == f"<{key}>", logical_id
 
 
+def test_alarms_may_publish(prod: Synthesis) -> None:
+    """The policy of the topic admits CloudWatch, of this account only."""
+    (policy,) = prod.resources("AWS::SNS::TopicPolicy").values()
+    allowed = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    assert [each["Principal"] for each in allowed] == [{"Service": "cloudwatch.amazonaws.com"}]
+    assert allowed[0]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+
+
 def test_jobs_of_others_are_not_listened_to(prod: Synthesis) -> None:
     """The rule lets states of jobs through only from the application of the deployment."""
     rules = prod.resources("AWS::Events::Rule").values()
