@@ -122,8 +122,8 @@ def _tables(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
     together: dict[tuple[str, ...], list[str]] = {}
     for operation, names in tables.items():
         together.setdefault(tuple(sorted(names)), []).append(f"dynamodb:{operation}")
-    for names, actions in together.items():
-        yield _allow(actions, [places.table(name) for name in names])
+    for same, actions in together.items():
+        yield _allow(actions, [places.table(name) for name in same])
 
 
 def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
