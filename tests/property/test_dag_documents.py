@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lamplighter import DAG, Asset, AssetAlias, AssetAll, AssetAny, SparkTask
 from lamplighter.assets import AssetCondition
 from lamplighter.dags.arguments import TRIGGER_RULES
+from lamplighter.identifiers import RUN_TYPES
 from lamplighter.serialization import content_hash, decode_dag, encode_dag, to_json
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.events import EventsTimetable
@@ -111,6 +112,7 @@ def dags(draw: st.DrawFn) -> DAG:
         description=draw(st.none() | words),
         doc_md=draw(st.none() | words),
         is_paused_upon_creation=draw(st.booleans()),
+        allowed_run_types=draw(st.none() | st.sets(st.sampled_from(sorted(RUN_TYPES)))),
     )
     tasks: list[SparkTask] = []
     for number in range(draw(st.integers(0, 4))):

@@ -277,3 +277,11 @@ def test_date_taken_amid_a_backlog_does_not_slow_it(deploy: Deploy) -> None:
 
     assert types(stack, "hourly") == ["scheduled"] * 15 + ["manual"] + ["scheduled"] * 24
     require_sound()
+
+
+def test_manual_run_of_a_type_that_is_not_allowed_is_refused(deploy: Deploy) -> None:
+    """A DAG may say which types of runs it has; the error says how to change that."""
+    deploy(MIDNIGHT)
+    store_dags([DAG("only", schedule=None, allowed_run_types=["backfill", "scheduled"])])
+    with pytest.raises(RefusedError, match="add 'manual' to its allowed_run_types"):
+        create_manual_run("only", logical_date=None)

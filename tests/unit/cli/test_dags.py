@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,32 @@ def test_errors_are_those_of_files_and_of_schedules(
     ]
     first, _ = as_json(lamplighter, "dags", "errors")
     assert (first["bundle"], first["line"], first["severity"]) == ("mine", 1, "error")
+
+
+@pytest.mark.parametrize(
+    ("options", "next_run"),
+    [
+        ([], "2026-01-07T12:00:00+00:00"),
+        (["--catchup"], "2026-01-07T12:00:00+00:00"),
+        (["--latest"], "2026-01-09T12:00:00+00:00"),
+        (["--from-now"], "2026-01-10T12:00:00+00:00"),
+    ],
+)
+def test_unpause_takes_a_choice_about_what_was_missed(
+    lamplighter: Command, shop: LocalStack, options: list[str], next_run: str
+) -> None:
+    """The next run that is told is the one that was chosen."""
+    shop.advance(days=1)
+    lamplighter("dags", "pause", "hourly")
+    shop.clock.advance(timedelta(days=3))
+    found = as_json(lamplighter, "dags", "unpause", "hourly", *options)
+    assert (found["state"], found["next_run_after"]) == ("active", next_run)
+
+
+def test_unpause_with_two_choices_is_wrong_use(lamplighter: Command, shop: LocalStack) -> None:
+    """Exit code 2, and the DAG stays as it was."""
+    lamplighter("dags", "pause", "hourly")
+    result = lamplighter("dags", "unpause", "hourly", "--latest", "--from-now")
+    assert result.code == 2
+    assert "exclude each other" in result.err
+    assert shop.dag("hourly").is_paused

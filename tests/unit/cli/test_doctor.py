@@ -14,6 +14,7 @@ from botocore.exceptions import NoCredentialsError
 from lamplighter import DAG, aws, settings
 from lamplighter.registry import bundles
 from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.serialization.schema import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags
@@ -76,7 +77,7 @@ def never_registered(stack: LocalStack) -> None:
 def from_the_future(_: LocalStack) -> None:
     """Store a definition that only a later version can read."""
     (version,) = DagVersions.query("dag")
-    version.document = version.document.replace('"schema":1', '"schema":99')
+    version.document = version.document.replace(f'"schema":{SCHEMA}', '"schema":99')
     version.save()
 
 

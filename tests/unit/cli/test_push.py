@@ -151,6 +151,17 @@ def test_json_has_the_documented_fields(
         "push": 1,
         "dags": ["hourly"],
         "owed": {"hourly": 3},
+        "changes": [
+            {
+                "dag_id": "hourly",
+                "schedule_before": None,
+                "schedule_after": "0 * * * *",
+                "next_run_now": None,
+                "next_run_then": "2026-01-05T10:00:00+00:00",
+                "owed": 3,
+                "dropped_events": 0,
+            }
+        ],
         "errors": [],
     }
     assert result.err == ""

@@ -79,6 +79,8 @@ WRONG = [
     ("doc_md", b"text"),
     ("is_paused_upon_creation", None),
     ("is_paused_upon_creation", "yes"),
+    ("allowed_run_types", 5),
+    ("allowed_run_types", ["monthly"]),
 ]
 
 

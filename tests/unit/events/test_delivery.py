@@ -13,7 +13,9 @@ from tests.unit.events.batches import message
 def test_delivery_says_what_the_record_says() -> None:
     """Every field stands where Lambda puts it."""
     record = message("m", "text", lane="north", receives=3, receipt="handle")
-    assert Delivery.of(record) == Delivery("m", "text", "m", "handle", 3, "north")
+    queue = record["eventSourceARN"]
+    expected = Delivery("m", "text", "m", "handle", 3, "north", queue_arn=queue)
+    assert Delivery.of(record) == expected
     assert Delivery.of(record).is_fifo
 
 
@@ -35,7 +37,8 @@ def test_delivery_without_attributes_is_a_first_one(
         record[name] = nothing
         if nothing == "gone":
             del record[name]
-    assert Delivery.of(record) == Delivery("m", "text", "m", "none", 1, expected)
+    queue = record["eventSourceARN"]
+    assert Delivery.of(record) == Delivery("m", "text", "m", "none", 1, expected, queue_arn=queue)
 
 
 def test_replayed_message_keeps_its_first_id() -> None:

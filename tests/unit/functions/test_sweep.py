@@ -37,7 +37,13 @@ from tests.unit.functions.job_messages import (
 )
 
 TIMER = {"source": "aws.events", "detail-type": "Scheduled Event", "time": "2026-01-05T12:05:00Z"}
-NOTHING = {"claimed_runs": 0, "resent_events": 0, "woken_runs": 0, "failed_searches": 0}
+NOTHING = {
+    "claimed_runs": 0,
+    "resent_events": 0,
+    "woken_runs": 0,
+    "backfill_runs": 0,
+    "failed_searches": 0,
+}
 
 
 def sweep() -> dict[str, int]:

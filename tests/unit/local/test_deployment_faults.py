@@ -6,12 +6,13 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, SparkTask
+from lamplighter import DAG, Asset, AssetWatcher, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.faults.faults import Kind
+from tests.unit.streams.scripted import Scripted
 
 START = datetime(2026, 1, 1)
 CRASHES: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer")
@@ -90,6 +91,21 @@ def test_event_batch_that_comes_twice_is_recorded_once(lamp: LocalDeployment) ->
     assert sorted(event.event_id for event in events) == sorted(f"e{n}" for n in range(20))
     assert sorted(event.seq for event in events) == list(range(1, 21))
     lamp.check_invariants()
+
+
+@pytest.mark.parametrize("kind", ["crash-before", "crash-after"])
+def test_function_that_dies_in_an_event_loop_is_dead(kind: Kind) -> None:
+    """None of its tasks calls anything any more, nobody hears an answer, and all comes again."""
+    asset = Asset("a", watchers=[AssetWatcher("w", Scripted(script={"else": "1"}))])
+    with LocalDeployment([DAG("use", schedule=[asset])], at=START) as lamp:
+        lamp.faults.at(1, kind, "SendMessageBatch")
+        lamp.send("raw", {"name": "m1"})
+        lamp.run_until_idle()
+        assert lamp.faults.deaths == [f"watch: {kind} SendMessageBatch"]
+        lamp.advance(minutes=5)
+        assert [event.extra["payload"] for run in lamp.runs("use") for event in run.events] == [
+            "m1.0"
+        ]
 
 
 def test_faults_strike_functions_and_not_the_test(lamp: LocalDeployment) -> None:

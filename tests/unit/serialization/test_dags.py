@@ -59,6 +59,7 @@ def rich_dag() -> DAG:
         description="words",
         doc_md="# more words",
         is_paused_upon_creation=True,
+        allowed_run_types=["scheduled", "backfill"],
     ) as dag:
         first = SparkTask(
             "first",
@@ -123,12 +124,19 @@ def test_hash_of_a_changed_definition_differs() -> None:
     assert content_hash(document) != content_hash(changed)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, 99])
+@pytest.mark.parametrize("version", [0, 3, "2", None, 99])
 def test_document_of_unknown_version_is_refused(version: object) -> None:
     """A document of another schema version is refused with both versions named."""
     document = {**encode_dag(DAG("x")), "schema": version}
-    with pytest.raises(SerializationError, match="this library reads version 1"):
+    with pytest.raises(SerializationError, match="this library reads version 2"):
         decode_dag(document)
+
+
+def test_document_of_the_first_version_is_read() -> None:
+    """One that was stored before types of runs could be left out allows all of them."""
+    document = {**encode_dag(DAG("x")), "schema": 1}
+    del document["allowed_run_types"]
+    assert decode_dag(document).allowed_run_types is None
 
 
 def test_document_over_one_megabyte_is_refused() -> None:

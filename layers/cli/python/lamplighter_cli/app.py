@@ -9,7 +9,7 @@ from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
-from lamplighter_cli import assets, console, dags, events, runs, watchers
+from lamplighter_cli import assets, backfill, console, dags, events, runs, watchers
 from lamplighter_cli.aws_errors import explain
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
@@ -40,6 +40,7 @@ app.add_typer(assets.app, name="assets")
 app.add_typer(events.app, name="events")
 app.add_typer(runs.app, name="runs")
 app.add_typer(watchers.app, name="watchers")
+app.add_typer(backfill.app, name="backfill")
 
 
 def _print_version(*, wanted: bool) -> None:

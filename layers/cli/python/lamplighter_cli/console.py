@@ -26,6 +26,7 @@ _WIDTH_OF_A_FILE = 4_000
 _GAP = (0, 2, 0, 0)
 _STYLES = {
     "success": "green",
+    "completed": "green",
     "running": "cyan",
     "failed": "bold red",
     "upstream_failed": "red",
@@ -124,6 +125,18 @@ def _own_zone() -> Zone:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where the machine does not say, it is UTC
         return local_timezone()
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in words, as exact as one wants to know it."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    said = [f"{count} {unit}" for count, unit in parts if count][:2]
+    return " ".join(said) or "0 s"
 
 
 def instant_json(at: DateTime | None) -> str | None:

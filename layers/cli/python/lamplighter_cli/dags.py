@@ -9,6 +9,7 @@ from rich.text import Text
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import pause as pausing
+from lamplighter.scheduler.pause import Missed
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
@@ -74,6 +75,7 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
+        "backfill": row.backfill,
         "waiting": [entry.partition("|")[2] for entry in sorted(row.waiting or ())],
         "tasks": [task["task_id"] for task in document.get("tasks", ())],
     }
@@ -105,6 +107,7 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
                 "tasks": ", ".join(described["tasks"]),
                 "catchup": "yes" if row.catchup else "no",
                 "slots": slots + (f", {len(row.waiting)} waiting" if row.waiting else ""),
+                "backfill": row.backfill,
                 "next run": instant(row.next_run, zone),
                 "interval": _interval(row, zone),
                 "run after": instant(row.next_run_after, zone),
@@ -126,10 +129,36 @@ def pause(dag_id: Dag, *, as_json: AsJson = False) -> None:
 
 @app.command()
 @on_deployment
-def unpause(dag_id: Dag, *, as_json: AsJson = False) -> None:
-    """Let a DAG have runs again; what it missed is made up for only with catchup."""
+def unpause(
+    dag_id: Dag,
+    *,
+    catchup: Annotated[
+        bool, typer.Option("--catchup", help="Make up for all runs that were missed.")
+    ] = False,
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Make up for the latest run that was missed only.")
+    ] = False,
+    from_now: Annotated[
+        bool, typer.Option("--from-now", help="Make up for nothing: begin with the next run.")
+    ] = False,
+    keep_events: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-events/--drop-events",
+            help="Whether asset events that are pending count. Default: only with --catchup.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a DAG have runs again; without a choice, its own catchup decides about what it missed."""
+    wanted = {Missed.ALL: catchup, Missed.LATEST: latest, Missed.NONE: from_now}
+    chosen = [choice for choice, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        names = " and ".join(f"--{choice}" for choice in chosen)
+        raise typer.BadParameter(f"{names} exclude each other: leave one out")
     find_dag(dag_id)
-    _tell(pausing.unpause(dag_id), as_json=as_json)
+    missed = chosen[0] if chosen else None
+    _tell(pausing.unpause(dag_id, missed=missed, keep_events=keep_events), as_json=as_json)
 
 
 def _tell(row: Dags, *, as_json: bool) -> None:

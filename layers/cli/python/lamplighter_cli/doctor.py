@@ -9,6 +9,7 @@ from rich.text import Text
 
 import lamplighter
 from lamplighter import aws, settings
+from lamplighter.backfill import slots as backfill_slots
 from lamplighter.scheduler import slots
 from lamplighter.scheduler.slots import Drift
 from lamplighter_cli import console
@@ -74,8 +75,19 @@ def _slots(*, repair: bool) -> Iterator[Finding]:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
         elif (mended := slots.mend(drift)) is not None:
             yield Finding("slots", OK, f"mended: {_described(mended)}")
-    if not drifts:
+    stuck = backfill_slots.find_drift()
+    for each in stuck:
+        if not repair:
+            yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
+        elif (done := backfill_slots.mend(each)) is not None:
+            yield Finding("slots", OK, f"mended: {_of_backfill(done)}")
+    if not drifts and not stuck:
         yield Finding("slots", OK, "every slot belongs to a run, and every run has its place")
+
+
+def _of_backfill(drift: backfill_slots.Drift) -> str:
+    keys = ", ".join(drift.dead)
+    return f"backfill {drift.backfill_id}: {keys} occupied a place and is over or gone"
 
 
 def _described(drift: Drift) -> str:

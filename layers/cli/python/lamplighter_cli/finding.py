@@ -8,8 +8,9 @@ from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.ledger import require_run
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.assets import read_assets
+from lamplighter.store.backfills import newest_of, read_backfill
 from lamplighter.store.listing import STATES, runs_of
-from lamplighter.store.models import Assets, Dags, Runs
+from lamplighter.store.models import Assets, Backfills, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.transactions import read_dag
 from lamplighter.zones import Zone, parse_zone
@@ -51,6 +52,21 @@ def find_asset(name: str) -> Assets:
         known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
         names = {text for each in known for text in (each.name, each.uri) if text}
         raise RefusedError(f"there is no asset {name!r}{_nearest(name, names)}")
+    return row
+
+
+def find_backfill(name: str) -> Backfills:
+    """Return a backfill by its id, or the newest one of a DAG by the id of that."""
+    row = None if "#" in name else read_backfill(name)
+    dag = None if row is not None else read_dag(name)
+    if dag is not None:
+        row = newest_of(dag)
+        if row is None:
+            raise RefusedError(f"DAG {name!r} has no backfill yet")
+    if row is None:
+        dag = find_dag(name.rpartition("-")[0] or name)
+        hint = f"; its newest is {dag.backfill}" if dag.backfill else ""
+        raise RefusedError(f"DAG {dag.dag_id!r} has no backfill {name!r}{hint}")
     return row
 
 

@@ -1,9 +1,11 @@
-"""`lamplighter push`: checks a bundle, says what it would owe, and uploads it."""
+"""`lamplighter push`: checks a bundle, says what it would change, and uploads it."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pendulum import DateTime
 from rich.text import Text
 
 from lamplighter import settings
@@ -11,7 +13,7 @@ from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.identifiers import require_id
-from lamplighter.registry.owing import owed_after_push
+from lamplighter.registry.owing import DagChange, changes_of_push
 from lamplighter.registry.push import push_bundle
 from lamplighter.registry.reading import read_definition
 from lamplighter.registry.watchers import unwired
@@ -51,8 +53,11 @@ def push(
         console.error(f"{root} has errors and was not pushed; --force pushes it all the same")
         raise typer.Exit(1)
     _require_wired(report)
-    owed = owed_after_push(root, report.dags)
+    # What a broken file had defined stays where it is.
+    changes = changes_of_push(root, report.dags, bundle=None if report.errors else name)
+    owed = {change.dag_id: change.owed for change in changes if change.owed}
     if not as_json:
+        _show_changes(changes)
         _show_owed(owed)
     if sum(owed.values()) > MAX_UNASKED and not yes:
         _confirm(sum(owed.values()))
@@ -67,6 +72,7 @@ def push(
                 "version": source.version,
                 "dags": [dag.dag_id for dag in report.dags],
                 "owed": owed,
+                "changes": [_change_json(change) for change in changes],
                 "errors": [problem.message for problem in report.errors],
             }
         )
@@ -93,6 +99,44 @@ def _check(root: Path) -> BundleReport:
     with console.progress() as progress:
         bar = progress.add_task("Checking", total=len(dag_files(root)))
         return check_bundle(root, on_file=lambda _: progress.advance(bar))
+
+
+def _show_changes(changes: Sequence[DagChange]) -> None:
+    for change in changes:
+        if not change.is_new and not change.is_none:
+            console.out().print(Text(_in_words(change)), soft_wrap=True)
+
+
+def _in_words(change: DagChange) -> str:
+    before, after = (_when(at) for at in (change.next_before, change.next_after))
+    if change.is_leaving:
+        return f"{change.dag_id} leaves the bundle: it gets no more runs (the next was {before})"
+    is_same = change.schedule_before == change.schedule_after
+    what = f"{change.schedule_before} becomes {change.schedule_after}"
+    parts = [
+        f"{change.dag_id}: {'its schedule changes' if is_same else what}",
+        f"next run {before}" if before == after else f"next run {after} (was {before})",
+    ]
+    if change.dropped_events:
+        events = "event is" if change.dropped_events == 1 else "events are"
+        parts.append(f"{change.dropped_events:,} pending {events} dropped")
+    return "; ".join(parts)
+
+
+def _when(at: DateTime | None) -> str:
+    return f"after {console.instant(at)}" if at is not None else "by no time"
+
+
+def _change_json(change: DagChange) -> dict[str, Any]:
+    return {
+        "dag_id": change.dag_id,
+        "schedule_before": change.schedule_before,
+        "schedule_after": change.schedule_after,
+        "next_run_now": console.instant_json(change.next_before),
+        "next_run_then": console.instant_json(change.next_after),
+        "owed": change.owed,
+        "dropped_events": change.dropped_events,
+    }
 
 
 def _show_owed(owed: dict[str, int]) -> None:

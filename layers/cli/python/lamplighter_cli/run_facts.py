@@ -17,6 +17,7 @@ _TEXTS = (
     "triggered_by",
     "state",
     "because",
+    "backfill_id",
     "dag_version",
     "partition_key",
 )
@@ -67,7 +68,8 @@ def _costs(row: Runs | Steps) -> dict[str, float | None]:
 def steps_of(row: Runs) -> list[Steps]:
     """Return the steps of a run in the order in which they began, the others last."""
     found = Steps.query(run_ref(row.dag_id, row.run_key), consistent_read=True)
-    return sorted(found, key=_order)
+    # Of a run that a backfill has begun anew, those of the one before may still be there.
+    return sorted((step for step in found if step.born_at == row.created_at), key=_order)
 
 
 def _order(step: Steps) -> tuple[str, str]:

@@ -55,12 +55,28 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
     return len(messages)
 
 
+def send_backfills(backfill_ids: Iterable[str]) -> None:
+    """Ask for backfills to create the runs that they have slots for."""
+    bodies = [json.dumps({"backfill_ids": ids}) for ids in chunks(backfill_ids, DAGS_PER_MESSAGE)]
+    send("claims_queue_url", [{"MessageBody": body} for body in bodies])
+
+
 def read_claims(body: str) -> list[str]:
-    """Return the DAG ids of a message on `claims`."""
-    ids = json.loads(body)["dag_ids"]
+    """Return the DAG ids of a message on `claims`; none, if it names backfills."""
+    return _read_ids(body, "dag_ids", "backfill_ids", what="DAG")
+
+
+def read_backfills(body: str) -> list[str]:
+    """Return the ids of backfills of a message on `claims`; none, if it names DAGs."""
+    return _read_ids(body, "backfill_ids", "dag_ids", what="backfill")
+
+
+def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
+    data = json.loads(body)
+    ids = data.get(wanted, []) if other in data else data[wanted]
     if not isinstance(ids, list):
-        raise DefinitionError(f"dag_ids must be a list, not {ids!r}")
-    return [require_id(dag_id, what="DAG") for dag_id in ids]
+        raise DefinitionError(f"{wanted} must be a list, not {ids!r}")
+    return [require_id(each, what=what) for each in ids]
 
 
 def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:

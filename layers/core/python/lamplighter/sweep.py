@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
 from lamplighter.runs.outlets import sweep_outlets
 from lamplighter.runs.settle import sweep_runs
@@ -21,11 +22,12 @@ class SweepReport:
     claimed_runs: int = 0
     resent_events: int = 0
     woken_runs: int = 0
+    backfill_runs: int = 0
     failed_searches: int = 0
 
 
 def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
-    """Hand on events that reached nobody, and move runs that nobody has moved for long."""
+    """Hand on events that reached nobody, and move runs and backfills that nobody has moved."""
     report = SweepReport()
 
     def search_assets() -> None:
@@ -37,7 +39,10 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     def search_runs() -> None:
         report.woken_runs = sweep_runs(has_time=has_time)
 
-    for search in (search_assets, search_outlets, search_runs):
+    def search_backfills() -> None:
+        report.backfill_runs = sweep_backfills(has_time=has_time).backfill_runs
+
+    for search in (search_assets, search_outlets, search_runs, search_backfills):
         try:
             search()
         except Exception:  # the next sweep tries again; the other searches must not wait for it

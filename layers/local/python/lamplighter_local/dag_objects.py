@@ -74,6 +74,7 @@ class DagObjects:
                 if isinstance(leaf, Asset) and leaf.name == watcher.asset
                 for declared in leaf.watchers
                 if declared.name == watcher.name
+                and declared.trigger.serialize()[0] == watcher.trigger["type"]
             )
 
         with patch.object(Watcher, "build", build_here):

@@ -19,15 +19,20 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws
+from lamplighter.backfill import steer
+from lamplighter.backfill.create import create_backfill
+from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
+from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor, pause
 from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
@@ -39,7 +44,7 @@ from lamplighter_local.from_now import begin_now
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
-from lamplighter_local.views import Dag, Run, view_dag, view_run
+from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -221,10 +226,74 @@ class LocalDeployment(OpenDeployment):
         self._require_open()
         pause.pause(dag_id)
 
-    def unpause(self, dag_id: str) -> None:
-        """Let a DAG have runs again."""
+    def unpause(
+        self, dag_id: str, *, missed: str | None = None, keep_events: bool | None = None
+    ) -> None:
+        """Let a DAG have runs again.
+
+        Args:
+            dag_id: Which one.
+            missed: What becomes of the times that passed meanwhile: "catchup" makes up for all of
+                them, "latest" for the last one, "from-now" for none. By default as the DAG says.
+            keep_events: Whether asset events that are pending count.
+        """
         self._require_open()
-        pause.unpause(dag_id)
+        choices = {each.value: each for each in pause.Missed}
+        if missed is not None and missed not in choices:
+            raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
+        choice = None if missed is None else choices[missed]
+        row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
+        if row.catchup and choice not in {None, pause.Missed.ALL}:
+            # What was passed over is nobody's debt.
+            self._note_origin(dag_id, cursor.position(row))
+
+    # Backfills.
+
+    def backfill(
+        self,
+        dag_id: str,
+        start: Instant,
+        end: Instant,
+        *,
+        reprocess: str = "none",
+        backwards: bool = False,
+        max_active_runs: int = DEFAULT_ACTIVE_RUNS,
+        conf: dict[str, Any] | None = None,
+        max_cost: float | None = None,
+    ) -> Backfill:
+        """Create a backfill: runs for all dates from `start`, included, to `end`, excluded."""
+        self._require_open()
+        request = Request(
+            dag_id=dag_id,
+            start=as_instant(start),
+            end=as_instant(end),
+            reprocess=reprocess,
+            is_backwards=backwards,
+            max_active_runs=max_active_runs,
+            conf=conf,
+            max_cost=max_cost,
+        )
+        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+
+    def backfills(self, dag_id: str) -> list[Backfill]:
+        """Return the backfills of a DAG, newest first."""
+        self._require_open()
+        return [view_backfill(row) for row in backfills_of([require_dag(dag_id)])]
+
+    def pause_backfill(self, backfill_id: str) -> Backfill:
+        """Let no more runs of a backfill begin."""
+        self._require_open()
+        return view_backfill(steer.pause_backfill(backfill_id))
+
+    def resume_backfill(self, backfill_id: str, **limits: Any) -> Backfill:
+        """Let a backfill go on; `max_active_runs` and `max_cost` may be others."""
+        self._require_open()
+        return view_backfill(steer.resume_backfill(backfill_id, **limits))
+
+    def cancel_backfill(self, backfill_id: str, *, ends_running: bool = False) -> Backfill:
+        """Cancel a backfill and, if asked for, the jobs of its runs."""
+        self._require_open()
+        return view_backfill(steer.cancel_backfill(backfill_id, ends_running=ends_running))
 
     # What becomes of instant steps.
 

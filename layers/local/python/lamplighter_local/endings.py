@@ -4,9 +4,18 @@ from lamplighter import clock, queues
 from lamplighter.errors import TransientError
 from lamplighter.runs.finish import end_run
 from lamplighter.store import runs as run_rows
+from lamplighter.store.backfills import backfill_write, read_backfill
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs
-from lamplighter.store.transactions import Cancelled, Change, dag_write, pauses, read_dag, transact
+from lamplighter.store.transactions import (
+    Cancelled,
+    Change,
+    Write,
+    dag_write,
+    pauses,
+    read_dag,
+    transact,
+)
 
 
 def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
@@ -18,13 +27,19 @@ def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
             return False
         if run.state in run_rows.FINISHED:
             return False
-        end_run(run, row, state, now=clock.now())
+        backfill = None if run.slot_of is None else read_backfill(run.slot_of)
+        end_run(run, row, state, now=clock.now(), backfill=backfill)
         run.rev = run.stored["rev"] + 1
+        writes: list[Write] = [Change(run, ("rev",))]
+        writes += [dag_write(row)] if row is not None else []
+        writes += [backfill_write(backfill, now=clock.now())] if backfill is not None else []
         try:
-            transact([Change(run, ("rev",)), *([dag_write(row)] if row is not None else [])])
+            transact(writes)
         except Cancelled:
             continue
         if row is not None:
             queues.announce_due(announcement(row))
+        if backfill is not None and backfill.due_shard is not None:
+            queues.send_backfills([backfill.backfill_id])
         return True
     raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")

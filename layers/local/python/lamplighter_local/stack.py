@@ -29,6 +29,7 @@ from lamplighter.registry.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
+from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
@@ -205,7 +206,7 @@ class LocalStack:
     def steps(self, run: Runs) -> dict[str, Steps]:
         """Return the steps of a run, by task."""
         found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-        return {step.step_id: step for step in found}
+        return {step.step_id: step for step in found if step.born_at == run.created_at}
 
 
 @contextmanager
@@ -234,6 +235,7 @@ def local_stack(
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
         forget_consumers()
         forget_definitions()
+        forget_dates()
         with settings.using(made), executing(on) as execution:
             yield LocalStack(made, movable, execution, objects, lock)
 

@@ -66,6 +66,9 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
         recorded = texts_of(f"{made.table_prefix}{table}", "recorded_at", listed_by=shard)
         if recorded:
             yield as_utc(parse_instant(min(recorded)) + waits)
+    due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
+    if due:
+        yield as_utc(parse_instant(min(due)) + waits)
     if with_runs:
         wakes = texts_of(f"{made.table_prefix}Runs", "wake_at", listed_by="wake_shard")
         if wakes:

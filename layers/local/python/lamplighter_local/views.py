@@ -10,7 +10,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.events.ledger import asset_names
 from lamplighter.events.record import event_id_of
 from lamplighter.runs.view import run_ref
-from lamplighter.store.models import AssetEvents, Dags, Runs, Steps
+from lamplighter.store.models import AssetEvents, Backfills, Dags, Runs, Steps
 from lamplighter.zones import iso
 
 
@@ -87,6 +87,51 @@ class Dag:
     version: str
 
 
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill as it stands: start included, end excluded."""
+
+    backfill_id: str
+    dag_id: str
+    state: str
+    because: str | None
+    start: DateTime
+    end: DateTime
+    # Of so many planned runs, how many have had their turn; and what became of these.
+    total: int
+    position: int
+    active: tuple[str, ...]
+    succeeded: int
+    failed: int
+    cancelled: int
+    passed: int
+    cost: float
+    created_at: DateTime
+    ended_at: DateTime | None
+
+
+def view_backfill(row: Backfills) -> Backfill:
+    """Return a backfill as it stands."""
+    return Backfill(
+        backfill_id=row.backfill_id,
+        dag_id=row.dag_id,
+        state=row.state,
+        because=row.because,
+        start=row.start,
+        end=row.end,
+        total=int(row.total),
+        position=int(row.position),
+        active=tuple(sorted(row.active or ())),
+        succeeded=int(row.succeeded),
+        failed=int(row.failed),
+        cancelled=int(row.cancelled),
+        passed=int(row.passed),
+        cost=row.cost or 0.0,
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+    )
+
+
 def view_dag(row: Dags) -> Dag:
     """Return a DAG as it stands."""
     return Dag(
@@ -128,7 +173,8 @@ def view_run(row: Runs) -> Run:
 
 
 def _steps_of(run: Runs) -> Iterable[Step]:
-    rows = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+    found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+    rows = [row for row in found if row.born_at == run.created_at]
     for row in sorted(rows, key=lambda row: (_begun(row), row.step_id)):
         yield Step(
             task_id=row.step_id,

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from pendulum import DateTime
 
+from lamplighter.identifiers import RUN_TYPES
 from lamplighter.zones import as_utc
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -153,6 +154,17 @@ def tags(value: object) -> tuple[str, ...]:
         if len(text(tag)) > MAX_TAG_LENGTH:
             raise ValueError(f"{tag[:20]!r}… is longer than {MAX_TAG_LENGTH} characters")
     return tuple(sorted(set(value)))
+
+
+def run_types(value: object) -> tuple[str, ...]:
+    """Read which types of runs there may be: one, or several."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Collection):
+        raise TypeError(f"must be a list of types of runs, not {value!r}")
+    for name in names:
+        if name not in RUN_TYPES:
+            raise ValueError(f"{name!r} is no type of runs: take {', '.join(sorted(RUN_TYPES))}")
+    return tuple(sorted(set(names)))
 
 
 def backoff(value: object) -> float:

@@ -46,6 +46,7 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "description": optional(arguments.text),
     "doc_md": optional(arguments.text),
     "is_paused_upon_creation": flag,
+    "allowed_run_types": optional(arguments.run_types),
 }
 """The arguments that mean the same whatever the others are, and how each is read."""
 
@@ -75,6 +76,7 @@ class DAG:
     description: str | None
     doc_md: str | None
     is_paused_upon_creation: bool
+    allowed_run_types: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class DAG:
         description: str | None = None,
         doc_md: str | None = None,
         is_paused_upon_creation: bool = False,
+        allowed_run_types: str | Collection[str] | None = None,
         **older: object,
     ) -> None:
         self.dag_id = require_id(dag_id, what="DAG")
@@ -121,6 +124,7 @@ class DAG:
             "description": description,
             "doc_md": doc_md,
             "is_paused_upon_creation": is_paused_upon_creation,
+            "allowed_run_types": allowed_run_types,
         }
         for name, reader in PLAIN_ARGUMENTS.items():
             setattr(self, name, self._read(name, given[name], reader))

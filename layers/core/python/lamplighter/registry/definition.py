@@ -74,6 +74,8 @@ def define(
     row.is_custom = definition.is_custom or None
     row.max_active_runs = dag.max_active_runs
     row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
+    allowed = dag.allowed_run_types
+    row.allowed_run_types = None if allowed is None else list(allowed)
     row.asset_refs = (row.asset_refs or set()) | set(ids_of(condition)) or None
     if condition != row.asset_condition or row.schedule_error is not None:
         # Events that wait for the old condition may fulfil the new one, one that could not be read

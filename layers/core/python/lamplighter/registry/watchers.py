@@ -19,7 +19,7 @@ from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import Cancelled, Delete, Put, Write, change_dag, pack
-from lamplighter.store.watchers import Place
+from lamplighter.store.watchers import Place, mark_of
 from lamplighter.triggers.feeds import SOURCES, Feed, Watched
 
 # In a list of what is wired: a deployment on one machine wires whatever is asked for.
@@ -35,9 +35,10 @@ def watchers_of(dag: DAG) -> Watchers:
         if not isinstance(leaf, Asset):
             continue
         for watcher in leaf.watchers:
-            queue = Watched.by(watcher.trigger).feed.queue
-            place = Place(queue, dag.dag_id, leaf_id(leaf), watcher.name)
-            found[place] = {"asset": leaf.name, **encode_watcher(watcher)}
+            queue, written = Watched.by(watcher.trigger).feed.queue, encode_watcher(watcher)
+            mark = mark_of(written["trigger"])
+            place = Place(queue, dag.dag_id, leaf_id(leaf), mark, watcher.name)
+            found[place] = {"asset": leaf.name, **written}
     return found
 
 

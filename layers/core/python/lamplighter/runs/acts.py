@@ -27,6 +27,7 @@ from lamplighter.runs.outlets import send_outlets
 from lamplighter.runs.start import find_job, start_all
 from lamplighter.runs.turn import Hands, Turn
 from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Steps
 from lamplighter.store.runs import FINISHED, log_move
@@ -60,6 +61,9 @@ def tell_of_move(view: RunView) -> None:
             tell_finished(view.run)
     if view.row is not None and view.row.is_changed:
         queues.announce_due(announcement(view.row))
+    backfill = view.backfill
+    if backfill is not None and backfill.is_changed and backfill.due_shard is not None:
+        queues.send_backfills([backfill.backfill_id])
 
 
 def _count(turn: Turn) -> None:
@@ -83,7 +87,11 @@ def _count(turn: Turn) -> None:
 def _wake_others(turn: Turn) -> None:
     """Let the runs that may wait for this one's steps look again."""
     if turn.wakes_others and turn.view.row is not None:
-        others = set(turn.view.row.active or ()) - {turn.view.run.run_key}
+        others = set(turn.view.row.active or ())
+        # Dates of the past and of the present follow each other in one line.
+        backfill = turn.view.backfill or newest_of(turn.view.row)
+        others |= set((backfill and backfill.active) or ())
+        others.discard(turn.view.run.run_key)
         queues.send_submits((turn.view.run.dag_id, key) for key in sorted(others))
 
 

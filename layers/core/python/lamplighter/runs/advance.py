@@ -60,7 +60,7 @@ def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
     report = RunsReport()
     turns = _decided(names, hands, report)
     done = [turn for turn in turns if not turn.has_to_write]
-    shared = [turn for turn in turns if turn.has_to_write and not turn.changes_its_dag]
+    shared = [turn for turn in turns if turn.has_to_write and not turn.shares_a_row]
     limit = settings.current().transaction_actions
     for bulk in pack(shared, (lambda turn: turn.view.size + 1, limit)):
         try:

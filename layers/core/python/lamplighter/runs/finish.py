@@ -1,19 +1,36 @@
-"""What the end of a run changes, on it and on its DAG's row. Assigns only."""
+"""What the end of a run changes, on it and on whoever gave it a slot. Assigns only."""
 
 from pendulum import DateTime
 
 from lamplighter.runs.moves import move_run
+from lamplighter.store import backfills
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import run_of
-from lamplighter.store.models import Dags, Runs
+from lamplighter.store.models import Backfills, Dags, Runs
 
 
-def end_run(run: Runs, row: Dags | None, state: str, *, now: DateTime) -> None:
-    """Let a run be over; its free slot puts the DAG back into the due index by the same write."""
+def end_run(
+    run: Runs,
+    row: Dags | None,
+    state: str,
+    *,
+    now: DateTime,
+    backfill: Backfills | None = None,
+) -> None:
+    """Let a run be over; its free slot puts its owner back into the due index by the same write.
+
+    A run that had a slot of a backfill leaves its DAG's row alone, also if it failed: what is done
+    about the past neither pauses the present nor competes for its row.
+    """
     move_run(run, state)
     run_rows.set_state_columns(run, now)
     run.ending = None
-    if row is not None:
+    if run.slot_of is not None:
+        run.slot_of = None
+        if backfill is not None:
+            seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
+            backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
+    elif row is not None:
         _free_slot(row, run.run_key)
         _count_failures(row, state)
 

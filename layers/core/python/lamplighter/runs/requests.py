@@ -48,7 +48,7 @@ def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for i
             view.run.ending = CANCELLED
             view.run.wake_at = now
         else:
-            end_run(view.run, view.row, CANCELLED, now=now)
+            end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True
 
     return _change(dag_id, run_key, change)

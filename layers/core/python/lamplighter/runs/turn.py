@@ -14,6 +14,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
 from lamplighter.runs.moves import (
+    CANCELLED,
     CANCELLING,
     FAILED,
     OVER,
@@ -41,6 +42,7 @@ from lamplighter.runs.plan import plan, removed_tasks
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.start import Start
 from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store.backfills import has_to_end, may_begin
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 
@@ -86,6 +88,7 @@ class Turn:
             self._see(one)
         if view.run.state in FINISHED:
             return
+        self._heed_its_backfill()
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.ending is not None:
@@ -106,8 +109,11 @@ class Turn:
         return self.view.is_changed
 
     @property
-    def changes_its_dag(self) -> bool:
-        return self.view.row is not None and self.view.row.is_changed
+    def shares_a_row(self) -> bool:
+        """Whether it writes a row that another run of the same DAG may write too."""
+        return any(
+            row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
+        )
 
     @property
     def _room(self) -> int:
@@ -137,6 +143,13 @@ class Turn:
                 return
             change(step)
 
+    def _heed_its_backfill(self) -> None:
+        """Let a run end whose backfill was cancelled before it began, or with all that runs."""
+        run = self.view.run
+        is_queued = run.state == QUEUED
+        if run.ending is None and has_to_end(self.view.backfill, is_queued=is_queued):
+            run.ending, run.because = CANCELLED, f"backfill {run.slot_of} was cancelled"
+
     def _end_early(self) -> None:
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
         if not (self.is_cut_short or self.view.live):
@@ -145,7 +158,8 @@ class Turn:
 
     def _finish(self, state: str) -> None:
         add_up_costs(self.view)
-        end_run(self.view.run, self.view.row, state, now=self.now)
+        view = self.view
+        end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
     def _carry_on(self) -> None:
         view = self.view
@@ -179,9 +193,13 @@ class Turn:
     def _may_start(self) -> bool:
         """Return whether the run may begin something new: not while paused, nor without a slot."""
         row, run = self.view.row, self.view.run
-        if row is None:
+        if row is not None and row.is_paused:
+            return False
+        if run.state != QUEUED:
             return True
-        return not row.is_paused and (run.state != QUEUED or run.run_key in (row.active or ()))
+        if run.slot_of is not None:
+            return may_begin(self.view.backfill)
+        return row is None or run.run_key in (row.active or ())
 
     def _start(self, ready: Sequence[str]) -> None:
         view = self.view

@@ -12,12 +12,14 @@ from typing import Self
 
 from pendulum import DateTime
 
+from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
 from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import LIVE, NONE
-from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.transactions import (
     Change,
     Put,
@@ -48,6 +50,8 @@ class RunView:
     dag: DAG
     # Missing if the DAG was deleted while its run lived.
     row: Dags | None
+    # Whose slot it occupies, if not one of its DAG's.
+    backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
 
     @classmethod
@@ -58,18 +62,23 @@ class RunView:
             run = Runs.get(dag_id, run_key, consistent_read=True)
         except Runs.DoesNotExist:
             return None
-        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id))
+        backfill = None if run.slot_of is None else read_backfill(run.slot_of)
+        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id), backfill)
 
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
         """Return the runs that can be read, in fewer calls than one by one."""
         runs = list(Runs.batch_get(dict.fromkeys(names), consistent_read=True))
         rows = {row.dag_id: row for row in read_dags({run.dag_id for run in runs})}
+        backfills = read_backfills(run.slot_of for run in runs if run.slot_of is not None)
         views = []
         for run in runs:
             with suppress(PermanentError):  # whoever reads it alone is told what is wrong with it
                 dag = definition_of(run)
-                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id)))
+                backfill = backfills.get(run.slot_of or "")
+                # Each its own: what one of them assigns is not what the others have read.
+                own = None if backfill is None else backfill.as_stored()
+                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id), own))
         return views
 
     @property
@@ -115,6 +124,8 @@ class RunView:
         writes: list[Write] = [*steps, *self.puts, Change(self.run, ("rev",))]
         if self.row is not None and self.row.is_changed:
             writes.append(dag_write(self.row))
+        if self.backfill is not None and self.backfill.is_changed:
+            writes.append(backfill_write(self.backfill, now=clock.now()))
         return writes
 
 

@@ -38,6 +38,7 @@ def create_manual_run(
     except TypeError as error:
         raise RefusedError(f"a run of DAG {dag_id!r}: conf {error}") from error
     row = require_dag(dag_id)
+    require_allowed(row, "manual")
     now = clock.now()
     info = _info(row, logical_date, data_interval, now)
     run = run_rows.new_run(
@@ -116,6 +117,16 @@ def _run_id(
             " 'scheduled__', which names runs of another kind"
         )
     return require_id(chosen, what="run")
+
+
+def require_allowed(row: Dags, run_type: str) -> None:
+    """Refuse a run of a type that the DAG's author has left out."""
+    allowed = row.allowed_run_types
+    if allowed is not None and run_type not in allowed:
+        raise RefusedError(
+            f"DAG {row.dag_id!r} allows runs of these types only: {', '.join(allowed) or 'none'};"
+            f" add {run_type!r} to its allowed_run_types"
+        )
 
 
 def require_usable(row: Dags) -> None:

@@ -1,17 +1,22 @@
 """Pausing and un-pausing a DAG."""
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.errors import TransientError
+from lamplighter.errors import RefusedError, TransientError
 from lamplighter.scheduler import cursor, foretold
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.scheduler.cursor import NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_of
+from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Cancelled, Write, change_dag, pauses, require_dag
+from lamplighter.timetables.base import DagRunInfo
+
+_MAX_STEPS = 10_000
 
 
 def pause(dag_id: str) -> Dags:
@@ -26,10 +31,21 @@ def pause(dag_id: str) -> Dags:
     return change_dag(dag_id, change) or require_dag(dag_id)
 
 
-def unpause(dag_id: str) -> Dags:
-    """Let a DAG have runs again; what it missed meanwhile is made up for only with catchup.
+class Missed(StrEnum):
+    """What becomes of the times that passed while a DAG was paused."""
 
-    Asset events are no different: without catchup all that are pending are dropped.
+    ALL = "catchup"
+    LATEST = "latest"
+    NONE = "from-now"
+
+
+def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | None = None) -> Dags:
+    """Let a DAG have runs again; what it missed meanwhile is made up for as its catchup says.
+
+    Args:
+        dag_id: Which one.
+        missed: Another choice: all that was missed, the latest of it, or nothing.
+        keep_events: Whether asset events that are pending count; by default if all is made up for.
     """
     now = clock.now()
 
@@ -38,25 +54,67 @@ def unpause(dag_id: str) -> Dags:
             return None
         row.is_paused = False
         row.paused_because = row.failed_in_a_row = None
-        _skip_what_was_missed(row, now)
-        return [] if row.catchup else _drop_pending(row, now)
+        choice = missed or (Missed.ALL if row.catchup else Missed.LATEST)
+        _deal_with_missed(row, choice, now)
+        is_kept = choice is Missed.ALL if keep_events is None else keep_events
+        return [] if is_kept else _drop_pending(row, now)
 
     row = _change_unless_moved(dag_id, change) or require_dag(dag_id)
     queues.announce_due(announcement(row))
-    # Runs that were frozen in the middle go on.
-    queues.send_submits((dag_id, key) for key in sorted(row.active or ()))
+    # Runs that were frozen in the middle go on, and so does a backfill.
+    backfill = newest_of(row)
+    held = set(row.active or ()) | set((backfill and backfill.active) or ())
+    queues.send_submits((dag_id, key) for key in sorted(held))
+    if backfill is not None and backfill.due_shard is not None:
+        queues.send_backfills([backfill.backfill_id])
     return row
 
 
-def _skip_what_was_missed(row: Dags, now: DateTime) -> None:
+def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
     stored = cursor.stored_next(row)
-    if row.catchup or stored is None or stored.run_after > now or cursor.is_continuous(row):
+    row.catch_up_until = None
+    if stored is None or stored.run_after > now:
         return
+    if choice is Missed.ALL:
+        row.catch_up_until = None if row.catchup else now
+    elif not cursor.is_continuous(row):
+        _skip(row, stored, choice, now)
+    elif choice is Missed.NONE:
+        cursor.set_next(row, cursor.next_continuous(row, now, now=now))
+
+
+def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
+    """Let the next run be the newest that was missed, or the one after it."""
     outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
     try:
-        cursor.set_next(row, cursor.newest_due(outlook, stored, now=now))
-    except NothingForetold:
-        foretold.ask_for_more([row.dag_id])  # the claim decides when the answer is there
+        newest = cursor.newest_due(outlook, stored, now=now)
+        following = outlook.after(newest, catchup=True)
+    except NothingForetold as error:
+        foretold.ask_for_more([row.dag_id])
+        if row.catchup or choice is Missed.NONE:
+            raise RefusedError(
+                f"DAG {row.dag_id!r} has a timetable of its own, which has not been asked up to now"
+                " yet: ask again in a minute, or make up for all that was missed"
+            ) from error
+        return  # the claim decides when the answer is there
+    # What is skipped counts as done: a schedule that is edited later begins after it.
+    done = newest if choice is Missed.NONE else _run_before(newest, outlook, stored)
+    if done is not None and (row.catchup or choice is Missed.NONE):
+        cursor.set_position(row, done)
+    cursor.set_next(row, following if choice is Missed.NONE else newest)
+
+
+def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagRunInfo | None:
+    """Return the run before the newest that was missed, unless that is the first, or far away."""
+    before, info = None, first
+    for _ in range(_MAX_STEPS):
+        if info == newest:
+            return before
+        following = outlook.after(info, catchup=True)
+        if following is None:
+            return None
+        before, info = info, following
+    return None
 
 
 def _drop_pending(row: Dags, now: DateTime) -> list[Write]:

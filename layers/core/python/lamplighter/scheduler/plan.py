@@ -208,6 +208,9 @@ def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
     assert outlook is not None
+    until = row.catch_up_until
+    if until is not None and stored.run_after <= until:
+        return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), most=most)
     return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
 
 

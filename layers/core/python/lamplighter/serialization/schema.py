@@ -9,9 +9,11 @@ from typing import Any
 
 from lamplighter.errors import SerializationError
 
-SCHEMA = 1
+SCHEMA = 2
 
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: {**document, "schema": 2, "allowed_run_types": None},
+}
 
 
 def upgrade(document: dict[str, Any]) -> dict[str, Any]:

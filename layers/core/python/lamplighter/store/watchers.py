@@ -3,8 +3,11 @@
 Owns: the kinds of Catalog that are about watchers, and how a row is named.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pendulum import DateTime
 
@@ -23,21 +26,28 @@ class Place:
     queue: str | None  # None: its source must be asked
     dag_id: str
     asset_id: str
+    mark: str  # of its trigger: an asset may have two watchers of one name
     name: str
 
     @property
     def row(self) -> Catalog:
         """The row, with nothing but its key."""
-        return Catalog(readers_of(self.queue), f"{self.dag_id}/{self.asset_id}/{self.name}")
+        return Catalog(readers_of(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
-        return f"{self.queue or ''}/{self.dag_id}/{self.asset_id}/{self.name}"
+        return "/".join((self.queue or "", self.dag_id, self.asset_id, self.mark, self.name))
 
     @classmethod
     def of(cls, text: str) -> "Place":
         """Return the place that a text names; only the last part may hold slashes."""
-        queue, dag_id, asset_id, name = text.split("/", 3)
-        return cls(queue or None, dag_id, asset_id, name)
+        queue, *rest = text.split("/", 4)
+        return cls(queue or None, *rest)
+
+
+def mark_of(trigger: Mapping[str, Any]) -> str:
+    """Return what tells a trigger, as it is written, from others."""
+    written = json.dumps([trigger["type"], trigger["data"]], sort_keys=True)
+    return hashlib.sha256(written.encode()).hexdigest()[:8]
 
 
 def readers_of(queue: str | None) -> str:

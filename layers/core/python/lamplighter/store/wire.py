@@ -14,7 +14,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.store.attributes import instant_text
-from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
+from lamplighter.store.models import AssetEvents, Assets, Backfills, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER
 from lamplighter.store.rows import Row, connection
 
@@ -151,6 +151,12 @@ def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
     items = _until(Dags, "due", ("due_shard", "next_run_create_after"), shard, until)
     return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
+
+
+def due_backfills(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the backfills of one shard that may create runs, oldest first."""
+    items = _until(Backfills, "due", ("due_shard", "next_run_create_after"), shard, until)
+    return (item["backfill_id"]["S"] for item in items)
 
 
 def open_assets(shard: int, until: DateTime) -> Iterator[str]:

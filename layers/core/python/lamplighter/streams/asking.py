@@ -9,13 +9,15 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from time import monotonic
 
 from lamplighter import settings
+from lamplighter.errors import TransientError
 from lamplighter.events.dead_letters import NOWHERE, letter
 from lamplighter.store import stream_leases
 from lamplighter.store.stream_leases import Lease
-from lamplighter.store.watchers import read_watchers
+from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams import memory
 from lamplighter.streams.listing import list_objects
 from lamplighter.streams.memory import Memory
@@ -23,6 +25,7 @@ from lamplighter.streams.report import WatchReport, bury, park
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
+from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.offered import Offer, Sighting, offering
 from lamplighter.triggers.polled import PolledTrigger
 
@@ -40,8 +43,10 @@ def ask_sources(*, seconds: float) -> WatchReport:
 
 
 async def _ask_all(streams: dict[str, list[Watcher]], seconds: float) -> WatchReport:
-    report, fired = WatchReport(), Counter[str]()
-    asked = [_Asked(stream, watchers, report, fired) for stream, watchers in streams.items()]
+    report, fired, parked = WatchReport(), Counter[str](), read_parked()
+    asked = [
+        _Asked(stream, watchers, report, fired, parked) for stream, watchers in streams.items()
+    ]
     await asyncio.gather(*(one.run(seconds) for one in asked))
     report.parked_watchers = park(fired)
     return report
@@ -51,13 +56,19 @@ class _Asked:
     """One source, and those who watch it."""
 
     def __init__(
-        self, stream: str, watchers: Sequence[Watcher], report: WatchReport, fired: Counter[str]
+        self,
+        stream: str,
+        watchers: Sequence[Watcher],
+        report: WatchReport,
+        fired: Counter[str],
+        parked: Container[str],
     ) -> None:
         self._stream = hashlib.sha256(stream.encode()).hexdigest()
         self._watchers = watchers
         # Of all sources together.
         self._report = report
         self._fired = fired
+        self._parked = parked
 
     async def run(self, seconds: float) -> None:
         """Ask, unless someone else does; a failure is this source's own, until the next minute."""
@@ -73,7 +84,7 @@ class _Asked:
 
     async def _ask(self, lease: Lease, seconds: float) -> bytes | None:
         """Return what is to be remembered, if the source is one of which something is."""
-        works, broken = works_of(self._watchers)
+        works, broken = works_of(self._watchers, self._parked)
         self._report.failed_watchers += len(broken)
         if broken:
             return None  # what they would miss, nobody is told
@@ -100,14 +111,14 @@ class _Asked:
 
     async def _look(self, works: Sequence[Work], known: Memory, seconds: float) -> bytes:
         """Look at a source once, and tell what is new there."""
-        trigger = works[0].trigger
-        assert isinstance(trigger, PolledTrigger)
-        with offering(Offer(objects=list_objects)):
-            look = trigger.look(trigger.serialize()[1])
-            sightings = await asyncio.wait_for(look, timeout=seconds)
+        deadline = monotonic() + seconds
+        sightings = await _sightings(works[0].trigger, seconds)
         new = known.new(sightings)
         came = {Arrival(sighting): sighting for sighting in new}
-        rounds = Rounds(list(came), seconds=seconds)
+        for work in works:
+            # Whatever a trigger says now: who shares a source was decided when it was pushed.
+            work.key = self._stream
+        rounds = Rounds(list(came), seconds=deadline - monotonic())
         await rounds.run(works)
         lost = bury(
             {arrival: _letter(came[arrival], reason) for arrival, reason in rounds.rejected.items()}
@@ -117,10 +128,23 @@ class _Asked:
         self._report.sent_events += rounds.sent
         self._report.kept_events += rounds.kept
         self._fired.update(rounds.fired)
-        told = {came[arrival].message_id for arrival in rounds.done - lost}
-        untold = {one.message_id for one in new} - told
+        untold = {
+            one.message_id for arrival, one in came.items() if arrival not in rounds.done - lost
+        }
         self._report.failed_watchers += bool(untold)
         return memory.written(one for one in sightings if one.message_id not in untold)
+
+
+async def _sightings(trigger: BaseEventTrigger, seconds: float) -> Sequence[Sighting]:
+    assert isinstance(trigger, PolledTrigger)
+    with offering(Offer(objects=list_objects)):
+        look = asyncio.ensure_future(trigger.look(trigger.serialize()[1]))
+    # Not `wait_for`, which would wait on for one that will not be cancelled.
+    await asyncio.wait([look], timeout=seconds)
+    if not look.done():
+        look.cancel()
+        raise TransientError(f"looking took longer than {seconds:.0f} s")
+    return look.result()
 
 
 def _letter(sighting: Sighting, reason: str) -> dict[str, object]:

@@ -80,7 +80,11 @@ def unpacked(bundle: str, version: str) -> Path:
         )
         content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
         folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
-        root = open_archive(content, folder / "bundle")
+        try:
+            root = open_archive(content, folder / "bundle")
+        except BaseException:
+            shutil.rmtree(folder)  # or a function that tries again and again fills its disk
+            raise
         _folders[bundle] = version, root
         if known is not None:
             _modules.pop(known[1], None)

@@ -22,7 +22,8 @@ class Memory:
 
     def __init__(self, seen: bytes | None, *, since: DateTime) -> None:
         self._known = None if seen is None else _split(seen)
-        self._since = since
+        # Sources tell whole seconds, which lie before the instants that they mean.
+        self._since = since.start_of("second")
 
     def new(self, sightings: Sequence[Sighting]) -> list[Sighting]:
         """Return what a watcher has not been told of."""

@@ -10,7 +10,12 @@ from typing import Any
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
 from lamplighter.events.delivery import Delivery
-from lamplighter.events.envelopes import created_objects, open_eventbridge, open_sns
+from lamplighter.events.envelopes import (
+    CreatedObject,
+    created_objects,
+    open_eventbridge,
+    open_sns,
+)
 from lamplighter.triggers.queue import QueueMessage
 
 
@@ -27,17 +32,29 @@ def message_of(delivery: Delivery) -> QueueMessage:
             attributes=delivery.texts,
             group=delivery.lane,
         )
-    try:
-        objects = tuple(created_objects(data) or ())
-        message_id = open_eventbridge(data, message_id)[1]
-    except RejectedError:
-        objects = ()  # it looks like S3 or EventBridge, and is of someone else
+    objects = _objects_in(data)
     if objects:
         # However often, and through whichever service, S3 tells of it.
         message_id = _joined(created.event_id for created in objects)
+    else:
+        message_id = _id_on_the_bus(data, message_id)
     return QueueMessage(
         message_id, delivery.body, data, objects, attributes=delivery.texts, group=delivery.lane
     )
+
+
+def _objects_in(data: dict[str, Any]) -> tuple[CreatedObject, ...]:
+    try:
+        return tuple(created_objects(data) or ())
+    except RejectedError:
+        return ()  # S3 tells of something else, or it only looks like S3
+
+
+def _id_on_the_bus(data: dict[str, Any], otherwise: str) -> str:
+    try:
+        return open_eventbridge(data, otherwise)[1]
+    except RejectedError:
+        return otherwise  # it only looks like EventBridge
 
 
 def _joined(ids: Any) -> str:

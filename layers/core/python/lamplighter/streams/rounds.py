@@ -6,8 +6,10 @@ that it failed at, so that this one does not take those behind it along.
 """
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -16,6 +18,8 @@ from lamplighter.streams.outbox import Send, send_to_sqs
 from lamplighter.streams.session import Session, Work
 from lamplighter.triggers.offered import Offer, offering
 from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+log = logging.getLogger(__name__)
 
 # Less than this is not enough to begin anything.
 _LEAST_SECONDS = 0.5
@@ -32,13 +36,15 @@ class Arrival:
 class ListProducer(SharedStreamProducer):
     """Yields each message once, and notes when everyone is done with it."""
 
-    def __init__(self, arrivals: Sequence[Arrival]) -> None:
+    def __init__(self, arrivals: Sequence[Arrival], given_up: set[Arrival]) -> None:
         self._arrivals = arrivals
-        # Those of which something can still become.
+        self._places = _places(arrivals)
+        # Those that someone has not done with.
         self._open = set(arrivals)
         self._is_over = asyncio.Event()
         self.done: set[Arrival] = set()
-        self.given_up: set[Arrival] = set()
+        # Those that come again, whatever becomes of them now.
+        self.given_up = given_up
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Arrival]]:
         # Without a pause in between: everyone who reads is then in every message's snapshot, and
@@ -54,27 +60,24 @@ class ListProducer(SharedStreamProducer):
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         for arrival, outcome in batch:
             someone = outcome.acked + outcome.rejected
-            if arrival in self._open and someone and not outcome.failed:
+            if someone and not outcome.failed and arrival not in self.given_up:
                 self.done.add(arrival)
-        self._close(arrival for arrival, _ in batch)
-
-    def give_up(self, raw: Any) -> None:
-        """Wait no longer for a message, nor for those that must come after it."""
-        first = next(at for at, one in enumerate(self._arrivals) if one.raw is raw)
-        lane = self._arrivals[first].lane
-        behind = self._arrivals[first + 1 :] if lane is not None else ()
-        lost = {self._arrivals[first], *(one for one in behind if one.lane == lane)}
-        self.given_up |= lost
-        self._close(lost)
-
-    async def wait(self) -> None:
-        """Return when nothing can become of any message any more."""
-        await self._is_over.wait()
-
-    def _close(self, arrivals: Iterable[Arrival]) -> None:
-        self._open.difference_update(arrivals)
+        self._open.difference_update(arrival for arrival, _ in batch)
         if not self._open:
             self._is_over.set()
+
+    def give_up(self, raw: Any) -> None:
+        """Let a message come again, and those that must come after it; all may still read them."""
+        at = self._places[id(raw)]
+        first = self._arrivals[at]
+        if first in self.given_up:
+            return
+        behind = self._arrivals[at + 1 :] if first.lane is not None else ()
+        self.given_up |= {first, *(one for one in behind if one.lane == first.lane)}
+
+    async def wait(self) -> None:
+        """Return when everyone is done with every message, for better or worse."""
+        await self._is_over.wait()
 
 
 class Rounds:
@@ -88,6 +91,7 @@ class Rounds:
         self._send = send
         self.works: list[Work] = []
         self.done: set[Arrival] = set()
+        self.given_up: set[Arrival] = set()
         self.reasons: dict[Arrival, list[str]] = defaultdict(list)
         self.fired: Counter[str] = Counter()
         self.sent = 0
@@ -97,22 +101,43 @@ class Rounds:
         """Let everyone read everything, and those who left early the rest, again and again."""
         todo = self._arrivals
         while works and todo and self._seconds_left() > _LEAST_SECONDS:
-            producer = ListProducer(todo)
+            producer = ListProducer(todo, self.given_up)
             session = Session(
                 works,
                 seconds=self._seconds_left(),
                 at_once=len(todo),
-                on_failure=producer.give_up,
+                failures=producer,
                 send=self._send,
             )
             with offering(Offer(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, works)
-            self.done |= producer.done
-            if any(work.was_given_up or (work.has_left and not work.pulled) for work in works):
-                return  # what someone has not read, nobody may acknowledge
-            works = [work.again() for work in works if work.has_left]
-            todo = [one for one in todo if one not in self.done and one not in producer.given_up]
+            for work in works:
+                self.given_up.update(_never_read(work, todo))
+            self.done |= producer.done - self.given_up
+            works = self._again(works, todo)
+            todo = [one for one in todo if any(id(one.raw) not in work.passed for work in works)]
+
+    def _again(self, works: Sequence[Work], todo: Sequence[Arrival]) -> list[Work]:
+        """Return those who left with something unread, ready for it; none, if one cannot be."""
+        unread = [(work, self._passed(work, todo)) for work in works if work.may_go_on]
+        try:
+            return [
+                work.again(passed)
+                for work, passed in unread
+                if any(id(one.raw) not in passed for one in todo)
+            ]
+        except Exception:  # an author's code may raise anything; what it has not read comes again
+            log.exception("a watcher that left cannot be built again")
+            return []
+
+    def _passed(self, work: Work, todo: Sequence[Arrival]) -> AbstractSet[int]:
+        """Return what a watcher has read, and what it may not read yet for the sake of order."""
+        at = _places(todo)[id(work.raw)]
+        left = todo[at]
+        is_behind = left.lane is not None and left in self.given_up
+        behind = [one for one in todo[at:] if is_behind and one.lane == left.lane]
+        return work.passed | {id(one.raw) for one in (*todo[: at + 1], *behind)}
 
     @property
     def rejected(self) -> dict[Arrival, str]:
@@ -136,3 +161,14 @@ class Rounds:
             for raw, reason in work.rejected:
                 reasons = self.reasons[by_raw[id(raw)]]
                 reasons += [reason] if reason not in reasons else []
+
+
+def _never_read(work: Work, todo: Sequence[Arrival]) -> Sequence[Arrival]:
+    """Return what nobody may acknowledge, because a watcher will not read it in this batch."""
+    if work.may_go_on or work.is_waiting:
+        return ()
+    return todo if work.raw is None else todo[_places(todo)[id(work.raw)] :]
+
+
+def _places(arrivals: Sequence[Arrival]) -> dict[int, int]:
+    return {id(arrival.raw): at for at, arrival in enumerate(arrivals)}

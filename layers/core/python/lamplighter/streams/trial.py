@@ -5,7 +5,7 @@ Owns: what a watcher would do. Its trigger is built from a folder, and is the re
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,20 @@ from lamplighter.streams.outbox import Derived
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Work, run_in_a_loop
 from lamplighter.streams.watchers import Watcher
+from lamplighter.triggers.base import BaseEventTrigger
 
 _SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class _InFolder(Watcher):
+    """A watcher whose bundle is a folder and has not been pushed."""
+
+    root: Path = Path()
+
+    def build(self) -> BaseEventTrigger:
+        with importing_below(self.root), author_code_allowed():
+            return decode_trigger(self.trigger)
 
 
 @dataclass
@@ -29,7 +41,7 @@ class Tried:
     watcher: Watcher
     payloads: list[Any] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 def try_watchers(
@@ -43,7 +55,8 @@ def try_watchers(
             extra = json.loads(event.body)["extra"]
             tried[event.watcher.id].payloads.append(extra["payload"])
 
-    works = [Work(watcher, _build(watcher, root), "tried") for watcher in watchers]
+    here = [_InFolder(**_fields(watcher), root=root) for watcher in watchers]
+    works = [Work(watcher, watcher.build(), "tried") for watcher in here]
     deliveries = map(Delivery.of, records)
     arrivals = [Arrival(message_of(delivery), delivery.lane) for delivery in deliveries]
     rounds = Rounds(arrivals, seconds=_SECONDS, send=note)
@@ -55,6 +68,5 @@ def try_watchers(
     return list(tried.values())
 
 
-def _build(watcher: Watcher, root: Path) -> Any:
-    with importing_below(root), author_code_allowed():
-        return decode_trigger(watcher.trigger)
+def _fields(watcher: Watcher) -> dict[str, Any]:
+    return {each.name: getattr(watcher, each.name) for each in fields(watcher)}

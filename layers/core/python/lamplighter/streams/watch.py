@@ -13,7 +13,7 @@ from typing import Any
 from lamplighter import settings
 from lamplighter.events.dead_letters import letter
 from lamplighter.events.delivery import Delivery, from_first_in_lane
-from lamplighter.store.watchers import read_watchers
+from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.messages import message_of
 from lamplighter.streams.report import WatchReport, bury, park
 from lamplighter.streams.rounds import Arrival, Rounds
@@ -26,12 +26,14 @@ log = logging.getLogger(__name__)
 
 def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> WatchReport:
     """Let everyone who watches a queue have a batch of it, within some seconds."""
-    report = WatchReport(received=len(records))
+    # Until it is known what became of them, they come again.
+    failed = {str(record["messageId"]) for record in records}
+    report = WatchReport(received=len(records), failed=failed)
     try:
-        _watch(records, report, seconds=seconds)
+        if records:
+            _watch(records, report, seconds=seconds)
     except Exception:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(records))
-        report.failed = {record["messageId"] for record in records}
     return report
 
 
@@ -41,7 +43,7 @@ def _watch(records: Sequence[Mapping[str, Any]], report: WatchReport, *, seconds
     came = {_arrival(delivery): delivery for delivery in map(Delivery.of, records)}
     rounds = Rounds(list(came), seconds=seconds)
     watchers = watchers_in(read_watchers(queue))
-    works, broken = works_of(watchers)
+    works, broken = works_of(watchers, read_parked())
     for work in works:
         # Whatever a trigger says: what is heard on this queue is one stream.
         work.key = ("queue", queue)

@@ -4,8 +4,6 @@ Owns: running an author's code outside the sandbox, which only `watch` does: it 
 read bundles, and nothing else.
 """
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pendulum import DateTime
 from lamplighter.assets.codec import decode_trigger
 from lamplighter.loading import author_code_allowed
 from lamplighter.store.models import Catalog
+from lamplighter.store.watchers import mark_of
 from lamplighter.streams.author_bundles import importing_from
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Watched
@@ -39,8 +38,7 @@ class Watcher:
     @cached_property
     def id(self) -> str:
         """What tells it from all others: a watcher that watches something else is another one."""
-        written = json.dumps([self.trigger["type"], self.trigger["data"]], sort_keys=True)
-        return f"{self.path}/{hashlib.sha256(written.encode()).hexdigest()[:8]}"
+        return f"{self.path}/{mark_of(self.trigger)}"
 
     @property
     def path(self) -> str:

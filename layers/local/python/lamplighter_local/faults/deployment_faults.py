@@ -50,6 +50,7 @@ class DeploymentFaults(Faults):
         super().__init__(seed)
         self.deaths: list[str] = []
         self._twice: Counter[str] = Counter()
+        self._death: Crash | None = None
 
     def duplicate(self, function: str, *, times: int = 1) -> None:
         """Let the next batches of a function come a second time, right after the first.
@@ -81,11 +82,22 @@ class DeploymentFaults(Faults):
         def pass_on(client: BaseClient, operation: str, request: Mapping[str, Any]) -> Any:
             if not _by_function.get():
                 return send(client, operation, request)
-            return self.pass_on(client, partial(send, client), operation, request)
+            return self._pass_on_alive(client, partial(send, client), operation, request)
 
         stack.call = partial(self._call, stack.call)
         with patch.object(BaseClient, "_make_api_call", pass_on):
             yield
+
+    def _pass_on_alive(self, *call: Any) -> Any:
+        # An event loop keeps for itself that one of its tasks has died: the others go on, but in a
+        # process that is dead nobody calls anything.
+        if self._death is not None:
+            raise self._death
+        try:
+            return self.pass_on(*call)
+        except Crash as crash:
+            self._death = crash
+            raise
 
     def _call(self, call: Callable[..., Any], function: str, event: dict[str, Any]) -> Any:
         answer = self._call_once(call, function, event)
@@ -96,11 +108,11 @@ class DeploymentFaults(Faults):
 
     def _call_once(self, call: Callable[..., Any], function: str, event: dict[str, Any]) -> Any:
         token, struck = _by_function.set(True), len(self.injected)
+        self._death = None
         try:
-            return call(function, event)
+            answer = call(function, event)
         except Crash as crash:
-            self.deaths.append(f"{function}: {crash}")
-            return None
+            self._death = crash
         except Exception as error:
             # Lambda takes a function that raises for one that died. An error that no fault has
             # caused is one of ours, and for everybody to see.
@@ -110,6 +122,10 @@ class DeploymentFaults(Faults):
             return None
         finally:
             _by_function.reset(token)
+        if self._death is not None:
+            self.deaths.append(f"{function}: {self._death}")
+            return None
+        return answer
 
 
 @contextmanager

@@ -35,6 +35,12 @@ def step_violations(runs: Mapping[str, list[Runs]], *, is_idle: bool) -> Iterato
     by_ref = {run_ref(run.dag_id, run.run_key): run for each in runs.values() for run in each}
     for ref in sorted(steps.keys() - by_ref.keys()):
         yield f"there are steps of {ref}, which is no run"
+    # A run that began anew has left steps of the one before, until its own take their places.
+    steps = {
+        ref: [step for step in own if step.born_at == by_ref[ref].created_at]
+        for ref, own in steps.items()
+        if ref in by_ref
+    }
     for ref, own in sorted(steps.items()):
         if ref in by_ref:
             for text in _of_run(by_ref[ref], own):

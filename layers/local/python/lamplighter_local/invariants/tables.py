@@ -17,6 +17,7 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
+from lamplighter_local.invariants.backfills import backfill_violations
 from lamplighter_local.invariants.events import event_violations
 from lamplighter_local.invariants.steps import step_violations
 
@@ -54,6 +55,7 @@ def violations(
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
+    found += backfill_violations(runs)
     found += step_violations(runs, is_idle=is_idle)
     return [*found, *event_violations(dags, runs, is_idle=is_idle)]
 
@@ -97,7 +99,12 @@ def _of_run(run: Runs) -> Iterator[str]:
 
 
 def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
-    unfinished = {run.run_key: run.state for run in runs if run.state not in run_rows.FINISHED}
+    # Those of a backfill occupy its slots and none of the DAG's.
+    unfinished = {
+        run.run_key: run.state
+        for run in runs
+        if run.state not in run_rows.FINISHED and run.slot_of is None
+    }
     active = set(row.active or ())
     waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]
     waiting = set(waits)
@@ -173,6 +180,8 @@ def _of_continuous(runs: Iterable[Runs]) -> Iterator[str]:
 def _of_newest(row: Dags, runs: Iterable[Runs]) -> Iterator[str]:
     rule = cursor.rule_of(row)
     for run in runs:
+        if row.catch_up_until is not None and run.run_after <= row.catch_up_until:
+            continue  # someone wished all of these
         following = rule.after(_info(run), catchup=True)
         if following is not None and following.run_after <= run.created_at:
             yield f"run {run.run_key} was created though {_place(following)} was complete too"

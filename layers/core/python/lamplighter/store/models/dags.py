@@ -64,6 +64,7 @@ class Dags(Row):
     catchup = BooleanAttribute()
     max_active_runs = NumberAttribute()
     max_failed_in_a_row = NumberAttribute(null=True)
+    allowed_run_types = JSONAttribute(null=True)  # missing: all
 
     # What keeps it out of the index.
     is_paused = BooleanAttribute(default=False)
@@ -93,6 +94,11 @@ class Dags(Row):
     asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
     watchers = UnicodeSetAttribute(null=True)  # places of watchers that it may have
     failed_in_a_row = NumberAttribute(null=True)
+
+    # Up to which instant all that was missed is made up for, because someone wished it.
+    catch_up_until = Instant(null=True)
+    # The newest backfill; its number says how many there have been.
+    backfill = UnicodeAttribute(null=True)
 
     # Derived from all of the above in the same write; see `due`.
     next_run_create_after = Instant(null=True)

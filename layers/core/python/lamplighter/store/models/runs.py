@@ -77,6 +77,11 @@ class Runs(Row):
 
     # Whose transaction created it: how a claim knows its own work after a lost answer.
     claim_id = UnicodeAttribute()
+    # The backfill that created it, or let it begin anew, and its place there; and whose slot it
+    # occupies while it is not over, if not one of its DAG's.
+    backfill_id = UnicodeAttribute(null=True)
+    backfill_ordinal = NumberAttribute(null=True)
+    slot_of = UnicodeAttribute(null=True)
     # For a run that assets triggered: {asset id: [last sequence consumed before, last one now]}.
     events = JSONAttribute(null=True)
 

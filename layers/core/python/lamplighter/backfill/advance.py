@@ -1,0 +1,223 @@
+"""Lets a backfill create the runs that it has slots for, each exactly once.
+
+Owns: the position among the planned dates. It moves in the transaction that creates the runs, and
+only if nobody else has moved it; so whoever dies anywhere, or comes twice, changes nothing.
+Refuses: waiting. A run that ends frees its slot in its own transaction and sends a message that
+leads here; should that be lost, the row is in the due index, where the sweep finds it.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues, settings
+from lamplighter.backfill.expect import affordable
+from lamplighter.backfill.plan import act_on, key_of, run_id_of
+from lamplighter.errors import TransientError
+from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.store import runs as run_rows
+from lamplighter.store.backfills import (
+    CANCELLED,
+    PAUSED,
+    RUNNING,
+    backfill_write,
+    left,
+    pass_over,
+    planned_dates,
+    read_backfill,
+)
+from lamplighter.store.due import is_open
+from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.transactions import (
+    Cancelled,
+    Change,
+    Put,
+    Write,
+    pauses,
+    read_dag,
+    transact,
+)
+from lamplighter.store.wire import due_backfills
+from lamplighter.timetables.base import DagRunInfo
+
+log = logging.getLogger(__name__)
+
+# So many runs are created in one transaction, for others to have their turn.
+_MOST_RUNS = 20
+
+
+@dataclass
+class AdvanceReport:
+    """What became of the backfills that were named."""
+
+    backfill_runs: int = 0
+    passed_dates: int = 0
+    failed_backfills: int = 0
+
+    def add(self, other: "AdvanceReport") -> None:
+        """Count in what another one did."""
+        self.backfill_runs += other.backfill_runs
+        self.passed_dates += other.passed_dates
+        self.failed_backfills += other.failed_backfills
+
+
+def advance_backfills(
+    backfill_ids: Iterable[str], *, has_time: Callable[[], bool] = lambda: True
+) -> AdvanceReport:
+    """Let each backfill be as far as it can be now; what is left when time is up is sent on.
+
+    Each has a turn of one transaction before any has its second.
+    """
+    report = AdvanceReport()
+    todo = list(dict.fromkeys(backfill_ids))
+    while todo and has_time():
+        backfill_id = todo.pop(0)
+        try:
+            has_more = _advance(backfill_id, report)
+        except Exception:  # the sweep tries again; the others must not wait for it
+            log.exception("backfill %s could not be moved on", backfill_id)
+            report.failed_backfills += 1
+            continue
+        if has_more:
+            todo.append(backfill_id)
+    queues.send_backfills(todo)
+    return report
+
+
+def sweep_backfills(*, has_time: Callable[[], bool]) -> AdvanceReport:
+    """Let all backfills go on that have slots and more to do, and have had no news for a while."""
+    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
+    report = AdvanceReport()
+    for shard in range(settings.current().run_shards):
+        for backfill_id in list(due_backfills(shard, until)):
+            report.add(advance_backfills([backfill_id], has_time=has_time))
+            if not has_time():
+                return report
+    return report
+
+
+def _advance(backfill_id: str, report: AdvanceReport) -> bool:
+    """Move a backfill on by one transaction; return whether there may be more to do at once."""
+    for _ in pauses():
+        row = read_backfill(backfill_id)
+        if row is None or row.state != RUNNING:
+            return False
+        dag = read_dag(row.dag_id)
+        if dag is not None and not is_open(dag):
+            return False  # un-pausing sends a message; whatever else it is, the sweep looks again
+        turn = _decide(row, dag, now=clock.now())
+        if turn is None:
+            return False
+        try:
+            transact(turn.writes())
+        except Cancelled:
+            continue  # it has moved, or a run has come between: all is read again
+        for run in turn.runs:
+            run_rows.log_move(run)
+        queues.send_submits((run.dag_id, run.run_key) for run in turn.runs)
+        report.backfill_runs += len(turn.runs)
+        report.passed_dates += turn.passed
+        return row.due_shard is not None and affordable(row) > 0
+    raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
+
+
+@dataclass
+class _Turn:
+    """What one transaction changes."""
+
+    row: Backfills
+    now: DateTime
+    runs: list[Runs] = field(default_factory=list)
+    others: list[Write] = field(default_factory=list)
+    passed: int = 0
+
+    def writes(self) -> list[Write]:
+        return [*self.others, backfill_write(self.row, now=self.now)]
+
+
+def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
+    """Assign what comes next; return None if nothing does."""
+    turn = _Turn(row, now)
+    if dag is None:
+        row.state, row.ended_at = CANCELLED, now
+        row.because = f"DAG {row.dag_id!r} is gone"
+        return turn
+    if not left(row):
+        return turn if row.active is None else None  # the write notes that it is over
+    room = min(affordable(row), _MOST_RUNS, settings.current().transaction_actions - 1)
+    if not room:
+        return _out_of_money(turn) if row.max_cost is not None and not row.active else None
+    first = int(row.position)
+    # No more than there is room for: few have a run by now, and each that is read costs.
+    dates = [run_from_json(each) for each in planned_dates(row, first=first, most=room)]
+    existing = _existing(dag, dates)
+    passed: list[tuple[str, str]] = []
+    for ordinal, info in enumerate(dates, start=first + 1):
+        key = key_of(info)
+        act = act_on(existing[key].state if key in existing else None, row.reprocess)
+        if act.needs_a_run:
+            run = _run(row, dag, info, ordinal=ordinal, now=now)
+            turn.others.append(_begin(run, existing.get(key)))
+            turn.runs.append(run)
+        else:
+            passed.append((key, act.value))
+    row.position = first + len(dates)
+    row.active = set(row.active or ()) | {run.run_key for run in turn.runs} or None
+    pass_over(row, passed)
+    turn.passed = len(passed)
+    return turn
+
+
+def _out_of_money(turn: _Turn) -> _Turn:
+    row = turn.row
+    row.state = PAUSED
+    row.because = (
+        f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost more"
+        " than is left"
+    )
+    return turn
+
+
+def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
+    keys = [(dag.dag_id, key_of(info)) for info in dates]
+    return {run.run_key: run for run in Runs.batch_get(keys, consistent_read=True)}
+
+
+def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:
+    return run_rows.new_run(
+        dag,
+        info,
+        run_id=run_id_of(info),
+        now=now,
+        claim_id=uuid.uuid4().hex,
+        run_type="backfill",
+        triggered_by="backfill",
+        conf=row.conf or None,
+        backfill_id=row.backfill_id,
+        backfill_ordinal=ordinal,
+        slot_of=row.backfill_id,
+    )
+
+
+def _begin(run: Runs, before: Runs | None) -> Write:
+    """Return the write that lets a run begin; one that was over begins anew, under its old id.
+
+    It is a new run in all but its name: of the newest version, with steps and costs of its own. The
+    names of its jobs, and which steps are its own, follow from when it was created.
+    """
+    if before is None:
+        return Put(run)
+    again = before.as_stored()
+    fresh: dict[str, Any] = dict(run.attribute_values)
+    fresh["run_id"] = before.run_id
+    fresh["conf"] = run.conf or before.conf
+    fresh["created_at"] = max(run.created_at, before.created_at.add(microseconds=1))
+    for name in type(again).get_attributes():
+        setattr(again, name, fresh.get(name))
+    again.rev = before.rev + 1
+    run.run_id = before.run_id
+    return Change(again, ("rev", "state"))

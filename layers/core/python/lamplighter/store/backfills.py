@@ -1,0 +1,218 @@
+"""Rows of backfills: their states, their slots, their dates, and how they are changed.
+
+Owns: when a backfill is over, and whether it is in the due index. A run that occupies a slot of a
+backfill occupies none of its DAG: neither ever waits for the other.
+"""
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.errors import PermanentError, RefusedError, TransientError
+from lamplighter.store.due import shard_of
+from lamplighter.store.models import Backfills, Dags
+from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
+from lamplighter.store.transactions import (
+    Cancelled,
+    Change,
+    Put,
+    Verdict,
+    Write,
+    patiently,
+    stand_back,
+)
+
+__all__ = ["CANCELLED", "COMPLETED", "OPEN", "PAUSED", "RUNNING"]
+
+RUNNING, PAUSED, COMPLETED = "running", "paused", "completed"
+OPEN = frozenset({RUNNING, PAUSED})
+# Dates in one row: compressed, two thousand have about 20 KB.
+_PER_ROW = 2_000
+_MOST_PASSED_OVER = 100
+_TRIES = 24
+_MARK = "-"
+
+Dates = Sequence[dict[str, str | None]]
+
+
+# Slots and states. These assign only.
+
+
+def free_slots(row: Backfills) -> int:
+    """Return how many more runs it may have."""
+    return max(0, int(row.max_active_runs) - len(row.active or ()))
+
+
+def left(row: Backfills) -> int:
+    """Return how many planned runs have not had their turn."""
+    return int(row.total) - int(row.position)
+
+
+def may_begin(row: Backfills | None) -> bool:
+    """Return whether a run that has its slot may begin; of one that was deleted, any may."""
+    return row is None or row.state in {RUNNING, COMPLETED}
+
+
+def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
+    """Return whether a run of it must not go on."""
+    return row is not None and row.state == CANCELLED and (is_queued or bool(row.ends_running))
+
+
+def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
+    """Let one of its runs be over: the slot is free."""
+    if run_key not in (row.active or ()):
+        return
+    row.active = set(row.active or ()) - {run_key} or None
+    row.succeeded += state == SUCCESS
+    row.failed += state == FAILED
+    row.cancelled += state == CANCELLED
+    row.cost = (row.cost or 0) + cost
+    row.seconds = (row.seconds or 0) + seconds
+
+
+def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:
+    """Note planned runs that need none any more, each with the reason."""
+    new = [list(each) for each in passed]
+    if new:
+        row.passed += len(new)
+        row.passed_over = [*(row.passed_over or ()), *new][-_MOST_PASSED_OVER:]
+
+
+def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
+    """Return the write of all that was assigned, valid only if no one wrote before.
+
+    Whether it is over, and whether it is in the index, is decided here, in the same write.
+    """
+    if row.state in OPEN and not left(row) and not row.active:
+        row.state, row.because, row.ended_at = COMPLETED, None, now
+    is_due = row.state == RUNNING and left(row) > 0 and free_slots(row) > 0
+    if not is_due:
+        row.next_run_create_after = row.due_shard = None
+    elif row.due_shard is None:
+        row.next_run_create_after = now
+        row.due_shard = shard_of(row.backfill_id, settings.current().run_shards)
+    if not row.is_stored:
+        row.rev = 1
+        return Put(row)
+    row.rev = row.stored["rev"] + 1
+    return Change(row, ("rev",))
+
+
+# Reading and changing.
+
+
+def read_backfill(backfill_id: str) -> Backfills | None:
+    """Return a backfill as it is now, or None."""
+    try:
+        return Backfills.get(backfill_id, consistent_read=True)
+    except Backfills.DoesNotExist:
+        return None
+
+
+def read_backfills(backfill_ids: Iterable[str]) -> dict[str, Backfills]:
+    """Return the backfills that exist, as they are now, by their ids."""
+    ids = sorted(set(backfill_ids))
+    rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
+    return {row.backfill_id: row for row in rows}
+
+
+def change_backfill(
+    backfill_id: str,
+    change: Callable[[Backfills], Sequence[Write] | None],
+    *,
+    now: DateTime,
+    row: Backfills | None = None,
+) -> Backfills:
+    """Change a backfill and other rows together; return it as it is after that.
+
+    `change` assigns and returns the other writes, or None if there is nothing to do; it is asked
+    again when someone else was faster. A refusal of one of the others raises `Cancelled`.
+    """
+    row = row or read_backfill(backfill_id)
+    for _ in range(_TRIES):
+        if row is None:
+            raise RefusedError(f"there is no backfill {backfill_id!r}")
+        others = change(row)
+        if others is None:
+            return row
+        try:
+            patiently([*others, backfill_write(row, now=now)])
+        except Cancelled as cancelled:
+            *reasons, own = cancelled.reasons
+            if any(reason.verdict is Verdict.REFUSED for reason in reasons):
+                raise
+            row = own.row
+            stand_back()
+        else:
+            return row
+    raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
+
+
+# Ids: the DAG's, and a number that counts its backfills.
+
+
+def next_id(dag: Dags) -> str:
+    """Return the id of a DAG's next backfill."""
+    return f"{dag.dag_id}{_MARK}{_number(dag) + 1}"
+
+
+def _number(dag: Dags) -> int:
+    return int(dag.backfill.rpartition(_MARK)[2]) if dag.backfill else 0
+
+
+def backfills_of(dags: Iterable[Dags]) -> list[Backfills]:
+    """Return all backfills of DAGs, newest first."""
+    ids = [f"{dag.dag_id}{_MARK}{at}" for dag in dags for at in range(1, _number(dag) + 1)]
+    return sorted(read_backfills(ids).values(), key=lambda row: row.created_at, reverse=True)
+
+
+def newest_of(dag: Dags) -> Backfills | None:
+    """Return a DAG's newest backfill."""
+    return read_backfill(dag.backfill) if dag.backfill else None
+
+
+# Dates.
+
+
+def date_rows(backfill_id: str, dates: Dates) -> list[Backfills]:
+    """Return the rows that hold the planned dates."""
+    return [
+        Backfills(
+            _row_id(backfill_id, at),
+            dates=gzip.compress(json.dumps(dates[at : at + _PER_ROW]).encode(), mtime=0),
+        )
+        for at in range(0, len(dates), _PER_ROW)
+    ]
+
+
+def _row_id(backfill_id: str, at: int) -> str:
+    return f"{backfill_id}#{at // _PER_ROW}"
+
+
+def planned_dates(row: Backfills, *, first: int, most: int) -> list[dict[str, Any]]:
+    """Return planned dates from a position on: at most so many, and those of one row only."""
+    if first >= row.total:
+        return []
+    found = _dates(_row_id(row.backfill_id, first))
+    begin = first % _PER_ROW
+    return list(found[begin : begin + most])
+
+
+# They never change.
+@lru_cache(maxsize=16)
+def _dates(row_id: str) -> Sequence[dict[str, Any]]:
+    found = read_backfill(row_id)
+    if found is None or found.dates is None:
+        raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} are gone")
+    dates: list[dict[str, Any]] = json.loads(gzip.decompress(found.dates))
+    return dates
+
+
+def forget_dates() -> None:
+    """Forget all planned dates: for tests, which begin again with other tables."""
+    _dates.cache_clear()

@@ -1,0 +1,140 @@
+"""What `lamplighter push` says before it acts: next runs, debts, events that nobody will take."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamplighter.zones import iso
+from lamplighter_local.stack import LocalStack
+
+Command = Callable[..., Any]
+WriteBundle = Callable[[dict[str, str]], Path]
+
+HEAD = """
+import pendulum
+from lamplighter import DAG, Asset
+from lamplighter.timetables.base import DagRunInfo, Timetable
+NINE = pendulum.datetime(2026, 1, 5, 9)
+"""
+
+
+def dag(**arguments: str) -> str:
+    """Return a file with one DAG."""
+    given = {"schedule": "'0 * * * *'", "start_date": "NINE", "max_active_runs": "99"} | arguments
+    return HEAD + f"DAG('dag', {', '.join(f'{name}={text}' for name, text in given.items())})\n"
+
+
+@pytest.fixture(name="push")
+def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle) -> Command:
+    """Return a function that pushes a file, and lets all that follows happen."""
+
+    def push(text: str, *options: str) -> Any:
+        result = lamplighter("push", write_bundle({"dags/a.py": text}), "--bundle", "b", *options)
+        stack.run_until_idle()
+        return result
+
+    return push
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (
+            {"schedule": "'0 0 * * *'"},
+            (
+                "dag: 0 * * * * becomes 0 0 * * *;"
+                " next run after 2026-01-07 00:00 UTC (was after 2026-01-05 13:00 UTC)"
+            ),
+        ),
+        (
+            {"schedule": "[Asset('a')]"},
+            "dag: 0 * * * * becomes Asset; next run by no time (was after 2026-01-05 13:00 UTC)",
+        ),
+        (
+            {"start_date": "NINE.add(days=3)"},
+            (
+                "dag: its schedule changes;"
+                " next run after 2026-01-08 10:00 UTC (was after 2026-01-05 13:00 UTC)"
+            ),
+        ),
+        (
+            {"schedule": "'30 6 * * *'", "start_date": "NINE.in_timezone('Europe/Zurich')"},
+            (
+                "dag: 0 * * * * becomes 30 6 * * *;"
+                " next run after 2026-01-07 05:30 UTC (was after 2026-01-05 13:00 UTC)"
+            ),
+        ),
+    ],
+)
+def test_edited_schedule_tells_the_next_run_before_and_after(
+    push: Command, stack: LocalStack, edit: dict[str, str], said: str
+) -> None:
+    """What is said before the push is what the row says after it."""
+    push(dag())
+    result = push(dag(**edit), "--json")
+    (change,) = json.loads(result.out)["changes"]
+    at = stack.dag("dag").next_run_after
+    assert change["next_run_then"] == (None if at is None else iso(at))
+    push(dag())
+    assert said in push(dag(**edit)).out
+
+
+def test_schedule_that_goes_there_and_back_never_repeats_an_interval(
+    push: Command, stack: LocalStack
+) -> None:
+    """Hourly, daily, hourly, by assets and hourly again: each interval has one run at most."""
+    edits = ["'0 * * * *'", "'0 0 * * *'", "'0 * * * *'", "[Asset('a')]", "'0 * * * *'"]
+    for schedule in edits:
+        assert push(dag(schedule=schedule)).code == 0
+        stack.advance(hours=5)
+    runs = [run for run in stack.runs("dag") if run.data_interval_start is not None]
+    starts = [run.data_interval_start for run in runs]
+    assert len(starts) == len(set(starts)) > 8
+    row = stack.dag("dag")
+    assert row.next_run_after is not None
+    assert row.next_run_after > stack.clock.now()
+
+
+def test_events_that_nobody_will_take_are_counted(push: Command, stack: LocalStack) -> None:
+    """A DAG that stops waiting for an asset loses the events of it that it has not taken."""
+    push(dag(schedule="(Asset('a') & Asset('b'))"))
+    for _ in range(3):
+        stack.emit("a")
+    stack.run_until_idle()
+    result = push(dag(schedule="[Asset('b')]"))
+    assert "dag: its schedule changes; next run by no time; 3 pending events are dropped" in (
+        result.out
+    )
+
+
+def test_dag_that_leaves_is_told_of(push: Command) -> None:
+    """Its next run is named, which will not come."""
+    push(dag())
+    result = push(dag().replace("'dag'", "'other'"))
+    assert result.out.splitlines()[0] == (
+        "dag leaves the bundle: it gets no more runs (the next was after 2026-01-05 13:00 UTC)"
+    )
+
+
+def test_same_bundle_changes_nothing(push: Command) -> None:
+    """An author's timetable is asked each time, and what it says again is not told again."""
+    own = """
+class Own(Timetable):
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        last = last_automated_data_interval
+        start = last.end if last else restriction.earliest
+        return DagRunInfo.interval(start, start.add(hours=1))
+"""
+    text = HEAD + own + "DAG('dag', schedule=Own(), start_date=NINE.add(days=1))\n"
+    push(text)
+    (line,) = push(text).out.splitlines()
+    assert line.startswith("pushed 'b': push 2, 1 DAGs, version ")
+
+
+def test_broken_file_does_not_make_its_dags_leave(push: Command) -> None:
+    """A DAG whose file cannot be imported waits for its author, and is not said to go."""
+    push(dag())
+    assert "leaves the bundle" not in push("raise ValueError\n", "--force").out

@@ -1,0 +1,71 @@
+"""Memory of a source: what was there does not fire again, what is new does."""
+
+import pytest
+from pendulum import DateTime, datetime
+
+from lamplighter.errors import DefinitionError
+from lamplighter.streams import memory
+from lamplighter.streams.memory import MOST_SIGHTINGS, Memory, written
+from lamplighter.triggers.offered import Sighting
+
+SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
+
+
+def seen(name: str, identity: str = "1", changed_at: DateTime | None = None) -> Sighting:
+    """Return something that was there."""
+    return Sighting(name, identity, changed_at=changed_at)
+
+
+def news(remembered: bytes | None, *sightings: Sighting) -> list[str]:
+    """Return the names of what is new."""
+    return [one.name for one in Memory(remembered, since=SINCE).new(sightings)]
+
+
+def test_first_look_finds_what_came_since_the_watcher() -> None:
+    """What was there before is no news, and neither is what does not say when it came."""
+    before, after = SINCE.subtract(seconds=1), SINCE.add(seconds=1)
+    things = [seen("old", changed_at=before), seen("new", changed_at=after), seen("silent")]
+    assert news(None, *things) == ["new"]
+
+
+def test_first_look_counts_the_second_in_which_the_watcher_came() -> None:
+    """A source that tells whole seconds means any instant of that second."""
+    assert news(None, seen("a", changed_at=SINCE.start_of("second"))) == ["a"]
+
+
+def test_thing_that_stays_is_known() -> None:
+    """The same name with the same identity fires once."""
+    assert news(written([seen("a"), seen("b")]), seen("b"), seen("a")) == []
+
+
+def test_thing_that_changes_is_new() -> None:
+    """Another identity is another thing."""
+    assert news(written([seen("a", "1")]), seen("a", "2"), seen("b")) == ["a", "b"]
+
+
+def test_thing_that_was_not_written_is_new_again() -> None:
+    """What someone failed at is left out, and told the next time."""
+    assert news(written([seen("a")]), seen("a"), seen("failed")) == ["failed"]
+
+
+def test_thing_that_went_away_is_forgotten() -> None:
+    """Memory has what is there, so that it does not grow, and what comes back is new."""
+    assert news(written([seen("b")]), seen("a"), seen("b")) == ["a"]
+
+
+def test_nothing_there_is_remembered_as_such() -> None:
+    """An empty memory is not the lack of one: whatever comes then is new, also without a date."""
+    assert news(written([]), seen("a")) == ["a"]
+
+
+def test_memory_of_the_most_fits_into_a_row() -> None:
+    """As much as may be there takes less than DynamoDB's 400 KB."""
+    assert MOST_SIGHTINGS * memory._BYTES < 390_000
+
+
+def test_more_than_the_most_is_refused() -> None:
+    """Beyond that a source cannot be remembered; the error says what to do."""
+    too_many = [seen("a")] * (MOST_SIGHTINGS + 1)
+    with pytest.raises(DefinitionError, match=r"40,001 things .* watch a narrower place"):
+        news(None, *too_many)
+    assert news(None, *too_many[1:]) == []
