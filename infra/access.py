@@ -4,6 +4,8 @@ Owns: the rights of the command line. It runs the library, so that an operator h
 functions whose work a command does, and none to change the stack.
 """
 
+from collections.abc import Sequence
+
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -24,8 +26,9 @@ READER = Rights(
     jobs="GetJobRun ListJobRuns",
 )
 
-# Commands push bundles, emit events, make and cancel runs, and look through dead letters.
-OPERATOR = READER | Rights(
+# What operators may do beyond that: push bundles, emit events, make and cancel runs, look through
+# dead letters. They have both policies; one alone would be longer than IAM allows.
+OPERATOR = Rights(
     tables={
         "Dags": "UpdateItem",
         "Backfills": "PutItem UpdateItem",
@@ -55,41 +58,45 @@ class Access(Construct):
 
     def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
         super().__init__(scope, name)
-        self.reader = self._policy("Reader", "look at everything", READER, places)
-        self.operator = self._policy("Operator", "push, trigger, cancel, replay", OPERATOR, places)
+        looking = [_find_stack(places), _count_messages(places)]
+        self.reader = self._policy("Reader", "look at everything", READER, places, looking)
+        # Without it S3 does not tell an object that is not there from one that is forbidden.
+        listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn])
+        does = "beside the policy for readers: push, trigger, cancel, replay"
+        further = [listing, *_send_back(places)]
+        self.operator = self._policy("Operator", does, OPERATOR, places, further)
 
-    def _policy(self, name: str, does: str, rights: Rights, places: Places) -> iam.ManagedPolicy:
+    def _policy(
+        self,
+        name: str,
+        does: str,
+        rights: Rights,
+        places: Places,
+        further: Sequence[iam.PolicyStatement],
+    ) -> iam.ManagedPolicy:
         return iam.ManagedPolicy(
             self,
             name,
             managed_policy_name=f"{places.prefix}{name.lower()}-{places.stack.region}",
             description=f"For people: {does} in {places.config.stack_name}",
-            statements=[*statements(rights, places), *_of_people(rights, places)],
+            statements=[*statements(rights, places), *further],
         )
 
 
-def _of_people(rights: Rights, places: Places) -> list[iam.PolicyStatement]:
-    """Return what no function does: find the stack, count messages, tell missing objects."""
+def _find_stack(places: Places) -> iam.PolicyStatement:
+    name = f"{places.config.stack_name}/*"
+    arn = places.stack.format_arn(service="cloudformation", resource="stack", resource_name=name)
+    return iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[arn])
+
+
+def _count_messages(places: Places) -> iam.PolicyStatement:
     queues = [places.queue(each) for name in NAMES for each in (name, dead_name(name))]
-    found = [
-        iam.PolicyStatement(
-            actions=["cloudformation:DescribeStacks"],
-            resources=[
-                places.stack.format_arn(
-                    service="cloudformation",
-                    resource="stack",
-                    resource_name=f"{places.config.stack_name}/*",
-                )
-            ],
-        ),
-        iam.PolicyStatement(
-            actions=["sqs:GetQueueAttributes", "sqs:GetQueueUrl"], resources=queues
-        ),
-    ]
-    if rights.puts:
-        # Without it S3 does not tell an object that is not there from one that is forbidden.
-        found.append(iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn]))
-        if others := [places.others_queue(name) for name in places.config.watch_queues]:
-            actions = ["sqs:GetQueueUrl", "sqs:SendMessage"]
-            found.append(iam.PolicyStatement(actions=actions, resources=others))
-    return found
+    actions = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
+    return iam.PolicyStatement(actions=actions, resources=queues)
+
+
+def _send_back(places: Places) -> list[iam.PolicyStatement]:
+    """Return what replays dead letters to the queues of others that watchers read."""
+    others = [places.others_queue(name) for name in places.config.watch_queues]
+    actions = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+    return [iam.PolicyStatement(actions=actions, resources=others)] if others else []

@@ -29,6 +29,7 @@ from lamplighter.settings import Settings
 _JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 # As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.
 LOCAL_EMR_SOURCE = "lamplighter.emr"
+_NO_VERSION = "@aws-cdk/aws-lambda:snapStartRequirePublish"
 _NETWORK_INTERFACES = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
@@ -197,6 +198,8 @@ class Compute(Construct):
         function = self.functions[name]
         if name not in self._config.snap_start:
             return function
+        has_version = "the alias has a version published"
+        cdk.Annotations.of(function).acknowledge_warning(_NO_VERSION, has_version)
         return lambda_.Alias(function, "Live", alias_name="live", version=function.current_version)
 
     # What wakes them.

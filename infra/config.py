@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+from infra.functions import FUNCTIONS
 from lamplighter.errors import SettingsError
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
+# With an account and a region behind it, it names a bucket, of 63 letters at most.
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LOCAL_ACCOUNT = "000000000000"
 _LOCAL_REGION = "us-east-1"
 _LIMITS = {
@@ -103,6 +106,10 @@ class Config:
             raise SettingsError(
                 f"stage {self.stage!r}: use up to 20 small letters, digits and hyphens"
             )
+        if self.name and not _NAME.fullmatch(self.name):
+            raise SettingsError(
+                f"name {self.name!r}: use up to 32 small letters, digits and hyphens"
+            )
         if self.target not in ("aws", "local"):
             raise SettingsError(f"target {self.target!r} must be aws or local")
         for name, (least, most) in _LIMITS.items():
@@ -112,6 +119,11 @@ class Config:
             raise SettingsError(f"log_days must be one of {', '.join(map(str, _RETENTIONS))}")
         if self.stage == "prod" and not self.keep_data:
             raise SettingsError("keep_data=false: the data of prod are never deleted with a stack")
+        for name in self.snap_start:
+            # A snapshot belongs to a version, and the sandbox is asked by its name alone.
+            if name not in FUNCTIONS or name == "sandbox":
+                names = ", ".join(sorted(set(FUNCTIONS) - {"sandbox"}))
+                raise SettingsError(f"snap_start: {name!r} is not one of {names}")
         self._require_whole_network()
 
     def _require_whole_network(self) -> None:

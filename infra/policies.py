@@ -111,9 +111,19 @@ def statements(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
 
 
 def _tables(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
+    """Yield one statement for the operations that are allowed on the same tables.
+
+    A policy for people has 6,144 characters at most.
+    """
+    tables: dict[str, list[str]] = {}
     for table, operations in rights.tables.items():
-        actions = [f"dynamodb:{operation}" for operation in operations.split()]
-        yield _allow(actions, [places.table(table)])
+        for operation in operations.split():
+            tables.setdefault(operation, []).append(table)
+    together: dict[tuple[str, ...], list[str]] = {}
+    for operation, names in tables.items():
+        together.setdefault(tuple(sorted(names)), []).append(f"dynamodb:{operation}")
+    for same, actions in together.items():
+        yield _allow(actions, [places.table(name) for name in same])
 
 
 def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:

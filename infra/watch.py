@@ -6,6 +6,7 @@ Owns: what counts as trouble. The numbers are those that handlers report (`lampl
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
@@ -74,6 +75,16 @@ class Watch(Construct):
             topic_name=f"{config.stack_name}-alarms",
             master_key=key,
             enforce_ssl=True,
+        )
+        # A topic with a policy has no other: also alarms must be admitted.
+        account = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions=account,
+            )
         )
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))

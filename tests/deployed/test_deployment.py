@@ -1,14 +1,11 @@
 """The whole of it, deployed: pushes, timers, events, jobs, an upgrade in the middle."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from lamplighter import aws
 from lamplighter.events.emit import emit
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs
 from tests.deployed.conftest import Deployed
 
@@ -92,29 +89,16 @@ def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
 
 
 def test_upgrade_with_runs_in_flight_loses_none(deployed: Deployed) -> None:
-    """Functions are replaced while runs come and go; each comes to its end, and no job twice."""
-    for task in ("first", "second"):
-        deployed.emr.takes("held", task, seconds=5)
-    is_deployed = threading.Event()
-    started: list[str] = []
-
-    def start_runs() -> None:
-        while not is_deployed.wait(3):
-            run_id = f"upgrade-{len(started)}"
-            create_manual_run("held", logical_date=None, run_id=run_id)
-            started.append(run_id)
-
-    with ThreadPoolExecutor() as beside:
-        starting = beside.submit(start_runs)
-        try:
-            said = deployed.deploy(look_ahead_seconds="240")
-        finally:
-            is_deployed.set()
-        starting.result()
+    """Functions are replaced while jobs are under way; each run ends well, no job is doubled."""
+    deployed.emr.capacity = 0  # jobs are in line until the upgrade is done
+    for number in range(6):
+        deployed.command("runs", "trigger", "held", "--run-id", f"upgrade-{number}")
+    deployed.soon(lambda: sum(job.dag == "held" for job in deployed.emr.live()) == 6)
+    said = deployed.deploy(look_ahead_seconds="240")
+    deployed.emr.capacity = None
 
     assert "UPDATE_COMPLETE" in said
-    assert len(started) >= 3
-    deployed.soon(lambda: len(_runs("held", state="success")) == len(started), within=300)
+    deployed.soon(lambda: len(_runs("held", state="success")) == 6)
     assert deployed.emr.doubles() == []
 
 

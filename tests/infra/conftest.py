@@ -1,15 +1,20 @@
 """Stacks that are synthesized once, in one process: the CDK takes longer than the tests."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.infra.rights_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
+_HERE = Path(__file__).parent
+_SYNTHESIZING = {_HERE / "test_rights.py", _HERE / "test_template.py"}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process have all tests that synthesize."""
     for item in items:
-        if isinstance(item, pytest.Function) and {"dev", "prod"} & {*item.fixturenames}:
+        if item.path in _SYNTHESIZING:
             item.add_marker(pytest.mark.xdist_group("cdk"))
 
 

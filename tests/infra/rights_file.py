@@ -196,8 +196,10 @@ def read_lines(name: str) -> list[Line]:
 class TriedRights:
     """What functions did with their rights."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, beside: str | None = None) -> None:
+        """Hold calls against files of the same name, and one that everyone has beside that."""
         self._prefix = prefix
+        self._beside = read_lines(beside) if beside is not None else []
         self._lines: dict[str, list[Line]] = {}
         # What was asked for without a right to it, by function.
         self.forbidden: set[tuple[str, Need]] = set()
@@ -207,7 +209,7 @@ class TriedRights:
     def note(self, call: FunctionCall) -> None:
         """Hold a call against the rights of its function."""
         if call.function not in self._lines:
-            self._lines[call.function] = read_lines(call.function)
+            self._lines[call.function] = [*read_lines(call.function), *self._beside]
         for need in needs(call, prefix=self._prefix):
             lines = [line for line in self._lines[call.function] if line.allows(need)]
             self.used |= {(call.function, line.action, line.thing) for line in lines}

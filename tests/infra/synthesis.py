@@ -109,3 +109,15 @@ def short(value: Any) -> str:
             known = {"Partition": "aws", "AccountId": ACCOUNT, "Region": REGION}
             return re.sub(r"\$\{AWS::(\w+)\}", lambda found: known[found[1]], text)
     raise ValueError(f"a template has never said {value!r} before")
+
+
+def shortened(value: Any) -> Any:
+    """Return a part of a template with texts for all that refers to something else."""
+    match value:
+        case {"Ref": _} | {"Fn::GetAtt": _} | {"Fn::Join": _} | {"Fn::Sub": _}:
+            return short(value)
+        case dict():
+            return {name: shortened(each) for name, each in value.items()}
+        case list():
+            return [shortened(each) for each in value]
+    return value

@@ -40,6 +40,7 @@ def test_stages_differ_in_what_they_keep() -> None:
             "there is no flag 'alarm_mail'; did you mean alarm_email?",
         ),
         ({"stage": "Prod"}, "stage 'Prod': use up to 20 small letters"),
+        ({"name": "Shop"}, "name 'Shop': use up to 32 small letters"),
         ({"stage": "prod", "keep_data": "false"}, "the data of prod are never deleted"),
         ({"keep_data": "maybe"}, "keep_data='maybe' must be true or false"),
         ({"due_shards": "many"}, "due_shards='many' must be a whole number"),
@@ -49,6 +50,7 @@ def test_stages_differ_in_what_they_keep() -> None:
         ({"watch_queues": "[1]"}, "watch_queues must be a name, or a JSON list"),
         ({"vpc_id": "vpc-1"}, "a network needs vpc_id, sandbox_subnets and s3_prefix_list"),
         ({"spark_subnets": "subnet-1"}, "spark_subnets are subnets of vpc_id"),
+        ({"snap_start": "sandbox"}, "snap_start: 'sandbox' is not one of claim, ingest"),
         ({"target": "moon"}, "target 'moon' must be aws or local"),
     ],
 )

@@ -1,5 +1,6 @@
 """What functions and people may do: as reviewed in `rights/`, and nothing that is not named."""
 
+import json
 import os
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from infra.functions import FUNCTIONS
 from infra.rights import RIGHTS
 from tests.infra.rights_file import FOLDER, Line, lines_of, read_lines
-from tests.infra.synthesis import Synthesis
+from tests.infra.synthesis import EVERYTHING, Synthesis, shortened, synthesize
 
 # A thing with a star in it: whose parts cannot be named before they are there.
 _PATTERNS = {
@@ -126,3 +127,12 @@ def test_readers_change_nothing(policies: dict[str, list[Line]]) -> None:
     verbs = ("Get", "BatchGet", "Query", "Scan", "Describe", "List", "Decrypt", "GenerateDataKey")
     for line in policies["reader"]:
         assert line.action.split(":")[1].startswith(verbs), line
+
+
+def test_policies_are_short_enough_for_iam() -> None:
+    """A policy for people has 6,144 characters at most, one of a role 10,240, whatever the name."""
+    longest = synthesize({**EVERYTHING, "name": "l" * 32})
+    for kind, most in (("AWS::IAM::ManagedPolicy", 6144), ("AWS::IAM::Role", 10_240)):
+        for name, made in longest.resources(kind).items():
+            policy = made["PolicyDocument"] if "PolicyDocument" in made else made["Policies"]
+            assert len(json.dumps(shortened(policy), separators=(",", ":"))) <= most, name

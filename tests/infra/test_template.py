@@ -168,6 +168,15 @@ def test_batches_are_answered_message_by_message(prod: Synthesis) -> None:
     assert all(each["ScalingConfig"]["MaximumConcurrency"] >= 2 for each in found)
 
 
+def test_snapshots_are_what_is_woken(prod: Synthesis) -> None:
+    """A function with a snapshot is woken by its alias: its newest code would start without."""
+    aliases = prod.resources("AWS::Lambda::Alias")
+    mappings = prod.resources("AWS::Lambda::EventSourceMapping").values()
+    woken = [json.dumps(each["FunctionName"]) for each in mappings]
+    assert len(aliases) == len(prod.config.snap_start) == 2
+    assert all(any(alias in text for text in woken) for alias in aliases)
+
+
 def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
     """Queues, the topic and the logs of functions have the key of the deployment."""
     key = next(iter(prod.resources("AWS::KMS::Key")))
@@ -181,6 +190,14 @@ def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
             if logical_id.startswith("RuntimeLog"):
                 continue  # of a function of the CDK, which sees nothing but files of ours
             assert short(properties[name]) == f"<{key}>", logical_id
+
+
+def test_alarms_may_publish(prod: Synthesis) -> None:
+    """The policy of the topic admits CloudWatch, of this account only."""
+    (policy,) = prod.resources("AWS::SNS::TopicPolicy").values()
+    allowed = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    assert [each["Principal"] for each in allowed] == [{"Service": "cloudwatch.amazonaws.com"}]
+    assert allowed[0]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 
 def test_jobs_of_others_are_not_listened_to(prod: Synthesis) -> None:

@@ -31,9 +31,9 @@ def lamplighter(
 ) -> Iterator[Command]:
     """Yield a function that runs the command with the deployment in force.
 
-    What it asks of AWS is held against the policy for operators.
+    What it asks of AWS is held against the policies for operators, who are readers too.
     """
-    tried = TriedRights(stack.settings.table_prefix)
+    tried = TriedRights(stack.settings.table_prefix, beside="reader")
 
     def run(*arguments: object) -> Result:
         with noted_calls_of("operator", tried.note):
