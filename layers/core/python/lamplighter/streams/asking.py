@@ -107,7 +107,10 @@ class _Asked:
         for work in works:
             self._report.received += work.pulled
             self._report.failed_watchers += work.error is not None
+            self._report.rejected += len(work.rejected)
             self._fired[work.watcher.id] += work.fired
+            for _, reason in work.rejected:
+                log.warning("%s", reason)  # what becomes of it is up to its source
 
     async def _look(self, works: Sequence[Work], known: Memory, seconds: float) -> bytes:
         """Look at a source once, and tell what is new there."""
