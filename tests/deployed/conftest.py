@@ -107,8 +107,9 @@ class Deployed:
         return (self.folder / "emulator.log").read_text(errors="replace")[-4000:]
 
 
-@pytest.fixture(scope="session")
-def deployed(request: pytest.FixtureRequest) -> Iterator[Deployed]:
+# Not of the session: what leads to the emulator would lead other tests of this process there too.
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[Deployed]:
     """Deploy to an emulator, with the project's own EMR Serverless beside it."""
     missing = emulated.why_not()
     if missing is not None:

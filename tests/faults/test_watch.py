@@ -176,7 +176,8 @@ def recorded() -> dict[str, list[str]]:
 
 def sent(stack: LocalStack) -> Counter[str]:
     """Return the events that are on their way or recorded, each as asset and payload."""
-    bodies = [json.loads(one.body) for one in queue_at(stack.settings.events_queue_url)._messages]
+    urls = (stack.settings.events_queue_url, stack.settings.events_fifo_queue_url)
+    bodies = [json.loads(one.body) for url in urls for one in queue_at(url)._messages]
     on_their_way = {f"{body['asset']} {body['extra']['payload']}" for body in bodies}
     return Counter(on_their_way)
 

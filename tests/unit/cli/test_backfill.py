@@ -165,6 +165,7 @@ def read_active() -> set[str]:
     return set(row.active or ())
 
 
+@pytest.mark.interferes
 @pytest.mark.usefixtures("going_on")
 def test_watch_writes_a_line_for_each_change(lamplighter: Command, shop: LocalStack) -> None:
     """A file or a pipe gets lines, until the backfill is over."""
@@ -180,6 +181,7 @@ def test_watch_writes_a_line_for_each_change(lamplighter: Command, shop: LocalSt
     ]
 
 
+@pytest.mark.interferes
 @pytest.mark.usefixtures("going_on")
 def test_watch_draws_a_bar_on_a_terminal(lamplighter: Command, shop: LocalStack) -> None:
     """A person sees how far it is."""
