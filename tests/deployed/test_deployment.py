@@ -72,15 +72,20 @@ def test_minute_timer_claims_runs(deployed: Deployed) -> None:
     def timed() -> list[Runs]:
         return _runs("every_minute", triggered_by="timetable", state="success")
 
-    runs = deployed.soon(lambda: len(timed()) >= 2 and timed(), within=200)
+    runs = deployed.soon(lambda: len(timed()) >= 2 and timed())
     assert len({run.logical_date for run in runs}) == len(runs)
 
 
 def test_command_line_finds_all_well(deployed: Deployed) -> None:
-    """Doctor sees tables, queues and the tick as they should be."""
-    findings = deployed.command("doctor", exits=(0, 3))["findings"]  # there are dead letters
-    levels = {each["check"]: each["level"] for each in findings}
-    assert {levels[check] for check in ("credentials", "tables", "queues", "tick")} == {"ok"}
+    """Doctor sees tables, queues and the tick as they should be, once that has run."""
+
+    def is_well() -> bool:
+        # There are dead letters, and the first minute may not be over.
+        findings = deployed.command("doctor", exits=(0, 1, 3))["findings"]
+        levels = {each["check"]: each["level"] for each in findings}
+        return {levels[each] for each in ("credentials", "tables", "queues", "tick")} == {"ok"}
+
+    deployed.soon(is_well)
 
 
 def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
