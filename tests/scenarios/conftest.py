@@ -22,14 +22,18 @@ Deploy = Callable[..., LocalStack]
 Forbidden = set[tuple[str, Need]]
 
 
-@pytest.fixture(scope="package", autouse=True)
+# What all stories of this process have asked for.
+_tried = TriedRights(f"{NAME}-")
+
+
+# Of a module, because a folder ends only with the process: other tests would be heard too.
+@pytest.fixture(scope="module", autouse=True)
 def forbidden() -> Iterator[Forbidden]:
     """Yield what functions have asked for without the right to it; it is emptied by each test."""
-    tried = TriedRights(f"{NAME}-")
-    with noted_calls(tried.note):
-        yield tried.forbidden
+    with noted_calls(_tried.note):
+        yield _tried.forbidden
     if USED_FILE in os.environ:
-        Path(os.environ[USED_FILE]).write_text(json.dumps(sorted(tried.used)))
+        Path(os.environ[USED_FILE]).write_text(json.dumps(sorted(_tried.used)))
 
 
 @pytest.fixture(autouse=True)
