@@ -18,6 +18,7 @@ from lamplighter.backfill.steer import cancel_backfill, pause_backfill, resume_b
 from lamplighter.errors import RefusedError
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter_local.emr.fake_emr import Outcome
+from tests.faults.reports import Report
 from tests.faults.test_runs import (
     HANGS,
     MIDNIGHT,
@@ -25,14 +26,12 @@ from tests.faults.test_runs import (
     A,
     Act,
     Overtaking,
-    Report,
     Scenario,
     Story,
     all_of,
     all_points,
     beginning,
     dag,
-    make_report,
     make_story,
     overtake,
     pass_time,
@@ -43,7 +42,7 @@ from tests.faults.test_runs import (
 )
 
 # Fixtures of the module that tells such stories.
-__all__ = ["make_report", "make_story"]
+__all__ = ["make_story"]
 
 DAILY = dag("dag", "t", outlets=[A], schedule="0 0 * * *", start_date=MIDNIGHT)
 START = MIDNIGHT.subtract(days=3)

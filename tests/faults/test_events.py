@@ -9,7 +9,6 @@ Normally a selection that strikes every call; the full form is marked `full` (ma
 """
 
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,6 +44,7 @@ from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, o
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.faults.reports import Report
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -663,25 +663,6 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
         for number in points:
             story(number)
     return len(points), wrong
-
-
-Report = Callable[[str, int, Sequence[str]], None]
-
-
-@pytest.fixture(name="report")
-def make_report(
-    capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
-) -> Report:
-    """Return a function that says how many faults there were, and fails if something broke."""
-
-    def report(name: str, points: int, wrong: Sequence[str]) -> None:
-        record_property("crash points", points)
-        record_property("violations", len(wrong))
-        with capsys.disabled():
-            sys.stdout.write(f"\n{name}: crash points: {points}, violations: {len(wrong)}\n")
-        assert wrong == []
-
-    return report
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ message or command comes again, the timer fires a minute later. Then the tables 
 what was asked for must have happened.
 """
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from lamplighter_local.faults.faults import Crash, Faults, crash_points
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.faults.reports import Report
 
 MIDNIGHT = datetime(2026, 1, 1)
 FIVE_PAST = MIDNIGHT.add(seconds=5)
@@ -198,9 +198,7 @@ def wrong_after(faults: Faults, scenario: Scenario, stack: LocalStack) -> list[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_fault_at_every_call_leaves_tables_sound(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fault_at_every_call_leaves_tables_sound(name: str, report: Report) -> None:
     """Whatever fails at whichever call, the second try makes good and nothing happens twice."""
     scenario = SCENARIOS[name]
     wrong: list[str] = []
@@ -221,9 +219,7 @@ def test_fault_at_every_call_leaves_tables_sound(
             deliver_again(scenario, stack)
             wrong += wrong_after(faults, scenario, stack)
             assert not faults.pending
-    with capsys.disabled():
-        sys.stdout.write(f"\n{name}: crash points: {len(points)}, violations: {len(wrong)}\n")
-    assert wrong == []
+    report(name, len(points), wrong)
 
 
 def test_lost_answer_of_a_claim_still_sends_its_run() -> None:

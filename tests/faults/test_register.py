@@ -8,7 +8,6 @@ any fault, apart from revisions and times.
 
 import copy
 import json
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -39,6 +38,7 @@ from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.faults.reports import Report
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 READS = frozenset({"BatchGetItem", "GetItem", "GetObject", "Invoke", "Query"})
@@ -229,9 +229,7 @@ def wrong_after(faults: Faults, expected: dict[str, list[str]]) -> Iterator[str]
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PUSHES)
-def test_fault_at_every_call_of_a_push(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fault_at_every_call_of_a_push(name: str, tmp_path: Path, report: Report) -> None:
     """Whatever fails at whichever call, the message delivered again ends in the same state."""
     wrong: list[str] = []
     with emulator(tmp_path, PUSHES[name]) as emulated:
@@ -257,9 +255,4 @@ def test_fault_at_every_call_of_a_push(
             else:
                 wrong += wrong_after(faults, expected)
             assert not faults.pending
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{name} push, {len(counted.calls)} calls: crash points: {len(points)},"
-            f" violations: {len(wrong)}\n"
-        )
-    assert wrong == []
+    report(f"{name} push, {len(counted.calls)} calls", len(points), wrong)

@@ -10,7 +10,6 @@ Normally a selection; the full form is marked `full` (make faults).
 """
 
 import json
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +43,7 @@ from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.faults.reports import Report
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -701,25 +701,6 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
             found = [*errors, *wrong_after(scenario, story)]
             wrong += [f"round {number}: {text}" for text in found]
     return rounds, wrong
-
-
-Report = Callable[[str, int, Sequence[str]], None]
-
-
-@pytest.fixture(name="report")
-def make_report(
-    capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
-) -> Report:
-    """Return a function that says how many faults there were, and fails if something broke."""
-
-    def report(name: str, points: int, wrong: Sequence[str]) -> None:
-        record_property("crash points", points)
-        record_property("violations", len(wrong))
-        with capsys.disabled():
-            sys.stdout.write(f"\n{name}: faults: {points}, violations: {len(wrong)}\n")
-        assert wrong == []
-
-    return report
 
 
 @pytest.mark.slow

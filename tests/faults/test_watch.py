@@ -12,7 +12,6 @@ import asyncio
 import gc
 import json
 import math
-import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +36,7 @@ from lamplighter_local.faults.faults import Crash, Kind, crash_points
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.faults.reports import Report
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
 # What dies is not cleaned up by anyone, and Python says so when it finds it.
@@ -362,25 +362,6 @@ def kill(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, lis
             wrong += [f"await {number}: {text}" for text in wrong_in_the_end(story, stack)]
     gc.collect()
     return len(points), wrong
-
-
-Report = Callable[[str, int, Sequence[str]], None]
-
-
-@pytest.fixture(name="report")
-def make_report(
-    capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
-) -> Report:
-    """Return a function that says how many faults there were, and fails if something broke."""
-
-    def report(name: str, points: int, wrong: Sequence[str]) -> None:
-        record_property("crash points", points)
-        record_property("violations", len(wrong))
-        with capsys.disabled():
-            sys.stdout.write(f"\n{name}: crash points: {points}, violations: {len(wrong)}\n")
-        assert wrong == []
-
-    return report
 
 
 @pytest.mark.slow

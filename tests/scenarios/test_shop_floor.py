@@ -3,20 +3,19 @@
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lamplighter import settings
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import readers_of
 from lamplighter.streams.watchers import by_stream, watchers_in
 from lamplighter_local import LocalDeployment
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "watchers"
-PLACE = "/tmp/shop"  # noqa: S108 - where the example keeps its files, which is not used here
+# Where the example keeps its files, which is not used here.
+PLACE = 'Path(gettempdir()) / "shop"'
 
 
 @pytest.fixture
@@ -26,14 +25,11 @@ def lamp(tmp_path: Path) -> Iterator[LocalDeployment]:
     dags = bundle / "dags" / "shop_floor.py"
     text = dags.read_text(encoding="utf-8")
     assert PLACE in text
-    dags.write_text(text.replace(PLACE, str(tmp_path)), encoding="utf-8")
+    dags.write_text(text.replace(PLACE, f"Path({str(tmp_path)!r})"), encoding="utf-8")
     (tmp_path / "log").mkdir()
     (tmp_path / "inbox").mkdir()
     with LocalDeployment(bundle, at="2026-01-05T12:00:00Z") as lamp:
-        # A log is listened to in real time.
-        brief = replace(lamp.stack.settings, watch_session_seconds=1)
-        with settings.using(brief):
-            yield lamp
+        yield lamp
 
 
 def write(folder: Path, name: str, *records: dict[str, Any]) -> None:

@@ -7,18 +7,23 @@
 Try it in real time, with a second terminal for the lines and the file:
 
     lamplighter dev examples/watchers --instant
-    mkdir -p /tmp/shop/log /tmp/shop/inbox
-    echo '{"kind": "order", "amount": 120}' >> /tmp/shop/log/till-1.log
-    echo 'lamp;12' > /tmp/shop/inbox/prices-2026-01.csv
+    cd "$(python3 -c 'import tempfile; print(tempfile.gettempdir())')"
+    mkdir -p shop/log shop/inbox
+    echo '{"kind": "order", "amount": 120}' >> shop/log/till-1.log
+    echo 'lamp;12' > shop/inbox/prices-2026-01.csv
 """
+
+from pathlib import Path
+from tempfile import gettempdir
 
 from lamplighter import DAG, Asset, AssetWatcher, SparkTask
 from lamplighter.triggers import DirectoryTrigger
 from triggers.partition_log import PartitionLogTrigger
 
-# Deployed, these are folders of a file system that the function `watch` has mounted.
-LOG = "/tmp/shop/log"  # noqa: S108 - a place that there is on every machine
-INBOX = "/tmp/shop/inbox"  # noqa: S108 - as above
+# Deployed, this is a folder of a file system that the function `watch` has mounted.
+SHOP = Path(gettempdir()) / "shop"
+LOG = str(SHOP / "log")
+INBOX = str(SHOP / "inbox")
 
 orders = Asset(
     "shop_orders",
