@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.policies import Places, statements
+from infra.policies import Places, on_queues, statements
 from infra.queues import NAMES, dead_name
 from infra.rights import Rights
 from lamplighter.store.models import TABLES
@@ -98,5 +98,5 @@ def _count_messages(places: Places) -> iam.PolicyStatement:
 def _send_back(places: Places) -> list[iam.PolicyStatement]:
     """Return what replays dead letters to the queues of others that watchers read."""
     others = [places.others_queue(name) for name in places.config.watch_queues]
-    actions = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+    actions = on_queues(["GetQueueUrl", "SendMessage"], places.config)
     return [iam.PolicyStatement(actions=actions, resources=others)] if others else []

@@ -3,7 +3,8 @@
     python -m infra.emulated
 
 Owns: the emulator's life, and what it has not got: EMR Serverless, which the project's fake answers
-for, and the copying of files into the bucket. Everything listens on 127.0.0.1 only.
+for, and the copying of files into the bucket. Everything listens on 127.0.0.1 only. Rights are
+enforced there: functions have their roles and nothing else, and nobody is served without TLS.
 """
 
 import os
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -50,6 +52,8 @@ def why_not() -> str | None:
         return "the emulator is missing: run `make emulator`"
     if not layers.is_built(is_local=True):
         return "the layer for this machine is missing: run `make emulator`"
+    if shutil.which("openssl") is None:
+        return "openssl is missing, which makes the emulator's certificate"
     return None
 
 
@@ -58,22 +62,57 @@ def node() -> str | None:
     return os.environ.get("JSII_NODE") or shutil.which("node")
 
 
+@dataclass(frozen=True)
+class Emulator:
+    """An emulator that runs."""
+
+    endpoint: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What it has to say, and what the functions said."""
+        return self.folder / "emulator.log"
+
+    @property
+    def certificate(self) -> Path:
+        """What makes it known as itself."""
+        return self.folder / "ministack-tls" / "server.crt"
+
+    def variables(self) -> dict[str, str]:
+        """Return what leads clients of AWS here, as the root of the account."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_CA_BUNDLE": str(self.certificate),
+            "NODE_EXTRA_CA_CERTS": str(self.certificate),
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
 @contextmanager
-def emulator(folder: Path) -> Iterator[str]:
-    """Run an emulator of AWS, which keeps its state in `folder`; return its address."""
+def emulator(folder: Path) -> Iterator[Emulator]:
+    """Run an emulator of AWS, which keeps its state in `folder`."""
     port = _free_port()
+    made = Emulator(f"https://127.0.0.1:{port}", folder)
     variables = {
         **_own_variables(),
         "BIND_HOST": "127.0.0.1",
         "MINISTACK_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
+        # Whoever calls has the rights of a role, and queues and buckets refuse plain HTTP.
+        "AUTH": "true",
+        "USE_SSL": "1",
         # They would listen on all addresses.
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
         "TMPDIR": str(folder),
         "S3_DATA_DIR": str(folder / "s3"),
     }
-    with (folder / "emulator.log").open("wb") as log:
+    with made.log.open("wb") as log:
         process = subprocess.Popen(
             [EMULATOR, "-m", "ministack"],
             cwd=folder,
@@ -85,8 +124,8 @@ def emulator(folder: Path) -> Iterator[str]:
             start_new_session=True,
         )
         try:
-            _wait_for(port, process, folder)
-            yield f"http://127.0.0.1:{port}"
+            _wait_for(port, process, made.log)
+            yield made
         finally:
             _end(process)
 
@@ -103,14 +142,14 @@ def _free_port() -> int:
         return port
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + _START_FOR
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.2)
-    raise EmulatorError(f"the emulator did not start: see {folder / 'emulator.log'}")
+    raise EmulatorError(f"the emulator did not start: see {log}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -125,22 +164,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def variables(endpoint: str) -> dict[str, str]:
-    """Return what leads clients of AWS to an emulator."""
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "local",
-        "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-
-
 @contextmanager
-def leading_to(endpoint: str) -> Iterator[None]:
+def leading_to(there: Emulator) -> Iterator[None]:
     """Let all clients of this process ask an emulator until the block ends."""
-    with patch.dict(os.environ, {**_own_variables(), **variables(endpoint)}, clear=True):
+    with patch.dict(os.environ, {**_own_variables(), **there.variables()}, clear=True):
         aws.client.cache_clear()
         try:
             yield
@@ -148,28 +175,28 @@ def leading_to(endpoint: str) -> Iterator[None]:
             aws.client.cache_clear()
 
 
-def bootstrap(endpoint: str, folder: Path) -> None:
+def bootstrap(there: Emulator) -> None:
     """Make what the CDK needs in an account before it can deploy."""
     # From a folder without an app: there is nothing to synthesize yet.
-    _cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], endpoint, cwd=folder)
+    _cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], there, cwd=there.folder)
 
 
-def deploy(endpoint: str, folder: Path, flags: Mapping[str, str]) -> str:
+def deploy(there: Emulator, flags: Mapping[str, str]) -> str:
     """Deploy the stack that flags describe, and the files of jobs; return what the CDK said."""
     given = [part for name, text in flags.items() for part in ("-c", f"{name}={text}")]
     command = ["deploy", "-c", "target=local", *given, "--require-approval", "never"]
-    said = _cdk([*command, "--output", str(folder / "cdk.out")], endpoint, cwd=ROOT)
+    said = _cdk([*command, "--output", str(there.folder / "cdk.out")], there, cwd=ROOT)
     config = Config.from_context({"target": "local", **flags})
     bucket = f"{config.stack_name}-{ACCOUNT}-{REGION}"
     runtime = layers.runtime_files()
-    with leading_to(endpoint):
+    with leading_to(there):
         for path in sorted(runtime.iterdir()):
             key = f"runtime/{runtime.name}/{path.name}"
             aws.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
     return said
 
 
-def _cdk(command: list[str], endpoint: str, *, cwd: Path) -> str:
+def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
     found = node()
     assert found is not None
     done = subprocess.run(
@@ -177,7 +204,7 @@ def _cdk(command: list[str], endpoint: str, *, cwd: Path) -> str:
         cwd=cwd,
         env={
             **_own_variables(),
-            **variables(endpoint),
+            **there.variables(),
             "PATH": f"{Path(found).parent}{os.pathsep}{os.environ['PATH']}",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
@@ -200,17 +227,19 @@ def main() -> int:
         return 1
     with (
         tempfile.TemporaryDirectory(prefix="lamplighter-") as name,
-        emulator(Path(name)) as endpoint,
-        leading_to(endpoint),
+        emulator(Path(name)) as there,
+        leading_to(there),
         serving_emr(FakeEmr()) as emr,
     ):
-        bootstrap(endpoint, Path(name))
-        deploy(endpoint, Path(name), {"emr_endpoint": emr})
-        told = [f"export {key}={text}" for key, text in variables(endpoint).items()]
+        bootstrap(there)
+        deploy(there, {"emr_endpoint": emr})
+        told = [f"export {key}={text}" for key, text in there.variables().items()]
         lines = [*told, "export LAMPLIGHTER_STACK=lamplighter-dev"]
         print("\n".join(lines), flush=True)  # noqa: T201 - to be copied into a shell
-        says = f"deployed, log in {name}/emulator.log; jobs succeed after a second; Ctrl-C ends it"
+        says = f"deployed, log in {there.log}; jobs succeed after a second; Ctrl-C ends it"
         print(says, file=sys.stderr)  # noqa: T201 - for people
+        # Whoever ends this ends the emulator too.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             signal.pause()
         except KeyboardInterrupt:

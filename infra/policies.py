@@ -11,7 +11,8 @@ from infra.rights import Rights
 from lamplighter.runs import news
 
 # What Lambda itself does with a queue in the name of its function.
-_POLL = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+_POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+_BATCHED = frozenset({"SendMessage", "DeleteMessage", "ChangeMessageVisibility"})
 _ON_APPLICATION = frozenset({"StartJobRun", "ListJobRuns"})
 EMR_SERVICE = "emr-serverless.amazonaws.com"
 
@@ -127,15 +128,28 @@ def _tables(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
 
 
 def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    if rights.sends:
-        yield _allow(["sqs:SendMessage"], [places.queue(each) for each in rights.sends.split()])
-    if rights.receives:
-        others = places.config.watch_queues if rights.is_for_watchers else ()
-        ours = [places.queue(each) for each in rights.receives.split()]
-        yield _allow(_POLL, [*ours, *(places.others_queue(each) for each in others)])
-    if rights.delays:
-        queues = [places.queue(each) for each in rights.delays.split()]
-        yield _allow(["sqs:ChangeMessageVisibility"], queues)
+    sends = [places.queue(each) for each in rights.sends.split()]
+    receives = [places.queue(each) for each in rights.receives.split()]
+    delays = [places.queue(each) for each in rights.delays.split()]
+    if rights.is_for_watchers:
+        receives += [places.others_queue(each) for each in places.config.watch_queues]
+    for operations, queues in (
+        (("SendMessage",), sends),
+        (_POLL, receives),
+        (("ChangeMessageVisibility",), delays),
+    ):
+        if queues:
+            yield _allow(on_queues(operations, places.config), queues)
+
+
+def on_queues(operations: Iterable[str], config: Config) -> list[str]:
+    """Return actions of SQS. Whoever may do something may do it with ten messages at once.
+
+    The emulator has rights of their own for that, by names that IAM does not know.
+    """
+    names = [f"sqs:{operation}" for operation in operations]
+    batches = [f"sqs:{operation}Batch" for operation in operations if operation in _BATCHED]
+    return [*names, *(batches if config.is_local else [])]
 
 
 def _objects(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:

@@ -4,11 +4,12 @@ It is deployed by the real command line of the CDK, and reached by the real comm
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,18 +19,22 @@ import pendulum
 import pytest
 
 from infra import emulated
-from lamplighter import settings
+from infra.emulated import Emulator
+from lamplighter import aws, settings
 from lamplighter.settings import Settings
 from lamplighter_cli.deployment import Target, in_force
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.server import serving_emr
 
 STACK = "lamplighter-dev"
+READER = ("reader",)
+OPERATOR = ("reader", "operator")
 _COMMAND = Path(sys.executable).with_name("lamplighter")
 _EXAMPLES = Path(__file__).parents[2] / "examples"
-_EVERY_MINUTE = """\
+_FURTHER_DAGS = """\
 import pendulum
-from lamplighter import DAG, SparkTask
+from lamplighter import DAG, Asset, AssetWatcher, SparkTask
+from lamplighter.triggers import EventBridgeTrigger, SqsTrigger
 
 with DAG("every_minute", schedule="* * * * *", start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
          catchup=False):
@@ -37,9 +42,18 @@ with DAG("every_minute", schedule="* * * * *", start_date=pendulum.datetime(2026
 
 with DAG("held", schedule=None, max_active_runs=8):
     SparkTask("first", job="jobs.fx:load") >> SparkTask("second", job="jobs.fx:load")
+
+sales = Asset("sales", watchers=[
+    AssetWatcher("tills", EventBridgeTrigger({"source": ["shop.till"]})),
+    AssetWatcher("web", SqsTrigger("web-orders")),
+])
+with DAG("sold", schedule=sales):
+    SparkTask("work", job="jobs.fx:load")
 """
+WATCHED_QUEUE = "web-orders"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process have the deployment, and let it be reached."""
     for item in items:
@@ -52,10 +66,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Deployed:
     """The deployment."""
 
-    endpoint: str
+    there: Emulator
     emr: FakeEmr
-    folder: Path
     flags: dict[str, str] = field(default_factory=dict)
+    _people: dict[Sequence[str], dict[str, str]] = field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
@@ -65,23 +79,33 @@ class Deployed:
     def deploy(self, **changed: str) -> str:
         """Deploy with the flags of before and these; return what the CDK said."""
         self.flags |= changed
-        return emulated.deploy(self.endpoint, self.folder, self.flags)
+        return emulated.deploy(self.there, self.flags)
 
     def command(self, *arguments: str, exits: tuple[int, ...] = (0,)) -> Any:
-        """Return what a command of ours prints as JSON."""
-        done = subprocess.run(
+        """Return what a command of ours prints as JSON, for an operator."""
+        done = self.run(*arguments, who=OPERATOR)
+        assert done.returncode in exits, done.stderr or done.stdout
+        return json.loads(done.stdout)
+
+    def run(self, *arguments: str, who: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command of ours for someone who has these policies, and no other right."""
+        return subprocess.run(
             [_COMMAND, "--stack", STACK, *arguments, "--json"],
+            env={**os.environ, **self._credentials(who)},
             capture_output=True,
             text=True,
             check=False,
             timeout=120,
         )
-        assert done.returncode in exits, done.stderr or done.stdout
-        return json.loads(done.stdout)
+
+    def _credentials(self, who: Sequence[str]) -> dict[str, str]:
+        if who not in self._people:
+            self._people[who] = _hire(who)
+        return self._people[who]
 
     def push(self) -> None:
-        """Push the example bundle as if it were three hours old, with two DAGs for the test."""
-        root = self.folder / "bundle"
+        """Push the example bundle as if it were three hours old, with DAGs for these tests."""
+        root = self.there.folder / "bundle"
         if not root.is_dir():
             shutil.copytree(_EXAMPLES, root, ignore=shutil.ignore_patterns("__pycache__"))
             shop = root / "dags" / "web_shop.py"
@@ -90,7 +114,7 @@ class Deployed:
             text = shop.read_text()
             assert was in text
             shop.write_text(text.replace(was, f'START = pendulum.parse("{start.isoformat()}")'))
-            (root / "dags" / "every_minute.py").write_text(_EVERY_MINUTE)
+            (root / "dags" / "further.py").write_text(_FURTHER_DAGS)
         self.command("push", str(root), "--bundle", "shop", "--yes")
 
     def soon(self, is_so: Callable[[], Any], *, within: float = 300) -> Any:
@@ -104,7 +128,30 @@ class Deployed:
             time.sleep(1)
 
     def _log(self) -> str:
-        return (self.folder / "emulator.log").read_text(errors="replace")[-4000:]
+        """Return what went wrong in the emulator, and what it said last."""
+        lines = self.there.log.read_text(errors="replace").splitlines()
+        wrong = [line[:1000] for line in lines if "WARNING" in line or '"ERROR"' in line]
+        return "\n".join(["", *wrong[-20:], "...", *(line[:200] for line in lines[-20:])])
+
+
+def _hire(policies: Sequence[str]) -> dict[str, str]:
+    """Return the credentials of a role that has these policies of the stack."""
+    iam = aws.client("iam")
+    name = "-".join(policies)
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": emulated.ACCOUNT}}
+    role = iam.create_role(
+        RoleName=name, AssumeRolePolicyDocument=json.dumps({"Statement": [trust]})
+    )["Role"]["Arn"]
+    for policy in policies:
+        full_name = f"{STACK}-{policy}-{emulated.REGION}"
+        arn = f"arn:aws:iam::{emulated.ACCOUNT}:policy/{full_name}"
+        iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+    session = aws.client("sts").assume_role(RoleArn=role, RoleSessionName="someone")["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": session["SessionToken"],
+    }
 
 
 # Not of the session: what leads to the emulator would lead other tests of this process there too.
@@ -117,14 +164,24 @@ def deployed() -> Iterator[Deployed]:
     emr = FakeEmr()
     with (
         TemporaryDirectory(prefix="lamplighter-deployed-") as name,
-        emulated.emulator(Path(name)) as endpoint,
-        emulated.leading_to(endpoint),
+        emulated.emulator(Path(name)) as there,
+        emulated.leading_to(there),
         serving_emr(emr) as address,
     ):
-        made = Deployed(endpoint, emr, Path(name))
-        emulated.bootstrap(endpoint, made.folder)
-        # Each function that runs at once unpacks the layers for itself.
-        made.deploy(emr_endpoint=address, concurrency="2", variables='{"data_root": "s3://lake"}')
+        made = Deployed(there, emr)
+        emulated.bootstrap(there)
+        # It is someone else's, and Lambda asks for it when it is told to listen.
+        aws.client("sqs").create_queue(
+            QueueName=WATCHED_QUEUE, Attributes={"VisibilityTimeout": "180"}
+        )
+        made.deploy(
+            emr_endpoint=address,
+            # Each function that runs at once unpacks the layers for itself.
+            concurrency="2",
+            variables='{"data_root": "s3://lake"}',
+            watch_event_sources="shop.till",
+            watch_queues=WATCHED_QUEUE,
+        )
         with in_force(Target(stack=STACK)):
             made.push()
             yield made

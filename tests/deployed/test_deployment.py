@@ -1,13 +1,18 @@
 """The whole of it, deployed: pushes, timers, events, jobs, an upgrade in the middle."""
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from botocore.exceptions import BotoCoreError
 
 from lamplighter import aws
 from lamplighter.events.emit import emit
 from lamplighter.store.models import AssetEvents, Runs
-from tests.deployed.conftest import Deployed
+from tests.deployed.conftest import READER, WATCHED_QUEUE, Deployed
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -22,7 +27,7 @@ def test_pushed_bundle_is_registered(deployed: Deployed) -> None:
 
     def registered() -> bool:
         names = {each["dag_id"] for each in deployed.command("dags", "list")}
-        return names == SHOP | {"every_minute", "held"}
+        return names == SHOP | {"every_minute", "held", "sold"}
 
     deployed.soon(registered)
     assert deployed.command("dags", "errors") == []
@@ -75,6 +80,21 @@ def test_event_behind_poisoned_ones_is_recorded(deployed: Deployed) -> None:
     )
 
 
+def test_watchers_are_told_by_a_bus_and_a_queue(deployed: Deployed) -> None:
+    """A rule of the stack brings events of a bus, and a queue of others wakes `watch` itself."""
+    sale = {"Source": "shop.till", "DetailType": "Sale", "Detail": '{"amount": 12}'}
+    assert aws.client("events").put_events(Entries=[sale])["FailedEntryCount"] == 0
+    sqs = aws.client("sqs")
+    url = sqs.get_queue_url(QueueName=WATCHED_QUEUE)["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody='{"amount": 30}')
+
+    def told() -> list[str]:
+        return sorted(row.source["watcher"] for row in AssetEvents.query("sales"))
+
+    assert deployed.soon(lambda: len(told()) >= 2 and told()) == ["tills", "web"]
+    deployed.soon(lambda: _runs("sold", state="success"))
+
+
 def test_minute_timer_claims_runs(deployed: Deployed) -> None:
     """A DAG of every minute gets its runs from the timer, each once, and they succeed."""
 
@@ -97,23 +117,61 @@ def test_command_line_finds_all_well(deployed: Deployed) -> None:
     deployed.soon(is_well)
 
 
+def test_reader_looks_and_changes_nothing(deployed: Deployed) -> None:
+    """Rights are enforced here, and the policy for readers has none to write."""
+    assert deployed.run("runs", "list", "held", who=READER).returncode == 0
+    refused = deployed.run("runs", "trigger", "held", who=READER)
+
+    assert refused.returncode == 1
+    assert "AWS does not allow it with these credentials" in refused.stderr
+    assert _runs("held") == []
+
+
 def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
     """The same code and flags are the same stack."""
     assert "(no changes)" in deployed.deploy()
 
 
-def test_upgrade_with_runs_in_flight_loses_none(deployed: Deployed) -> None:
-    """Functions are replaced while jobs are under way; each run ends well, no job is doubled."""
+def test_upgrade_in_the_middle_of_work_loses_none(deployed: Deployed) -> None:
+    """Functions are replaced while jobs are under way and events come.
+
+    Each run ends well, no job is doubled, each event is recorded once.
+    """
     deployed.emr.capacity = 0  # jobs are in line until the upgrade is done
     for number in range(6):
         deployed.command("runs", "trigger", "held", "--run-id", f"upgrade-{number}")
     deployed.soon(lambda: sum(job.dag == "held" for job in deployed.emr.live()) == 6)
-    said = deployed.deploy(look_ahead_seconds="240")
+    with _selling() as sold:
+        said = deployed.deploy(look_ahead_seconds="240")
     deployed.emr.capacity = None
 
     assert "UPDATE_COMPLETE" in said
     deployed.soon(lambda: len(_runs("held", state="success")) == 6)
     assert deployed.emr.doubles() == []
+    assert len(sold) >= 2
+    deployed.soon(lambda: {row.event_id for row in AssetEvents.query("sales")} >= set(sold))
+
+
+@contextmanager
+def _selling() -> Iterator[list[str]]:
+    """Send events, one after the other, until the block ends; yield their ids as they are sent."""
+    sent: list[str] = []
+    is_over = threading.Event()
+
+    def sell() -> None:
+        while not is_over.wait(0.5):
+            event_id = f"sold-{len(sent)}"
+            with suppress(BotoCoreError):  # there was no answer: it is sent again
+                emit("sales", event_id=event_id)
+                sent.append(event_id)
+
+    with ThreadPoolExecutor(max_workers=1) as seller:
+        selling = seller.submit(sell)
+        try:
+            yield sent
+        finally:
+            is_over.set()
+            selling.result()
 
 
 @pytest.mark.parametrize("dag", sorted(SHOP))

@@ -11,6 +11,7 @@ _HERE = Path(__file__).parent
 _SYNTHESIZING = {_HERE / "test_rights.py", _HERE / "test_template.py"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process have all tests that synthesize."""
     for item in items:

@@ -10,6 +10,7 @@ from tests.spark.processes import members, require_end
 from tests.spark.steps import Jobs, jobs_in
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let all tests here share one process, and so one Spark."""
     for item in items:

@@ -27,6 +27,7 @@ CONF = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests that use Spark talk to it, and to nothing else; none of them is quick."""
     for item in items:
