@@ -117,6 +117,7 @@ style: $(VENV)/linked
 	@$(BIN)/ruff format --quiet --check . || { echo "style: run 'make format'" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
+	@! git grep -nE '^(<{7}|>{7}) ' || { echo "style: a conflict was never resolved" >&2; exit 1; }
 
 types: $(VENV)/linked
 	@echo "types: mypy, strict"

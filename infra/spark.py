@@ -128,7 +128,7 @@ class Spark(Construct):
         return iam.Role(
             self,
             "JobRole",
-            role_name=f"{self._config.stack_name}-jobs",
+            role_name=f"{self._config.stack_name}-jobs-{stack.region}",
             description="Jobs: their bundle and context, their report and logs, the data buckets",
             assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=ours),
             inline_policies={"rights": iam.PolicyDocument(statements=statements)},

@@ -1,5 +1,6 @@
 """The whole of it, deployed: pushes, timers, events, jobs, an upgrade in the middle."""
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError
 
+from infra.emulated import REGION
 from lamplighter import aws
 from lamplighter.events.emit import emit
 from lamplighter.store.models import AssetEvents, Runs
-from tests.deployed.conftest import READER, WATCHED_QUEUE, Deployed
+from tests.deployed.conftest import READER, STACK, WATCHED_QUEUE, Deployed
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -20,6 +22,10 @@ SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "we
 def _runs(dag_id: str, **having: Any) -> list[Runs]:
     found = Runs.query(dag_id, consistent_read=True)
     return [run for run in found if all(getattr(run, k) == v for k, v in having.items())]
+
+
+def _event_ids(asset: str) -> list[str]:
+    return [row.event_id for row in AssetEvents.query(asset, consistent_read=True)]
 
 
 def test_pushed_bundle_is_registered(deployed: Deployed) -> None:
@@ -44,7 +50,7 @@ def test_jobs_end_well_and_wake_who_waits(deployed: Deployed) -> None:
     (run,) = deployed.soon(lambda: _runs("revenue_daily", state="success"))[:1]
 
     assert run.run_type == "asset_triggered"
-    assert [row.event_id for row in AssetEvents.query("fx")].count("rates-of-today") == 1
+    assert _event_ids("fx").count("rates-of-today") == 1
     deployed.soon(lambda: _runs("weekly_report", state="success", triggered_by="asset"))
     shown = deployed.command("runs", "show", f"revenue_daily/{run.run_id}")
     assert {step["state"] for step in shown["steps"]} == {"success"}
@@ -53,10 +59,11 @@ def test_jobs_end_well_and_wake_who_waits(deployed: Deployed) -> None:
 
 
 def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> None:
-    """What cannot be an event is kept, with the reason."""
+    """What cannot be an event is kept, with the reason, and keeps no other event waiting."""
     sqs = aws.client("sqs")
     for body in ("not json", '{"asset": "nobody_knows_it"}'):
         sqs.send_message(QueueUrl=deployed.settings.events_queue_url, MessageBody=body)
+    emit("fx", event_id="behind-the-poison")
 
     def reasons() -> set[str]:
         letters = deployed.command("events", "dlq", "list")
@@ -65,19 +72,7 @@ def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> 
     found = deployed.soon(lambda: len(reasons()) >= 2 and reasons())
     assert any("JSON" in reason for reason in found)
     assert any("nobody_knows_it" in reason for reason in found)
-
-
-# In the long form: where the machine is busy, the emulator brings it again only after six minutes.
-@pytest.mark.full
-def test_event_behind_poisoned_ones_is_recorded(deployed: Deployed) -> None:
-    """What cannot be an event keeps no other event waiting for good."""
-    url = deployed.settings.events_queue_url
-    aws.client("sqs").send_message(QueueUrl=url, MessageBody="not json either")
-    emit("fx", event_id="after-the-poison")
-    deployed.soon(
-        lambda: [row for row in AssetEvents.query("fx") if row.event_id == "after-the-poison"],
-        within=600,
-    )
+    deployed.soon(lambda: "behind-the-poison" in _event_ids("fx"))
 
 
 def test_watchers_are_told_by_a_bus_and_a_queue(deployed: Deployed) -> None:
@@ -127,6 +122,23 @@ def test_reader_looks_and_changes_nothing(deployed: Deployed) -> None:
     assert _runs("held") == []
 
 
+def test_function_without_its_rights_is_refused(deployed: Deployed) -> None:
+    """Functions have the rights of their roles and no others: without them, a tick fails."""
+    iam = aws.client("iam")
+    policy = {"RoleName": f"{STACK}-tick-{REGION}", "PolicyName": "rights"}
+    rights = iam.get_role_policy(**policy)["PolicyDocument"]
+    denied = {"Effect": "Deny", "Action": "*", "Resource": "*"}
+    nothing = {"Version": "2012-10-17", "Statement": [denied]}
+    iam.put_role_policy(**policy, PolicyDocument=json.dumps(nothing))
+    try:
+        refused = aws.client("lambda", read_seconds=60).invoke(FunctionName=f"{STACK}-tick")
+    finally:
+        iam.put_role_policy(**policy, PolicyDocument=json.dumps(rights))
+
+    assert "FunctionError" in refused
+    assert "AccessDenied" in refused["Payload"].read().decode()
+
+
 def test_second_deployment_changes_nothing(deployed: Deployed) -> None:
     """The same code and flags are the same stack."""
     assert "(no changes)" in deployed.deploy()
@@ -146,10 +158,11 @@ def test_upgrade_in_the_middle_of_work_loses_none(deployed: Deployed) -> None:
     deployed.emr.capacity = None
 
     assert "UPDATE_COMPLETE" in said
-    deployed.soon(lambda: len(_runs("held", state="success")) == 6)
+    # A message whose function was replaced under it is hidden for six minutes.
+    deployed.soon(lambda: len(_runs("held", state="success")) == 6, within=480)
     assert deployed.emr.doubles() == []
     assert len(sold) >= 2
-    deployed.soon(lambda: {row.event_id for row in AssetEvents.query("sales")} >= set(sold))
+    deployed.soon(lambda: {*_event_ids("sales")} >= {*sold}, within=480)
 
 
 @contextmanager
