@@ -58,27 +58,20 @@ class Access(Construct):
 
     def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
         super().__init__(scope, name)
-        looking = [_find_stack(places), _count_messages(places)]
-        self.reader = self._policy("Reader", "look at everything", READER, places, looking)
         # Without it S3 does not tell an object that is not there from one that is forbidden.
         listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn])
-        does = "beside the policy for readers: push, trigger, cancel, replay"
-        further = [listing, *_send_back(places)]
-        self.operator = self._policy("Operator", does, OPERATOR, places, further)
+        looking = [_find_stack(places), _count_messages(places), listing]
+        self.reader = self._policy("Reader", READER, places, looking)
+        self.operator = self._policy("Operator", OPERATOR, places, _send_back(places))
 
     def _policy(
-        self,
-        name: str,
-        does: str,
-        rights: Rights,
-        places: Places,
-        further: Sequence[iam.PolicyStatement],
+        self, name: str, rights: Rights, places: Places, further: Sequence[iam.PolicyStatement]
     ) -> iam.ManagedPolicy:
+        # Without a description: whoever changed it would need another name too.
         return iam.ManagedPolicy(
             self,
             name,
             managed_policy_name=f"{places.prefix}{name.lower()}-{places.stack.region}",
-            description=f"For people: {does} in {places.config.stack_name}",
             statements=[*statements(rights, places), *further],
         )
 

@@ -22,7 +22,7 @@ from infra import layers
 from infra.config import Config
 from infra.functions import FUNCTIONS, FunctionSpec
 from infra.policies import Places, function_statements
-from infra.queues import Queues
+from infra.queues import Queues, title
 from infra.rights import RIGHTS
 from lamplighter.settings import Settings
 
@@ -63,6 +63,8 @@ class Compute(Construct):
         self._queues = queues
         self._layers = self._make_layers() if has_layers else []
         self.roles: dict[str, iam.Role] = {}
+        # What brings events of others to our queues.
+        self.rules: dict[str, events.CfnRule] = {}
         self.functions = {name: self._function(name, spec) for name, spec in FUNCTIONS.items()}
         self.woken = {name: self._started(name) for name in FUNCTIONS}
         for function, spec in FUNCTIONS.items():
@@ -127,6 +129,8 @@ class Compute(Construct):
                 if name in self._config.snap_start
                 else None
             ),
+            # A schedule is an endless chain of messages, which Lambda would take for a mistake.
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.queues else None,
             # The next minute does what this one could not.
             max_event_age=cdk.Duration.minutes(1) if spec.every_minutes else None,
             retry_attempts=0 if spec.every_minutes else None,
@@ -207,11 +211,12 @@ class Compute(Construct):
     def _wake(self, name: str, spec: FunctionSpec) -> None:
         woken = self.woken[name]
         for queue in spec.queues:
-            self._deliver(queue, self._queues.live[queue].queue_arn, woken, spec.batch_size)
+            arn = self._queues.live[queue].queue_arn
+            self._deliver(f"{title(queue)}Source", arn, woken, spec.batch_size)
         if name == "watch":
             for queue in self._config.watch_queues:
                 arn = self._places.others_queue(queue)
-                self._deliver(queue, arn, woken, spec.batch_size)
+                self._deliver(f"Watched-{queue}", arn, woken, spec.batch_size)
         if spec.every_minutes:
             rule = events.Rule(
                 self,
@@ -225,7 +230,7 @@ class Compute(Construct):
     def _deliver(self, name: str, arn: str, woken: lambda_.IFunction, batch_size: int) -> None:
         lambda_.EventSourceMapping(
             self,
-            "".join(part.capitalize() for part in name.replace(".", "-").split("-")) + "Source",
+            name,
             target=woken,
             event_source_arn=arn,
             batch_size=batch_size,
@@ -264,7 +269,7 @@ class Compute(Construct):
 
     def _rule(self, queue: str, name: str, does: str, pattern: object) -> None:
         rule_name = f"{self._config.stack_name}-{name.lower()}"
-        events.CfnRule(
+        self.rules[name] = events.CfnRule(
             self,
             name,
             name=rule_name,

@@ -33,6 +33,8 @@ _LIMITS = {
     "spark_idle_minutes": (1, 10_080),
     "spark_warm_executors": (0, 1000),
 }
+# Of the 4 KB that the environment of a function may have; the names of the stack take most.
+MAX_OWN_WORDS = 1500
 # What CloudWatch Logs takes, as far as anyone keeps logs of functions.
 _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -124,7 +126,16 @@ class Config:
             if name not in FUNCTIONS or name == "sandbox":
                 names = ", ".join(sorted(set(FUNCTIONS) - {"sandbox"}))
                 raise SettingsError(f"snap_start: {name!r} is not one of {names}")
+        self._require_room()
         self._require_whole_network()
+
+    def _require_room(self) -> None:
+        lists = (*self.watch_queues, *self.watch_buckets, *self.watch_event_sources)
+        if len(self.variables) + len(json.dumps(lists)) > MAX_OWN_WORDS:
+            raise SettingsError(
+                f"variables and watch_* have more than {MAX_OWN_WORDS} characters together, which"
+                " Lambda has no room for"
+            )
 
     def _require_whole_network(self) -> None:
         given = [bool(self.vpc_id), bool(self.sandbox_subnets), bool(self.s3_prefix_list)]

@@ -28,6 +28,11 @@ def dead_name(name: str) -> str:
     return f"{stem}-dead{dot}{kind}"
 
 
+def title(name: str) -> str:
+    """Return the name of a queue, or of a function, as a part of other names: `EventsFifo`."""
+    return "".join(part.capitalize() for part in name.replace(".", "-").split("-"))
+
+
 def visibility_seconds(name: str) -> int:
     """Return for how long a message is hidden from others while a function handles it."""
     longest = max(
@@ -69,7 +74,7 @@ class Queues(Construct):
         is_fifo = name.endswith(".fifo")
         return sqs.Queue(
             self,
-            "".join(part.capitalize() for part in name.replace(".", "-").split("-")),
+            title(name),
             queue_name=f"{self._prefix}{name}",
             dead_letter_queue=dead_letter_queue,
             visibility_timeout=visibility_timeout,

@@ -117,11 +117,12 @@ RIGHTS: Mapping[str, Rights] = {
         },
         sends="claims registers",
         receives="registers",
+        delays="registers",
         gets="pushes/* results/*",
         invokes="sandbox",
     ),
     "tick": _CLAIM | Rights(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
-    "claim": _CLAIM | _BACKFILL | Rights(receives="claims"),
+    "claim": _CLAIM | _BACKFILL | Rights(receives="claims", delays="claims"),
     "ingest": _FAN_OUT
     | Rights(
         # It deletes where an outlet's event was expected and does not belong.
@@ -149,10 +150,11 @@ RIGHTS: Mapping[str, Rights] = {
             "AssetEvents/by_seq": "Query",
         },
         receives="submits",
+        delays="submits",
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",
     ),
-    "settle": _SETTLE | Rights(receives="jobstates"),
+    "settle": _SETTLE | Rights(receives="jobstates", delays="jobstates"),
     "sweep": _SETTLE
     | _FAN_OUT
     | _BACKFILL

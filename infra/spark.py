@@ -20,6 +20,8 @@ LOCAL_APPLICATION = "00local"
 _WORKER = {"cpu": "4 vCPU", "memory": "16 GB", "disk": "20 GB"}
 _READ = ("s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation")
 _WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+# What jobs find in the bucket of the deployment.
+_FOLDERS = ("bundles/*", "runtime/*", "jobs/*")
 
 
 class Spark(Construct):
@@ -116,10 +118,13 @@ class Spark(Construct):
             ],
         )
         reports = _statement(
-            ["s3:PutObject"],
+            ["s3:AbortMultipartUpload", "s3:PutObject"],
             [bucket.arn_for_objects(key) for key in ("jobs/*/report.json", "logs/*")],
         )
-        statements = [own, reports]
+        # Before it writes a file, Hadoop asks whether there is a folder of that name.
+        below = {"StringLike": {"s3:prefix": list(_FOLDERS)}}
+        listing = _statement(["s3:ListBucket"], [bucket.bucket_arn], below)
+        statements = [own, reports, listing]
         if arns:
             statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
         via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
@@ -142,6 +147,6 @@ class Spark(Construct):
 def _statement(
     actions: list[str],
     resources: list[str],
-    conditions: dict[str, dict[str, str]] | None = None,
+    conditions: dict[str, dict[str, str]] | dict[str, dict[str, list[str]]] | None = None,
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

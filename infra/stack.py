@@ -146,7 +146,7 @@ class LamplighterStack(cdk.Stack):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"rights": iam.PolicyDocument(statements=statements)},
         )
-        deployment.BucketDeployment(
+        shipped = deployment.BucketDeployment(
             self,
             "JobRuntime",
             sources=[deployment.Source.asset(str(layers.runtime_files()))],
@@ -158,3 +158,5 @@ class LamplighterStack(cdk.Stack):
             role=role.without_policy_updates(),
             log_group=log_group,
         )
+        # Jobs that it starts look for the files there.
+        self.compute.functions["submit"].node.add_dependency(shipped)

@@ -19,6 +19,14 @@ from lamplighter.settings import Settings
 from lamplighter.store.tables import TableDefinition, table_definitions
 
 _USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+# What a log group needs beside that.
+_LOG_WITH_KEY = (
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
 # Announcements may be delivered again for 14 days, answers of the sandbox are read at once.
 _KEEP_PUSHES_DAYS = 30
 _KEEP_RESULTS_DAYS = 7
@@ -41,12 +49,13 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
         removal_policy=_removal(config),
     )
     stack = cdk.Stack.of(scope)
+    # These put messages into our queues, whose policies name the rules and buckets. Not all that
+    # they do with a key says for whom it is done.
+    for service in ("events", "s3"):
+        key.add_to_resource_policy(_statement(iam.ServicePrincipal(f"{service}.amazonaws.com")))
     ours = {"StringEquals": {"aws:SourceAccount": stack.account}}
-    # These put messages into our queues and our topic, without a role of ours.
-    for service in ("events", "s3", "cloudwatch"):
-        key.add_to_resource_policy(
-            _statement(iam.ServicePrincipal(f"{service}.amazonaws.com"), ours)
-        )
+    alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
+    key.add_to_resource_policy(_statement(alarms, ours))
     logs = stack.format_arn(
         service="logs",
         resource="log-group",
@@ -56,7 +65,7 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
-            actions=[*_USE_KEY, "kms:Encrypt", "kms:DescribeKey"],
+            actions=[*_USE_KEY, *_LOG_WITH_KEY],
             resources=["*"],  # of a key's own policy: this key
             conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": logs}},
         )
@@ -66,7 +75,7 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
 
 
 def _statement(
-    principal: iam.IPrincipal, conditions: dict[str, dict[str, str]]
+    principal: iam.IPrincipal, conditions: dict[str, dict[str, str]] | None = None
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(
         principals=[principal],
@@ -91,7 +100,9 @@ def _admit_senders(key: kms.Key, config: Config, stack: cdk.Stack) -> None:
 
 
 def _removal(config: Config) -> cdk.RemovalPolicy:
-    return cdk.RemovalPolicy.RETAIN if config.keep_data else cdk.RemovalPolicy.DESTROY
+    # What a failed first deployment leaves behind would be in the way of the second.
+    kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return kept if config.keep_data else cdk.RemovalPolicy.DESTROY
 
 
 class State(Construct):
@@ -105,7 +116,8 @@ class State(Construct):
         self._key = key
         self.prefix = f"{config.stack_name}-"
         self.tables = [self._table(table) for table in table_definitions(self.prefix)]
-        self.access_logs = self._access_logs()
+        # S3 goes on writing for hours: where the data go with the stack, it could not be deleted.
+        self.access_logs = self._access_logs() if config.keep_data else None
         self.bucket = self._bucket(queues)
 
     def _table(self, table: TableDefinition) -> dynamodb.CfnTable:
@@ -181,7 +193,7 @@ class State(Construct):
             # What may go with the stack must be easy to empty.
             versioned=self._config.keep_data,
             server_access_logs_bucket=self.access_logs,
-            server_access_logs_prefix="bucket/",
+            server_access_logs_prefix="bucket/" if self.access_logs else None,
             lifecycle_rules=_lifecycle(),
             removal_policy=_removal(self._config),
         )
@@ -231,5 +243,6 @@ def _lifecycle() -> Sequence[s3.LifecycleRule]:
         s3.LifecycleRule(
             noncurrent_version_expiration=cdk.Duration.days(_KEEP_PUSHES_DAYS),
             abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
+            expired_object_delete_marker=True,
         ),
     ]

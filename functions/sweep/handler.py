@@ -10,7 +10,7 @@ logger = logger_of("sweep")
 metrics = metrics_of("sweep")
 
 
-def handler(event: dict[str, Any], context: Context) -> dict[str, int]:  # noqa: ARG001 - a timer's
+def handler(event: dict[str, Any], context: Context) -> dict[str, float]:  # noqa: ARG001 - a timer's
     """Look after everything whose time has come without news."""
     report = sweep(has_time=has_time(context))
     publish(metrics, report)

@@ -36,6 +36,8 @@ EVERYTHING = {
     "s3_prefix_list": "pl-12345678",
     "spark_subnets": ["subnet-22345678"],
 }
+# And with the longest name that a stack may have.
+LONGEST = {**EVERYTHING, "name": "l" * 32}
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,25 @@ class Synthesis:
         return {name: short(each["Value"]) for name, each in self.template["Outputs"].items()}
 
 
-def synthesize(flags: Mapping[str, Any]) -> Synthesis:
+def synthesize(flags: Mapping[str, Any], *, has_layers: bool = False) -> Synthesis:
     """Return a stack with these flags, looked through by cdk-nag."""
-    return _synthesize(json.dumps(dict(flags), sort_keys=True))
+    text = json.dumps(dict(flags), sort_keys=True)
+    # Layers may be others the next time.
+    return _synthesize(text, has_layers=True) if has_layers else _synthesize_once(text)
 
 
 @cache
-def _synthesize(flags: str) -> Synthesis:
+def _synthesize_once(flags: str) -> Synthesis:
+    return _synthesize(flags, has_layers=False)
+
+
+def _synthesize(flags: str, *, has_layers: bool) -> Synthesis:
     config = Config.from_context(json.loads(flags))
     folder = Path(mkdtemp(prefix="lamplighter-synth-"))
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=context, outdir=str(folder))
     env = cdk.Environment(account=config.account or ACCOUNT, region=config.region or REGION)
-    LamplighterStack(app, config, env=env, has_layers=False)
+    LamplighterStack(app, config, env=env, has_layers=has_layers)
     cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
     try:
         app.synth()

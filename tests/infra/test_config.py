@@ -52,6 +52,7 @@ def test_stages_differ_in_what_they_keep() -> None:
         ({"spark_subnets": "subnet-1"}, "spark_subnets are subnets of vpc_id"),
         ({"snap_start": "sandbox"}, "snap_start: 'sandbox' is not one of claim, ingest"),
         ({"target": "moon"}, "target 'moon' must be aws or local"),
+        ({"variables": f'{{"a": "{"b" * 2000}"}}'}, "variables and watch_* have more than 1500"),
     ],
 )
 def test_flags_that_cannot_be_are_refused(flags: dict[str, str], says: str) -> None:

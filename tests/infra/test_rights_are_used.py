@@ -167,10 +167,11 @@ def _backfilling(stack: LocalStack) -> None:
         stack.advance(hours=1)
 
 
-def _watching(stack: LocalStack) -> None:
-    """Let a source tell something that nobody listens to."""
-    url = stack.settings.sources_queue_url
-    aws.client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+def _misleading(stack: LocalStack) -> None:
+    """Let a source tell something that nobody listens to, and others what nobody can read."""
+    for queue, body in (("sources", "{}"), ("claims", "?"), ("registers", "?"), ("jobstates", "?")):
+        url = getattr(stack.settings, f"{queue}_queue_url")
+        aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
     stack.run_until_idle()
 
 
@@ -197,7 +198,7 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
             _ending(stack)
             _sweeping(stack, emr)
             _backfilling(stack)
-            _watching(stack)
+            _misleading(stack)
     assert tried.forbidden == set()
     used = tried.used | _of_scenarios(tmp_path)
     left = {

@@ -3,19 +3,30 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 
+from infra import layers
+from infra.config import MAX_OWN_WORDS
 from infra.functions import FUNCTIONS
 from infra.queues import MAX_RECEIVES
+from lamplighter.backfill.advance import AdvanceReport
+from lamplighter.entry import NAMESPACE
+from lamplighter.events.ingest import IngestReport
+from lamplighter.runs.report import RunsReport
+from lamplighter.scheduler.report import ClaimReport, TickReport
 from lamplighter.settings import Settings, output_key
 from lamplighter.store.tables import table_definitions
+from lamplighter.streams.report import WatchReport
+from lamplighter.sweep import SweepReport
 from tests.infra.accepted import ACCEPTED
-from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, synthesize
+from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, Synthesis, short, synthesize
 
 STAGES = pytest.mark.parametrize("stage", ["dev", "prod"])
 
@@ -83,9 +94,10 @@ def test_data_outlive_the_stack_unless_they_may_not(
     synthesis: Synthesis = request.getfixturevalue(stage)
     kinds = {"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::KMS::Key"}
     found = [each for each in synthesis.template["Resources"].values() if each["Type"] in kinds]
-    policy = "Delete" if stage == "dev" else "Retain"
+    # What a first deployment made before it failed is not in the way of the second.
+    policies = {"dev": ("Delete", "Delete"), "prod": ("RetainExceptOnCreate", "Retain")}
     assert {(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in found} == {
-        (policy, policy)
+        policies[stage]
     }
     protected = {
         each["DeletionProtectionEnabled"]
@@ -110,6 +122,22 @@ def test_environment_is_that_of_the_outputs(
             assert Settings.from_environment() == told
         ours = {name for name in variables if name.startswith("LAMPLIGHTER_")}
         assert ours <= {f"LAMPLIGHTER_{field.name.upper()}" for field in fields(Settings)}
+
+
+def test_environment_has_room_for_what_flags_allow() -> None:
+    """Lambda takes 4 KB; whatever the name of the stack, what flags may bring fits in."""
+    longest = synthesize(LONGEST)
+    queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{longest.config.stack_name}-"
+    role_arn = f"arn:aws:iam::{ACCOUNT}:role/{longest.config.stack_name}-jobs-{REGION}"
+    variables = _variables(longest, "watch")
+    assert any("<" in value for value in variables.values())
+    lengths = [
+        len(name) + len(value) + len(queue_url if "_URL" in name else role_arn)
+        for name, value in variables.items()
+        if "<" in value
+    ]
+    plain = [len(name) + len(value) for name, value in variables.items() if "<" not in value]
+    assert sum(lengths) + sum(plain) <= 4096 - MAX_OWN_WORDS
 
 
 def test_settings_name_everything(prod: Synthesis) -> None:
@@ -175,6 +203,114 @@ def test_snapshots_are_what_is_woken(prod: Synthesis) -> None:
     woken = [json.dumps(each["FunctionName"]) for each in mappings]
     assert len(aliases) == len(prod.config.snap_start) == 2
     assert all(any(alias in text for text in woken) for alias in aliases)
+
+
+def test_new_library_is_a_new_version(tmp_path: Path) -> None:
+    """A snapshot of a function is made anew when only its layers have changed."""
+    versions: list[str] = []
+    for content in ("before", "after"):
+        folder = tmp_path / f"core-{content}"
+        (folder / "python").mkdir(parents=True)
+        (folder / "python" / "lamplighter.py").write_text(f"# {content}")
+        with patch.multiple(
+            layers,
+            core=Mock(return_value=folder),
+            dependencies=Mock(return_value=folder),
+        ):
+            made = synthesize({"snap_start": ["claim"]}, has_layers=True)
+        versions += made.resources("AWS::Lambda::Version")
+    assert len(set(versions)) == 2
+
+
+def test_endless_chains_of_messages_are_not_taken_for_mistakes(prod: Synthesis) -> None:
+    """Functions that send to the queues that wake them are let do so: schedules never end."""
+    allowed = {
+        each["FunctionName"].removeprefix(f"{prod.config.stack_name}-")
+        for each in prod.resources("AWS::Lambda::Function").values()
+        if each.get("RecursiveLoop") == "Allow"
+    }
+    assert allowed == {name for name, spec in FUNCTIONS.items() if spec.queues}
+
+
+def test_files_of_jobs_are_there_before_jobs_look_for_them(prod: Synthesis) -> None:
+    """The function that starts jobs is replaced after the files of its jobs were copied."""
+    resources = prod.template["Resources"]
+    (submit,) = (
+        each
+        for each in resources.values()
+        if each.get("Properties", {}).get("FunctionName") == f"{prod.config.stack_name}-submit"
+    )
+    waits_for = {resources[name]["Type"] for name in submit["DependsOn"]}
+    assert "Custom::CDKBucketDeployment" in waits_for
+
+
+def test_queues_of_others_may_have_any_name() -> None:
+    """Their names may be those of our queues, or differ only in signs that ids do not have."""
+    named = ["events", "raw-a", "raw.a", "rawA"]
+    made = synthesize({"watch_queues": named})
+    ours = sum(len(spec.queues) for spec in FUNCTIONS.values())
+    assert len(made.resources("AWS::Lambda::EventSourceMapping")) == ours + len(named)
+
+
+def test_two_regions_have_nothing_of_one_name(prod: Synthesis) -> None:
+    """What has a name in the whole account has the region in it."""
+    kinds = {
+        "AWS::IAM::Role": "RoleName",
+        "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+        "AWS::CloudWatch::Dashboard": "DashboardName",
+        "AWS::S3::Bucket": "BucketName",
+    }
+    for kind, name in kinds.items():
+        named = [each[name] for each in prod.resources(kind).values() if name in each]
+        assert named
+        assert all(short(each).endswith(f"-{REGION}") for each in named), kind
+
+
+@STAGES
+def test_numbers_that_are_watched_are_reported(stage: str, request: pytest.FixtureRequest) -> None:
+    """Every number of ours on the dashboard, and every one with an alarm, is one of a report."""
+    synthesis: Synthesis = request.getfixturevalue(stage)
+    watched = {*_alarmed(synthesis), *_drawn(synthesis)}
+    assert watched >= {("tick", "BacklogSeconds"), ("settle", "SparkDollars")}
+    reported = {
+        (function, field.name.title().replace("_", ""))
+        for function, reports in _REPORTS.items()
+        for report in reports
+        for field in fields(report)
+    }
+    assert watched - reported == set()
+
+
+_REPORTS: dict[str, list[type]] = {
+    "tick": [TickReport],
+    "claim": [ClaimReport, AdvanceReport],
+    "ingest": [IngestReport],
+    "watch": [WatchReport],
+    "submit": [RunsReport],
+    "settle": [RunsReport],
+    "sweep": [SweepReport],
+}
+
+
+def _alarmed(synthesis: Synthesis) -> Iterator[tuple[str, str]]:
+    for alarm in synthesis.resources("AWS::CloudWatch::Alarm").values():
+        if alarm["Namespace"] == NAMESPACE:
+            dimensions = {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+            assert dimensions == {
+                "service": dimensions["service"],
+                "stack": synthesis.config.stack_name,
+            }
+            yield dimensions["service"], alarm["MetricName"]
+
+
+def _drawn(synthesis: Synthesis) -> Iterator[tuple[str, str]]:
+    (board,) = synthesis.resources("AWS::CloudWatch::Dashboard").values()
+    for widget in json.loads(short(board["DashboardBody"]))["widgets"]:
+        for namespace, name, *rest in widget["properties"]["metrics"]:
+            if namespace == NAMESPACE:
+                dimensions = dict(zip(rest[0:4:2], rest[1:4:2], strict=True))
+                assert dimensions["stack"] == synthesis.config.stack_name
+                yield dimensions["service"], name
 
 
 def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:

@@ -1,15 +1,28 @@
-"""What handlers share: reports as metrics, in the format that CloudWatch reads from a log."""
+"""What handlers share: reports as metrics, as CloudWatch reads them from a log; batches."""
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pendulum import datetime
 
-from lamplighter import settings
+from lamplighter import aws, settings
 from lamplighter.entry import metrics_of, publish
 from lamplighter.settings import Settings
+from lamplighter_local.deliveries import next_delivery
+from lamplighter_local.handlers import call
+from lamplighter_local.stack import LocalStack, local_stack
+from tests.unit.events.batches import received
+
+
+@pytest.fixture
+def stack() -> Iterator[LocalStack]:
+    """Return an empty deployment."""
+    with local_stack(at=datetime(2026, 1, 1, 12)) as made:
+        yield made
 
 
 @dataclass
@@ -75,3 +88,26 @@ def test_what_did_not_happen_is_no_metric(capsys: pytest.CaptureFixture[str]) ->
 def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing was late because nothing was claimed, there is nothing to average."""
     assert "LatenessSeconds" not in _published(capsys, Report(lateness_seconds=[]))
+
+
+@pytest.mark.parametrize(
+    ("function", "queue"),
+    [
+        ("register", "registers"),
+        ("claim", "claims"),
+        ("submit", "submits"),
+        ("settle", "jobstates"),
+    ],
+)
+def test_message_that_fails_comes_again_soon(stack: LocalStack, function: str, queue: str) -> None:
+    """It is not hidden for as long as its queue would: that is an hour and a half for pushes."""
+    url = getattr(stack.settings, f"{queue}_queue_url")
+    aws.client("sqs").send_message(QueueUrl=url, MessageBody="no JSON")
+    batch = received(url)
+    (failing,) = (each["messageId"] for each in batch if each["body"] == "no JSON")
+    answer = call(function, {"Records": batch})
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": failing}]}
+    shown_at = next_delivery(url)
+    assert shown_at is not None
+    assert round((shown_at - stack.clock.now()).total_seconds()) == 10

@@ -9,6 +9,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter import aws, queues
 from lamplighter.errors import TransientError
+from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.stack import LocalStack, local_stack
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 400_000)
@@ -95,3 +96,21 @@ def test_message_that_sqs_does_not_take_is_an_error(
     monkeypatch.setattr(aws, "client", lambda _: Client())
     with pytest.raises(TransientError, match="1 of 1 messages"):
         queues.send_refill(["dag"])
+
+
+@pytest.mark.parametrize(
+    ("receives", "seconds"),
+    [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (20, 300), (10**9, 300)],
+)
+def test_failed_message_waits_longer_each_time(
+    stack: LocalStack, receives: int, seconds: int
+) -> None:
+    """The more often a message failed the later it comes again, but never too late."""
+    url = stack.settings.claims_queue_url
+    queues.send_claims([("dag", NOW)])
+    (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
+    queues.come_again("claims_queue_url", [(message["ReceiptHandle"], receives)])
+
+    shown_at = next_delivery(url)
+    assert shown_at is not None
+    assert round((shown_at - stack.clock.now()).total_seconds()) == seconds

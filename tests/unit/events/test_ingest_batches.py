@@ -11,7 +11,6 @@ from lamplighter import DAG, Asset, AssetAlias, settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import ingest as module
 from lamplighter.events import record
-from lamplighter.events.ingest import _pause
 from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.transactions import Put, Write, transact
@@ -253,12 +252,3 @@ def test_asset_that_is_being_registered_is_waited_for() -> None:
     known("orders")
     assert ingest(batch) == []
     assert recorded("orders") == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("receives", "seconds"),
-    [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (20, 300), (10**9, 300)],
-)
-def test_pause_doubles_up_to_five_minutes(receives: int, seconds: int) -> None:
-    """The more often a message failed the longer it waits, but never too long."""
-    assert _pause(receives) == seconds

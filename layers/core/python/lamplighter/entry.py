@@ -16,7 +16,7 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lamplighter import settings
+from lamplighter import queues, settings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -111,24 +111,31 @@ def _numbers(
 
 
 def answer_each(
-    event: dict[str, Any], context: Any, handle: Callable[[str], None]
+    event: dict[str, Any], context: Any, handle: Callable[[str], None], *, queue: str
 ) -> dict[str, Any]:
-    """Handle the body of each message; those that raise are delivered again, the others not."""
+    """Handle the body of each message; those that raise are delivered again, the others not.
+
+    `queue` is the setting that names where they come from.
+    """
     if not event.get("Records"):
         return {"batchItemFailures": []}
+    failed: list[tuple[str, int]] = []
 
     def on_record(record: SQSRecord) -> None:
         try:
             handle(record.body)
         except Exception:
             log.exception("message %s failed and is delivered again", record.message_id)
+            receives = int(record.attributes.approximate_receive_count)
+            failed.append((record.receipt_handle, receives))
             raise
 
-    return dict(
-        process_partial_response(
-            event=event,
-            record_handler=on_record,
-            processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
-            context=context,
-        )
+    answer = process_partial_response(
+        event=event,
+        record_handler=on_record,
+        processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
+        context=context,
     )
+    if failed:
+        queues.come_again(queue, failed)
+    return dict(answer)

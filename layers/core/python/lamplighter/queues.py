@@ -4,17 +4,21 @@ Owns: the bodies of messages on all queues but `events`, and how every message i
 """
 
 import json
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
 from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.identifiers import require_id
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # A run, by the id of its DAG and its key.
@@ -27,6 +31,7 @@ LONGEST_DELAY = 900
 # Entries that come due within the look-ahead are announced by whoever writes them, because the tick
 # has passed already. A minute more than the look-ahead covers a tick that is on its way.
 _MARGIN_SECONDS = 60
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 300
 
 
 def announce_due(due: Iterable[tuple[str, DateTime]]) -> int:
@@ -130,6 +135,30 @@ def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
             raise TransientError(
                 f"{len(failed)} of {len(entries)} messages were not taken: {failed[0]}"
             )
+
+
+def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
+    """Let messages be delivered again, later each time: by receipt, and how often they have come.
+
+    Otherwise a queue hides them for a multiple of the time that its function may take.
+    """
+    url = settings.current().require(queue)
+    for chunk in chunks(failed, PER_CALL):
+        entries = [
+            {"Id": str(at), "ReceiptHandle": receipt, "VisibilityTimeout": _pause(receives)}
+            for at, (receipt, receives) in enumerate(chunk)
+        ]
+        try:
+            aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
+        except (BotoCoreError, ClientError):
+            log.warning("failed messages come again when their queue says", exc_info=True)
+            return
+
+
+def _pause(receives: int) -> int:
+    # A power of a large number would be larger than any clock.
+    doubled = _FIRST_PAUSE_SECONDS * 2 ** min(receives, 10)
+    return int(min(doubled, _LONGEST_PAUSE_SECONDS))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
 from lamplighter.runs.outlets import sweep_outlets
+from lamplighter.runs.report import RunsReport
 from lamplighter.runs.settle import sweep_runs
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class SweepReport:
-    """What was found."""
+class SweepReport(RunsReport):
+    """What was found, and what became of the runs that were."""
 
     claimed_runs: int = 0
     resent_events: int = 0
@@ -37,7 +38,9 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
         report.resent_events = sweep_outlets(has_time=has_time)
 
     def search_runs() -> None:
-        report.woken_runs = sweep_runs(has_time=has_time)
+        for found in sweep_runs(has_time=has_time):
+            report.add(found)
+            report.woken_runs += 1
 
     def search_backfills() -> None:
         report.backfill_runs = sweep_backfills(has_time=has_time).backfill_runs

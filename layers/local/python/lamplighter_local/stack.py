@@ -130,9 +130,9 @@ class LocalStack:
         """Fire the timer that asks the sources which do not tell by themselves."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
-    def sweep(self) -> dict[str, int]:
+    def sweep(self) -> dict[str, float]:
         """Fire the timer that looks for what was left behind."""
-        answer: dict[str, int] = self.call("sweep", {})
+        answer: dict[str, float] = self.call("sweep", {})
         return answer
 
     def run_until_idle(self) -> None:

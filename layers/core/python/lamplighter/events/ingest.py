@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from lamplighter import aws, settings
+from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.dead_letters import Reject, bury
 from lamplighter.events.delivery import Delivery, from_first_in_lane
@@ -22,12 +20,10 @@ from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
 from lamplighter.events.record import Entry, Recorder, Unit, forget_outlets, named_asset
 from lamplighter.events.resolve import Resolver
-from lamplighter.queues import PER_CALL, chunks
 from lamplighter.store.transactions import pack
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 300
 # So many failed messages are paused one by one; telling SQS about more would take too long.
 _MOST_PAUSED = 1_000
 # How much of a transaction the events of a unit are. So it has room for the rows of their assets,
@@ -179,26 +175,11 @@ class _Batch:
 
 def _come_back_later(deliveries: Sequence[Delivery]) -> None:
     """Let each failed message be delivered again, later each time."""
-    given = settings.current()
-    paused = deliveries[:_MOST_PAUSED]
-    for is_fifo, url in ((False, given.events_queue_url), (True, given.events_fifo_queue_url)):
-        for some in chunks((one for one in paused if one.is_fifo == is_fifo), PER_CALL):
-            entries = [
-                {
-                    "Id": str(at),
-                    "ReceiptHandle": delivery.receipt,
-                    "VisibilityTimeout": _pause(delivery.receives),
-                }
-                for at, delivery in enumerate(some)
-            ]
-            try:
-                aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
-            except (BotoCoreError, ClientError):
-                log.warning("failed messages come back when their queue says", exc_info=True)
-                return
-
-
-def _pause(receives: int) -> int:
-    # A power of a large number would be larger than any clock.
-    doubled = _FIRST_PAUSE_SECONDS * 2 ** min(receives, 10)
-    return int(min(doubled, _LONGEST_PAUSE_SECONDS))
+    for is_fifo, queue in ((False, "events_queue_url"), (True, "events_fifo_queue_url")):
+        failed = [
+            (one.receipt, one.receives)
+            for one in deliveries[:_MOST_PAUSED]
+            if one.is_fifo == is_fifo
+        ]
+        if failed:
+            queues.come_again(queue, failed)

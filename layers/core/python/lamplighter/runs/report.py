@@ -21,5 +21,5 @@ class RunsReport:
 
     def add(self, other: "RunsReport") -> None:
         """Count in what another one says."""
-        for each in fields(self):
+        for each in fields(other):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))

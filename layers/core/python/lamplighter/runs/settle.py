@@ -7,7 +7,7 @@ doubled, in any order, or missing.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lamplighter import clock, queues, settings
@@ -76,20 +76,19 @@ def _note_running(place: JobPlace, job: Job) -> bool:
 # Runs that nobody has spoken of.
 
 
-def sweep_runs(*, has_time: Callable[[], bool]) -> int:
-    """Look after every run whose time has come; return how many there were."""
-    count = 0
+def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
+    """Look after every run whose time has come; yield what came of each."""
     now = clock.now()
     for shard in range(settings.current().run_shards):
         for dag_id, run_key in runs_to_wake(shard, now):
             try:
-                look_after(dag_id, run_key)
+                report = look_after(dag_id, run_key)
             except Exception:  # one run that cannot be moved must not hold up all after it
                 log.exception("run %s of DAG %s could not be looked after", run_key, dag_id)
-            count += 1
+                report = RunsReport()
+            yield report
             if not has_time():
-                return count
-    return count
+                return
 
 
 def look_after(dag_id: str, run_key: str) -> RunsReport:
