@@ -62,7 +62,7 @@ class OpenDeployment:
             self._has_begun = True
             mock_random.seed(self._chance_begins)
             chance = random.Random(self._chance_begins)  # noqa: S311 - it must be repeatable here
-            making.enter_context(patch.object(transactions, "random", chance))
+            making.enter_context(patch.object(transactions, "DICE", chance))
             self.executor = self._make_executor(making)
             making.callback(self._forget_stack)
             self._stack = stack = making.enter_context(

@@ -44,7 +44,7 @@ _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
 # Not one that is seeded when the module is loaded: functions that begin from one snapshot of
 # memory would all wait for the same time.
-_DICE = random.SystemRandom()
+DICE = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
 
 def stand_back(longest: float = _LONGEST_PAUSE) -> None:
     """Wait for a random time, so that competitors do not meet again."""
-    clock.sleep(_DICE.uniform(0, longest))
+    clock.sleep(DICE.uniform(0, longest))
 
 
 def patiently(writes: Sequence[Write]) -> None:
