@@ -219,25 +219,32 @@ def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
     return done.stdout + done.stderr
 
 
+def _say(text: str) -> None:
+    print(f"deploy-local: {text}", file=sys.stderr)  # noqa: T201 - for people
+
+
 def main() -> int:
     """Deploy, say how it is reached, and keep it until someone ends it."""
     missing = why_not()
     if missing is not None:
-        print(f"deploy-local: {missing}", file=sys.stderr)  # noqa: T201 - a program
+        _say(missing)
         return 1
+    _say("starting the emulator")
     with (
         tempfile.TemporaryDirectory(prefix="lamplighter-") as name,
         emulator(Path(name)) as there,
         leading_to(there),
         serving_emr(FakeEmr()) as emr,
     ):
+        _say("cdk bootstrap")
         bootstrap(there)
-        deploy(there, {"emr_endpoint": emr})
+        _say("cdk deploy, which takes half a minute")
+        # The variable is what the example of the shop asks for.
+        deploy(there, {"emr_endpoint": emr, "variables": '{"data_root": "s3://lake"}'})
         told = [f"export {key}={text}" for key, text in there.variables().items()]
         lines = [*told, "export LAMPLIGHTER_STACK=lamplighter-dev"]
         print("\n".join(lines), flush=True)  # noqa: T201 - to be copied into a shell
-        says = f"deployed, log in {there.log}; jobs succeed after a second; Ctrl-C ends it"
-        print(says, file=sys.stderr)  # noqa: T201 - for people
+        _say(f"deployed, log in {there.log}; jobs succeed after a second; Ctrl-C ends it")
         # Whoever ends this ends the emulator too.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:

@@ -104,7 +104,10 @@ class Deployed:
         return self._people[who]
 
     def push(self) -> None:
-        """Push the example bundle as if it were three hours old, with DAGs for these tests."""
+        """Push the example of the shop as if it were three hours old, with DAGs for these tests.
+
+        And the smallest one, as it is.
+        """
         root = self.there.folder / "bundle"
         if not root.is_dir():
             shutil.copytree(_EXAMPLES, root, ignore=shutil.ignore_patterns("__pycache__"))
@@ -116,6 +119,7 @@ class Deployed:
             shop.write_text(text.replace(was, f'START = pendulum.parse("{start.isoformat()}")'))
             (root / "dags" / "further.py").write_text(_FURTHER_DAGS)
         self.command("push", str(root), "--bundle", "shop", "--yes")
+        self.command("push", str(_EXAMPLES / "hello"))
 
     def soon(self, is_so: Callable[[], Any], *, within: float = 300) -> Any:
         """Return what a question answers as soon as that is something."""

@@ -33,7 +33,7 @@ def test_pushed_bundle_is_registered(deployed: Deployed) -> None:
 
     def registered() -> bool:
         names = {each["dag_id"] for each in deployed.command("dags", "list")}
-        return names == SHOP | {"every_minute", "held", "sold"}
+        return names == SHOP | {"every_minute", "held", "sold", "count", "greet"}
 
     deployed.soon(registered)
     assert deployed.command("dags", "errors") == []
@@ -56,6 +56,12 @@ def test_jobs_end_well_and_wake_who_waits(deployed: Deployed) -> None:
     assert {step["state"] for step in shown["steps"]} == {"success"}
     trace = deployed.command("events", "trace", "rates-of-today")
     assert run.run_id in str(trace)
+
+
+def test_smallest_example_runs_at_once(deployed: Deployed) -> None:
+    """What a newcomer pushes first has a run by time within a minute, and one by its event."""
+    deployed.soon(lambda: _runs("count", state="success", triggered_by="timetable"))
+    deployed.soon(lambda: _runs("greet", state="success", triggered_by="asset"))
 
 
 def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> None:
