@@ -142,7 +142,7 @@ def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
             yield _allow(on_queues(operations, places.config), queues)
 
 
-def on_queues(operations: Iterable[str], config: Config) -> list[str]:
+def on_queues(operations: Sequence[str], config: Config) -> list[str]:
     """Return actions of SQS. Whoever may do something may do it with ten messages at once.
 
     The emulator has rights of their own for that, by names that IAM does not know.
