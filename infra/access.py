@@ -54,7 +54,7 @@ OPERATOR = Rights(
 
 
 class Access(Construct):
-    """The policies `<stack>-reader` and `<stack>-operator`."""
+    """The policies `<stack>-reader-<region>` and `<stack>-operator-<region>`."""
 
     def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
         super().__init__(scope, name)

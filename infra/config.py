@@ -34,7 +34,7 @@ _LIMITS = {
     "spark_warm_executors": (0, 1000),
 }
 # Of the 4 KB that the environment of a function may have; the names of the stack take most.
-MAX_OWN_WORDS = 1500
+MAX_OWN_BYTES = 1500
 # What CloudWatch Logs takes, as far as anyone keeps logs of functions.
 _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -131,9 +131,9 @@ class Config:
 
     def _require_room(self) -> None:
         lists = (*self.watch_queues, *self.watch_buckets, *self.watch_event_sources)
-        if len(self.variables) + len(json.dumps(lists)) > MAX_OWN_WORDS:
+        if len(self.variables.encode()) + len(json.dumps(lists)) > MAX_OWN_BYTES:
             raise SettingsError(
-                f"variables and watch_* have more than {MAX_OWN_WORDS} characters together, which"
+                f"variables and watch_* have more than {MAX_OWN_BYTES} bytes together, which"
                 " Lambda has no room for"
             )
 

@@ -229,6 +229,15 @@ def main() -> int:
     if missing is not None:
         _say(missing)
         return 1
+    # Whoever ends this, at whatever moment, ends the emulator too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _deploy_and_wait()
+    except KeyboardInterrupt:
+        return 0
+
+
+def _deploy_and_wait() -> int:
     _say("starting the emulator")
     with (
         tempfile.TemporaryDirectory(prefix="lamplighter-") as name,
@@ -245,12 +254,7 @@ def main() -> int:
         lines = [*told, "export LAMPLIGHTER_STACK=lamplighter-dev"]
         print("\n".join(lines), flush=True)  # noqa: T201 - to be copied into a shell
         _say(f"deployed, log in {there.log}; jobs succeed after a second; Ctrl-C ends it")
-        # Whoever ends this ends the emulator too.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            return 0
+        signal.pause()
     return 0
 
 

@@ -16,13 +16,14 @@ from constructs import Construct
 from infra.compute import Compute
 from infra.config import Config
 from infra.dashboard import Dashboard
+from infra.functions import FUNCTIONS
 from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, of_rule, ours
 from infra.queues import Queues, dead_name, title
 
 # Claims are made within seconds; after this, schedules are late.
 _LATE_SECONDS = 300
-# A message that waits so long is one that no function could handle, or too many for it; some are
-# sent a quarter of an hour ahead.
+# Messages that wait so long are too many for their function; some are sent a quarter of an hour
+# ahead. What failed a few times is no longer counted by SQS, but by us.
 _STUCK_SECONDS = 1800
 # So many repairs in an hour mean that messages get lost; a few come of deployments and throttles.
 _MANY_REPAIRS = 20
@@ -151,6 +152,15 @@ class Watch(Construct):
                 ),
                 above=0,
             )
+        for name, spec in FUNCTIONS.items():
+            if spec.queues:
+                self._alarm(
+                    f"{title(name)}FailsOnMessages",
+                    f"The function {name} cannot handle messages, which come again; see its log",
+                    ours(self._config, name, "Failed", "Sum", FIVE_MINUTES),
+                    above=0,
+                    periods=3,
+                )
         for name, function in self._compute.functions.items():
             self._alarm(
                 f"{title(name)}Fails",

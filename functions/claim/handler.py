@@ -20,7 +20,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         dag_ids.extend(queues.read_claims(body))
         backfill_ids.extend(queues.read_backfills(body))
 
-    answer = answer_each(event, context, read, queue="claims_queue_url")
+    answer = answer_each(event, context, read, queue="claims_queue_url", metrics=metrics)
     publish(metrics, claim_all(dag_ids, has_time=has_time(context)))
     # Last: no DAG ever waits for a backfill.
     if backfill_ids:

@@ -16,8 +16,6 @@ from lamplighter.errors import DefinitionError
 
 # Lambda answers 6 MB at most; the rest is room for how it spells them.
 MAX_ANSWER_BYTES = 5_000_000
-# Without a right to list, S3 says of what is not there that it is forbidden.
-_ABSENT = frozenset({"NoSuchKey", "AccessDenied"})
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -25,9 +23,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     s3 = aws.client("s3")
     try:
         body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]
-    except s3.exceptions.ClientError as error:
-        if error.response["Error"]["Code"] not in _ABSENT:
-            raise
+    except s3.exceptions.NoSuchKey:
         return {"error": f"there is no archive {event['key']}: push the bundle again"}
     memory_bytes = int(context.memory_limit_in_mb) * 1024**2
     with TemporaryDirectory() as folder:

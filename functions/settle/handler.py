@@ -14,7 +14,11 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Settle what each message speaks of; a message that fails is delivered again."""
     report = RunsReport()
     answer = answer_each(
-        event, context, lambda body: report.add(settle(body)), queue="jobstates_queue_url"
+        event,
+        context,
+        lambda body: report.add(settle(body)),
+        queue="jobstates_queue_url",
+        metrics=metrics,
     )
     publish(metrics, report)
     return answer

@@ -19,6 +19,6 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     def submit(body: str) -> None:
         report.add(advance_all(queues.read_runs(json.loads(body)), hands=SUBMIT))
 
-    answer = answer_each(event, context, submit, queue="submits_queue_url")
+    answer = answer_each(event, context, submit, queue="submits_queue_url", metrics=metrics)
     publish(metrics, report)
     return answer

@@ -51,6 +51,8 @@ with DAG("sold", schedule=sales):
     SparkTask("work", job="jobs.fx:load")
 """
 WATCHED_QUEUE = "web-orders"
+# A message whose function dies, as where the machine is busy, is hidden for six minutes.
+_SOON_SECONDS = 480
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
@@ -121,13 +123,13 @@ class Deployed:
         self.command("push", str(root), "--bundle", "shop", "--yes")
         self.command("push", str(_EXAMPLES / "hello"))
 
-    def soon(self, is_so: Callable[[], Any], *, within: float = 300) -> Any:
+    def soon(self, is_so: Callable[[], Any]) -> Any:
         """Return what a question answers as soon as that is something."""
-        until = time.monotonic() + within
+        until = time.monotonic() + _SOON_SECONDS
         while True:
             found = is_so()
             if found or time.monotonic() > until:
-                assert found, f"not within {within:.0f} seconds: {self._log()}"
+                assert found, f"not within {_SOON_SECONDS} seconds: {self._log()}"
                 return found
             time.sleep(1)
 

@@ -13,12 +13,13 @@ from unittest.mock import Mock, patch
 import pytest
 
 from infra import layers
-from infra.config import MAX_OWN_WORDS
+from infra.config import MAX_OWN_BYTES
 from infra.functions import FUNCTIONS
 from infra.queues import MAX_RECEIVES
 from lamplighter.backfill.advance import AdvanceReport
-from lamplighter.entry import NAMESPACE
+from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
+from lamplighter.registry.register import RegisterReport
 from lamplighter.runs.report import RunsReport
 from lamplighter.scheduler.report import ClaimReport, TickReport
 from lamplighter.settings import Settings, output_key
@@ -137,7 +138,7 @@ def test_environment_has_room_for_what_flags_allow() -> None:
         if "<" in value
     ]
     plain = [len(name) + len(value) for name, value in variables.items() if "<" not in value]
-    assert sum(lengths) + sum(plain) <= 4096 - MAX_OWN_WORDS
+    assert sum(lengths) + sum(plain) <= 4096 - MAX_OWN_BYTES
 
 
 def test_settings_name_everything(prod: Synthesis) -> None:
@@ -282,12 +283,13 @@ def test_numbers_that_are_watched_are_reported(stage: str, request: pytest.Fixtu
 
 
 _REPORTS: dict[str, list[type]] = {
+    "register": [RegisterReport, BatchReport],
     "tick": [TickReport],
-    "claim": [ClaimReport, AdvanceReport],
+    "claim": [ClaimReport, AdvanceReport, BatchReport],
     "ingest": [IngestReport],
     "watch": [WatchReport],
-    "submit": [RunsReport],
-    "settle": [RunsReport],
+    "submit": [RunsReport, BatchReport],
+    "settle": [RunsReport, BatchReport],
     "sweep": [SweepReport],
 }
 
@@ -326,6 +328,49 @@ def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
             if logical_id.startswith("RuntimeLog"):
                 continue  # of a function of the CDK, which sees nothing but files of ours
             assert short(properties[name]) == f"<{key}>", logical_id
+
+
+def test_services_that_send_to_us_may_use_the_key(prod: Synthesis) -> None:
+    """EventBridge and S3 do not tell KMS for which account they work, CloudWatch does.
+
+    Senders in other accounts use it through SQS only; logs are those of our functions.
+    """
+    (key,) = prod.resources("AWS::KMS::Key").values()
+    admitted = {}
+    for statement in key["KeyPolicy"]["Statement"]:
+        (who,) = map(short, statement["Principal"].values())
+        condition = statement.get("Condition", {})
+        admitted[who] = {name for test in condition.values() for name in test}
+    assert admitted == {
+        f"arn:aws:iam::{ACCOUNT}:root": set(),
+        "events.amazonaws.com": set(),
+        "s3.amazonaws.com": set(),
+        "cloudwatch.amazonaws.com": {"aws:SourceAccount"},
+        f"logs.{REGION}.amazonaws.com": {"kms:EncryptionContext:aws:logs:arn"},
+        "sns.amazonaws.com": {"aws:SourceArn"},
+        prod.config.event_senders[0]: {"kms:ViaService"},
+    }
+
+
+def test_what_does_not_arrive_is_told(prod: Synthesis) -> None:
+    """There is an alarm for each rule whose queue takes nothing, and each function that fails."""
+    alarms = list(prod.resources("AWS::CloudWatch::Alarm").values())
+    rules = {
+        dimension["Value"]
+        for alarm in alarms
+        if alarm["MetricName"] == "FailedInvocations"
+        for dimension in alarm["Dimensions"]
+    }
+    named = {each["Name"] for each in prod.resources("AWS::Events::Rule").values()}
+    assert rules == {name for name in named if not name.endswith(("-tick", "-sweep", "-watch"))}
+    failing = {
+        dimension["Value"]
+        for alarm in alarms
+        if alarm["MetricName"] == "Failed"
+        for dimension in alarm["Dimensions"]
+        if dimension["Name"] == "service"
+    }
+    assert failing == {name for name, spec in FUNCTIONS.items() if spec.queues}
 
 
 def test_alarms_may_publish(prod: Synthesis) -> None:

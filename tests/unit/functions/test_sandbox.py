@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import ClientError
@@ -97,15 +96,6 @@ def test_archive_that_is_none_is_answered(bucket: str, verb: str) -> None:
 def test_archive_that_is_missing_is_told(bucket: str) -> None:
     """An archive that is not there will not come by itself: the answer says what to do."""
     answer = call("sandbox", {"bucket": bucket, "key": "none.zip", "verb": "list"})
-
-    assert answer == {"error": "there is no archive none.zip: push the bundle again"}
-
-
-def test_archive_that_may_not_be_listed_is_taken_for_missing(bucket: str) -> None:
-    """S3 says of what is not there that it is forbidden, to whoever may not list."""
-    refused = ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
-    with patch.object(aws.client("s3"), "get_object", side_effect=refused):
-        answer = call("sandbox", {"bucket": bucket, "key": "none.zip", "verb": "list"})
 
     assert answer == {"error": "there is no archive none.zip: push the bundle again"}
 

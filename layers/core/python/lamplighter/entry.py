@@ -4,7 +4,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from aws_lambda_powertools import Logger, Metrics
@@ -110,8 +110,20 @@ def _numbers(
             yield each, MetricUnit.Count, count
 
 
+@dataclass
+class BatchReport:
+    """What became of a batch whose messages are handled one by one."""
+
+    failed: int = 0
+
+
 def answer_each(
-    event: dict[str, Any], context: Any, handle: Callable[[str], None], *, queue: str
+    event: dict[str, Any],
+    context: Any,
+    handle: Callable[[str], None],
+    *,
+    queue: str,
+    metrics: Metrics,
 ) -> dict[str, Any]:
     """Handle the body of each message; those that raise are delivered again, the others not.
 
@@ -138,4 +150,5 @@ def answer_each(
     )
     if failed:
         queues.come_again(queue, failed)
+        publish(metrics, BatchReport(len(failed)))
     return dict(answer)

@@ -1,6 +1,7 @@
 """Messages between functions. A message is a hint: what it names is read again before it is used.
 
-Owns: the bodies of messages on all queues but `events`, and how every message is sent.
+Owns: the bodies of messages on all queues but `events`, how every message is sent, and when one
+that failed comes again.
 """
 
 import json
