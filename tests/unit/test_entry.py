@@ -13,7 +13,7 @@ from lamplighter import aws, settings
 from lamplighter.entry import metrics_of, publish
 from lamplighter.settings import Settings
 from lamplighter_local.deliveries import next_delivery
-from lamplighter_local.handlers import call
+from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.unit.events.batches import received
 
@@ -99,15 +99,20 @@ def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFix
         ("settle", "jobstates"),
     ],
 )
-def test_message_that_fails_comes_again_soon(stack: LocalStack, function: str, queue: str) -> None:
+def test_message_that_fails_comes_again_soon(
+    stack: LocalStack, capsys: pytest.CaptureFixture[str], function: str, queue: str
+) -> None:
     """It is not hidden for as long as its queue would: that is an hour and a half for pushes."""
     url = getattr(stack.settings, f"{queue}_queue_url")
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="no JSON")
     batch = received(url)
     (failing,) = (each["messageId"] for each in batch if each["body"] == "no JSON")
-    answer = call(function, {"Records": batch})
+    answer = handler_of(function)({"Records": batch}, LambdaContext())
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": failing}]}
     shown_at = next_delivery(url)
     assert shown_at is not None
     assert round((shown_at - stack.clock.now()).total_seconds()) == 10
+    # Partial failures are no errors of the function: nobody else counts them.
+    told = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (told["service"], told["Failed"]) == (function, [1])
