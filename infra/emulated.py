@@ -232,12 +232,16 @@ def main() -> int:
     # Whoever ends this, at whatever moment, ends the emulator too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return _deploy_and_wait()
+        _deploy_and_wait()
     except KeyboardInterrupt:
         return 0
+    except EmulatorError as error:
+        _say(str(error))
+        return 1
+    return 0
 
 
-def _deploy_and_wait() -> int:
+def _deploy_and_wait() -> None:
     _say("starting the emulator")
     with (
         tempfile.TemporaryDirectory(prefix="lamplighter-") as name,
@@ -255,7 +259,6 @@ def _deploy_and_wait() -> int:
         print("\n".join(lines), flush=True)  # noqa: T201 - to be copied into a shell
         _say(f"deployed, log in {there.log}; jobs succeed after a second; Ctrl-C ends it")
         signal.pause()
-    return 0
 
 
 if __name__ == "__main__":
