@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from infra import layers
@@ -152,7 +153,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise EmulatorError(f"the emulator did not start: see {log}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[Any]) -> None:
     for sent in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sent)
@@ -199,7 +200,7 @@ def deploy(there: Emulator, flags: Mapping[str, str]) -> str:
 def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
     found = node()
     assert found is not None
-    done = subprocess.run(
+    process = subprocess.Popen(
         [found, str(CDK), *command, "--progress", "events", "--no-color"],
         cwd=cwd,
         env={
@@ -209,14 +210,20 @@ def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
         },
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=_CDK_FOR,
+        # The app that it runs is a process of its own, and ends with the group.
+        start_new_session=True,
     )
-    if done.returncode:
-        raise EmulatorError(f"cdk {command[0]} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
+    try:
+        said, _ = process.communicate(timeout=_CDK_FOR)
+    finally:
+        _end(process)
+    if process.returncode:
+        raise EmulatorError(f"cdk {command[0]} failed:\n{said}")
+    return said
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,9 @@
 """A stack as CloudFormation would get it, and what it says about rights, in short."""
 
+import atexit
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -75,6 +77,7 @@ def _synthesize_once(flags: str) -> Synthesis:
 def _synthesize(flags: str, *, has_layers: bool) -> Synthesis:
     config = Config.from_context(json.loads(flags))
     folder = Path(mkdtemp(prefix="lamplighter-synth-"))
+    atexit.register(shutil.rmtree, folder)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=context, outdir=str(folder))
     env = cdk.Environment(account=config.account or ACCOUNT, region=config.region or REGION)

@@ -5,6 +5,7 @@ is found under its name only while its own bundle is being imported, so a trigge
 what it needs at its top, as is the custom.
 """
 
+import atexit
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -80,6 +81,8 @@ def unpacked(bundle: str, version: str) -> Path:
         )
         content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
         folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
+        # A function's disk ends with it, but not that of a machine on which it is tried out.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
             root = open_archive(content, folder / "bundle")
         except BaseException:
