@@ -87,14 +87,17 @@ class Watch(Construct):
         )
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
-        self._raise_alarms()
+        self._watch_schedules()
+        self._watch_messages()
+        self._watch_functions()
         Dashboard(self, "Dashboard", config=config, queues=queues)
         if not config.is_local:  # no emulator has them
             self._save_queries()
 
     # Alarms.
 
-    def _raise_alarms(self) -> None:
+    def _watch_schedules(self) -> None:
+        """Tell when runs come late, or only by repairs."""
         self._alarm(
             "TickIsMissing",
             "The tick has not come to its end for three minutes: no schedule is served",
@@ -129,6 +132,9 @@ class Watch(Construct):
             ours(self._config, "watch", "ParkedWatchers", "Maximum", FIVE_MINUTES),
             above=0,
         )
+
+    def _watch_messages(self) -> None:
+        """Tell when messages do not arrive, wait too long, or could not be handled at all."""
         for name, rule in self._compute.rules.items():
             self._alarm(
                 f"{name}AreLost",
@@ -152,6 +158,9 @@ class Watch(Construct):
                 ),
                 above=0,
             )
+
+    def _watch_functions(self) -> None:
+        """Tell when functions fail, as a whole or on single messages."""
         for name, spec in FUNCTIONS.items():
             if spec.queues:
                 self._alarm(
