@@ -309,6 +309,17 @@ def test_cancelled_backfill_ends_what_waits_and_lets_running_runs_end(
     )
 
 
+def test_backfills_of_one_instant_are_listed_newest_first(lamp: LocalDeployment) -> None:
+    """Where the clock does not tell which was made later, its number does."""
+    lamp.push([make_dag()])
+    for number in range(1, 6):
+        lamp.backfill("daily", "2026-01-01", "2026-01-02")
+        lamp.cancel_backfill(f"daily-{number}")
+    assert [each.backfill_id for each in lamp.backfills("daily")] == [
+        f"daily-{number}" for number in range(5, 0, -1)
+    ]
+
+
 def test_cancelled_backfill_cancels_jobs_on_request(lamp: LocalDeployment) -> None:
     """With its running runs, also later, the jobs of a backfill are cancelled."""
     lamp.push([make_dag()])

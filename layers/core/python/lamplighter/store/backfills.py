@@ -168,7 +168,10 @@ def _number(dag: Dags) -> int:
 def backfills_of(dags: Iterable[Dags]) -> list[Backfills]:
     """Return all backfills of DAGs, newest first."""
     ids = [f"{dag.dag_id}{_MARK}{at}" for dag in dags for at in range(1, _number(dag) + 1)]
-    return sorted(read_backfills(ids).values(), key=lambda row: row.created_at, reverse=True)
+    rows = read_backfills(ids)
+    # Those of one instant are in the order of their numbers.
+    made = [rows[each] for each in reversed(ids) if each in rows]
+    return sorted(made, key=lambda row: row.created_at, reverse=True)
 
 
 def newest_of(dag: Dags) -> Backfills | None:
