@@ -34,6 +34,8 @@ help: ## Show this list
 
 # The stamp is a copy of the lock. An environment is built anew when its lock says something else,
 # so that it never holds more than the lock, and is kept when only the file's date has changed.
+# A lock is complete, and pip is kept from resolving anything beside it: it would look for the newest
+# `coverage[toml]` where the lock pins `coverage`.
 # $(call build,environment,lock,what to say)
 define build
 	@if cmp -s $(2) $@ && $(1)/bin/python -c ''; then touch $@; exit; fi; \
@@ -42,7 +44,7 @@ define build
 	  echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }; \
 	echo "$(3)"; rm -f $@; \
 	$(PYTHON) -m venv --clear $(1) \
-	  && $(1)/bin/python $(PIP_INSTALL) --require-hashes -r $(2) && cp $(2) $@
+	  && $(1)/bin/python $(PIP_INSTALL) --no-deps --require-hashes -r $(2) && cp $(2) $@
 endef
 
 $(VENV)/installed: requirements/dev.txt

@@ -123,7 +123,8 @@ def node_of_machine() -> Tool | None:
 def install(lock: Path) -> None:
     """Install one lock file into the environment this script runs in."""
     quiet = ("-qq", "--disable-pip-version-check", "--no-input")
-    command = (sys.executable, "-m", "pip", "install", *quiet, "--require-hashes", "-r", str(lock))
+    locked = ("--no-deps", "--require-hashes", "-r", str(lock))
+    command = (sys.executable, "-m", "pip", "install", *quiet, *locked)
     if subprocess.run(command, check=False).returncode:
         raise ToolchainError(f"could not install {lock.name}")
     invalidate_caches()

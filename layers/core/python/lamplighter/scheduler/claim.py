@@ -72,6 +72,7 @@ def claim_all(
             todo, later, most = later, [], MOST_RUNS
     now = clock.now()
     queues.send_claims((dag_id, now) for dag_id in [*todo, *later])
+    report.unclaimed |= set(todo)
     return report
 
 
@@ -254,6 +255,7 @@ class _Claim:
             except PermanentError:
                 log.exception("the claim of DAG %s is not possible", plan.row.dag_id)
                 self.report.failed += 1
+                self.report.unclaimed.add(plan.row.dag_id)
                 return
             else:
                 self.won.append(plan)
@@ -262,6 +264,7 @@ class _Claim:
 
     def _leave_busy(self, dag_id: str) -> None:
         self.report.left_busy += 1
+        self.report.unclaimed.add(dag_id)
         self.busy.append(dag_id)
 
     def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:

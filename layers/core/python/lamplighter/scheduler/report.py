@@ -16,6 +16,9 @@ class ClaimReport:
     skipped: Counter[str] = field(default_factory=Counter)
     left_busy: int = 0
     failed: int = 0
+    # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
+    # named them must not forget them.
+    unclaimed: set[str] = field(default_factory=set)
     # Of each DAG that is up to date: from when its newest run was due until it was created.
     lateness_seconds: list[float] = field(default_factory=list)
 
@@ -29,6 +32,7 @@ class ClaimReport:
         self.skipped += other.skipped
         self.left_busy += other.left_busy
         self.failed += other.failed
+        self.unclaimed |= other.unclaimed
         self.lateness_seconds += other.lateness_seconds
 
 

@@ -88,6 +88,11 @@ class Dags(Row):
     # Slots: run keys that occupy one, and `instant|run_key` of those that wait for one.
     active = UnicodeSetAttribute(null=True)
     waiting = UnicodeSetAttribute(null=True)
+    # Keys of runs that gave their slot back because all they have left to do waits for the run
+    # before; while there are any, they count against new runs of the schedule.
+    waiting_for_past = UnicodeSetAttribute(null=True)
+    # Kinds that had a slot in this round: manual, scheduled, asset_triggered. They take turns.
+    served_kinds = UnicodeSetAttribute(null=True)
     # Since when the asset condition holds without having become a run.
     asset_since = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
