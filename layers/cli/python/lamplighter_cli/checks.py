@@ -16,7 +16,7 @@ from lamplighter.errors import SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_documents
-from lamplighter.store.look_ahead import covered_until
+from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
@@ -179,7 +179,7 @@ def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _tick() -> Finding:
-    covered = covered_until()
+    covered = read_look_ahead().covered_until
     fix = "is the timer that calls `tick` every minute enabled? see the function's log"
     if covered is None:
         return Finding("tick", ERROR, "it has never run", fix)

@@ -3,16 +3,21 @@
 Owns: the Catalog rows of kind `runs`. The claim reads them instead of running author code.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 from lamplighter import clock, queues
+from lamplighter.errors import UNREADABLE
 from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.rows import Malformed
 from lamplighter.store.single import update_if
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
+
+log = logging.getLogger(__name__)
 
 KIND = "runs"
 COUNT = 64
@@ -23,14 +28,22 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     """Return what is foretold for each of the DAGs that have an author's timetable."""
     versions = {row.dag_id: row.version for row in rows if row.is_custom}
     outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in versions}
-    if versions:
-        for found in Catalog.batch_get(
-            [(KIND, dag_id) for dag_id in versions], consistent_read=True
-        ):
-            # Written for another definition: what it says about this one is unknown.
-            if found.version == versions[found.id]:
+    malformed: list[Malformed] = []
+    keys = [(KIND, dag_id) for dag_id in versions]
+    for found in Catalog.batch_get(keys, consistent_read=True, malformed=malformed):
+        # Written for another definition: what it says about this one is unknown.
+        if found.version == versions[found.id]:
+            try:
                 runs = tuple(run_from_json(run) for run in found.runs)
+            except UNREADABLE as error:
+                malformed.append(Malformed((KIND, found.id), str(error)))
+            else:
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
+    # They can be worked out again, and are replaced as a whole. Asked for without a look at the
+    # row, which may not even say when it was last asked.
+    for (_, dag_id), problem in malformed:
+        log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
+    queues.send_refill(dag_id for (_, dag_id), _ in malformed)
     return outlooks
 
 

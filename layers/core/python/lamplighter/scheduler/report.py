@@ -16,6 +16,8 @@ class ClaimReport:
     skipped: Counter[str] = field(default_factory=Counter)
     left_busy: int = 0
     failed: int = 0
+    # Rows that hold what no version of this library writes.
+    malformed: int = 0
     # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
     # named them must not forget them.
     unclaimed: set[str] = field(default_factory=set)
@@ -32,6 +34,7 @@ class ClaimReport:
         self.skipped += other.skipped
         self.left_busy += other.left_busy
         self.failed += other.failed
+        self.malformed += other.malformed
         self.unclaimed |= other.unclaimed
         self.lateness_seconds += other.lateness_seconds
 

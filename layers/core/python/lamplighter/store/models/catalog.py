@@ -44,6 +44,7 @@ class Catalog(Row):
 
     # kind "tick", id "look-ahead".
     covered_until = Instant(null=True)
+    due_shards = NumberAttribute(null=True)  # the most that have ever been in use
 
     # kind "watchers#<queue>", or "watchers#" of what must be asked; id = DAG, asset and watcher.
     bundle = UnicodeAttribute(null=True)  # and `push`, `bundle_version`

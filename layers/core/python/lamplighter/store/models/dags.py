@@ -100,6 +100,11 @@ class Dags(Row):
     watchers = UnicodeSetAttribute(null=True)  # places of watchers that it may have
     failed_in_a_row = NumberAttribute(null=True)
 
+    # Claims that got nowhere since the last one that did: how often in a row, when, and why.
+    claim_failures = NumberAttribute(null=True)
+    claim_failed_at = Instant(null=True)
+    claim_problem = UnicodeAttribute(null=True)
+
     # Up to which instant all that was missed is made up for, because someone wished it.
     catch_up_until = Instant(null=True)
     # The newest backfill; its number says how many there have been.
