@@ -20,6 +20,7 @@ from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import LIVE, NONE
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
+from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Change,
     Put,
@@ -68,12 +69,17 @@ class RunView:
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
         """Return the runs that can be read, in fewer calls than one by one."""
-        runs = list(Runs.batch_get(dict.fromkeys(names), consistent_read=True))
-        rows = {row.dag_id: row for row in read_dags({run.dag_id for run in runs})}
+        malformed: list[Malformed] = []
+        runs = list(Runs.batch_get(dict.fromkeys(names), True, malformed=malformed))
+        found = read_dags({run.dag_id for run in runs}, malformed=malformed)
+        rows = {row.dag_id: row for row in found}
+        unreadable = {key[0] for key, _ in malformed}
         backfills = read_backfills(run.slot_of for run in runs if run.slot_of is not None)
         views = []
         for run in runs:
-            with suppress(PermanentError):  # whoever reads it alone is told what is wrong with it
+            if run.dag_id in unreadable:
+                continue  # whoever reads it alone is told what is wrong with it
+            with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
                 backfill = backfills.get(run.slot_of or "")
                 # Each its own: what one of them assigns is not what the others have read.

@@ -38,10 +38,10 @@ from lamplighter.store.due import announcement, run_of
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
-from lamplighter.store.single import update_if
 from lamplighter.store.transactions import (
     Cancelled,
     Reason,
+    Update,
     Verdict,
     pack,
     pauses,
@@ -155,9 +155,7 @@ class _Claim:
             return None
         return plan
 
-    def _plan(
-        self, row: Dags, outlook: Outlook | None, pending: PendingEvents
-    ) -> Plan | Skipped:
+    def _plan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
         room = settings.current().transaction_actions - len(pending.assets) - 1
         return plan_claim(
             row,
@@ -169,9 +167,7 @@ class _Claim:
             taken=self.taken[row.dag_id],
         )
 
-    def _replan(
-        self, row: Dags, outlook: Outlook | None, pending: PendingEvents
-    ) -> Plan | Skipped:
+    def _replan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
         if not taken and not over:
@@ -295,7 +291,8 @@ class _Claim:
             Dags.claim_problem.set(in_short(problem)),
         ]
         try:
-            update_if(Dags(dag_id), actions, Dags.dag_id.exists())
+            # As a transaction, which does not read the row back: it may be malformed.
+            transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
         except Exception:  # a note that cannot be written must not keep others from their claims
             log.exception("failed claim could not be noted", extra={"dag_id": dag_id})
 

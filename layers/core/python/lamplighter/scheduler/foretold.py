@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from lamplighter import clock, queues
-from lamplighter.errors import UNREADABLE
+from lamplighter.errors import UNREADABLE, MalformedRowError
 from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
-from lamplighter.store.single import update_if
-from lamplighter.store.transactions import Put
+from lamplighter.store.transactions import Cancelled, Put, Update, patiently
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
 
@@ -39,24 +38,29 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
                 malformed.append(Malformed((KIND, found.id), str(error)))
             else:
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
-    # They can be worked out again, and are replaced as a whole. Asked for without a look at the
-    # row, which may not even say when it was last asked.
+    # They can be worked out again: the claim finds none, and asks for more.
     for (_, dag_id), problem in malformed:
         log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
-    queues.send_refill(dag_id for (_, dag_id), _ in malformed)
     return outlooks
 
 
 def ask_for_more(dag_ids: Iterable[str]) -> None:
     """Have timetables asked again, unless that is on its way already."""
+    queues.send_refill(dag_id for dag_id in sorted(set(dag_ids)) if _note_asked(dag_id))
+
+
+def _note_asked(dag_id: str) -> bool:
+    """Note that a timetable is being asked; return False if it was a moment ago."""
     now = clock.now()
     recently = now.subtract(seconds=_ASK_AGAIN_SECONDS)
-    is_time = Catalog.asked_at.does_not_exist() | (Catalog.asked_at < recently)
-    queues.send_refill(
-        dag_id
-        for dag_id in set(dag_ids)
-        if update_if(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)
-    )
+    is_malformed = ~Catalog.asked_at.is_type()
+    is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < recently)
+    try:
+        # As a transaction, which does not read the row back: it may be malformed.
+        patiently([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
+    except (Cancelled, MalformedRowError):
+        return False
+    return True
 
 
 def run_from_json(data: dict[str, Any]) -> DagRunInfo:

@@ -37,7 +37,7 @@ NO_EVENTS = PendingEvents()
 # What may want a slot. Among those that a person asked for are runs that were retried or cleared.
 MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
 # A DAG that could not be claimed so often in a row is left alone for a while, longer each time.
-_PATIENT_FAILURES = 3
+PATIENT_FAILURES = 3
 _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS = 60, 900
 BACKING_OFF = "backing off after claims that failed"
 
@@ -146,10 +146,10 @@ def plan_claim(
 def is_backing_off(row: Dags, now: DateTime) -> bool:
     """Return whether the DAG is to be left alone, because claims of it got nowhere."""
     failures = int(row.claim_failures or 0)
-    if failures < _PATIENT_FAILURES or row.claim_failed_at is None:
+    if failures < PATIENT_FAILURES or row.claim_failed_at is None:
         return False
     # A power of a large number would be larger than any clock.
-    doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - _PATIENT_FAILURES, 10)
+    doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - PATIENT_FAILURES, 10)
     return now < row.claim_failed_at.add(seconds=min(doubled, _LONGEST_BACK_OFF_SECONDS))
 
 

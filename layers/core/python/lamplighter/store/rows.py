@@ -102,9 +102,10 @@ class Row(Model):
         *,
         malformed: list[Malformed] | None = None,
     ) -> Iterator[Self]:
-        """Yield the rows that exist. Rows are decoded one by one: a malformed one stops nobody.
+        """Yield the rows that exist, decoded one by one.
 
-        It is logged and, if a list is given, added to it.
+        A malformed one is added to the list, if there is one, and the others go on. Without a list
+        it is an error: that a row cannot be read must not be taken for its absence.
         """
         keys = [cls._key(item) for item in set(items)]
         for at in range(0, len(keys), _KEYS_PER_CALL):
@@ -112,10 +113,32 @@ class Row(Model):
                 try:
                     yield cls._complete(data)
                 except MalformedRowError as error:
-                    log.exception("a row of %s is malformed and was skipped", cls.__name__)
-                    if malformed is not None:
-                        key = tuple(next(iter(data[name].values())) for name in cls.key_names())
-                        malformed.append(Malformed(key, str(error)))
+                    if malformed is None:
+                        raise
+                    log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                    key = tuple(next(iter(data[name].values())) for name in cls.key_names())
+                    malformed.append(Malformed(key, str(error)))
+
+    @classmethod
+    def scan(  # type: ignore[override] # as above
+        cls, *arguments: Any, malformed: list[MalformedRowError] | None = None, **options: Any
+    ) -> Iterator[Self]:
+        """Yield all rows, or those that fulfil a condition. For listings: nothing depends on it.
+
+        A malformed row is logged and, if there is a list, added to it.
+        """
+        rows = iter(super().scan(*arguments, **options))
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except MalformedRowError as error:
+                log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                if malformed is not None:
+                    malformed.append(error)
+            else:
+                yield row
 
     @classmethod
     def _key(cls, item: Any) -> dict[str, Any]:

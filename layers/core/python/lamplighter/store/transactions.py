@@ -285,9 +285,7 @@ def read_dag(dag_id: str) -> Dags | None:
         return None
 
 
-def read_dags(
-    dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None
-) -> list[Dags]:
+def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None) -> list[Dags]:
     """Return the rows of the DAGs that exist, as they are now, in the order of the ids.
 
     Those that cannot be read are left out, and added to `malformed`.
