@@ -1,5 +1,6 @@
 """A push that arrives between the moment a claim reads its row and the moment it commits."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_push_between_reading_and_committing_leaves_no_hole_and_no_overlap(
         assert lamp.dag("dag").schedule_error is None
         found = intervals(lamp)
         assert found[0][0] == datetime(2026, 1, 5)
-        assert all(end == start for (_, end), (start, _) in zip(found, found[1:], strict=False))
+        assert all(end == start for (_, end), (start, _) in itertools.pairwise(found))
         # All that was complete has its run.
         assert (lamp.now - found[-1][1]).total_hours() < 25
 

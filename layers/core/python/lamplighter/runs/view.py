@@ -8,7 +8,7 @@ always made from all that is true, and two steps that end at once cannot overloo
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pendulum import DateTime
 
@@ -20,7 +20,6 @@ from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import LIVE, NONE
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
-from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Change,
     Put,
@@ -30,6 +29,9 @@ from lamplighter.store.transactions import (
     read_dags,
     transact,
 )
+
+if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
 
 
 def run_ref(dag_id: str, run_key: str) -> str:

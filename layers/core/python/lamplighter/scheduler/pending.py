@@ -9,16 +9,18 @@ cannot be wrong (see docs/adr/0011). A range of numbers, never of time.
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
 from lamplighter.store.assets import read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
-from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Change, Check
 from lamplighter.zones import iso
+
+if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
 
 log = logging.getLogger(__name__)
 
