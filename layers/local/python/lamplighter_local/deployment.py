@@ -392,4 +392,6 @@ class LocalDeployment(OpenDeployment):
 
 
 def _schedule(row: Dags) -> tuple[object, ...]:
-    return (row.timetable, row.earliest, row.latest, row.catchup)
+    # An author's timetable may have other code in another bundle.
+    code = row.bundle_version if row.is_custom else None
+    return (row.timetable, row.earliest, row.latest, row.catchup, code)
