@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, SparkTask, aws, settings
+from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.runs.advance import SUBMIT, advance_all
@@ -180,6 +180,20 @@ def start_and(*acts: Act) -> Act:
     return all_of(ask_for_a_run("dag"), *acts)
 
 
+def daily(*tasks: str, depends: str, days: int, **options: Any) -> DAG:
+    """Return a DAG of tasks in a row, one of which depends on its past; some days have ended."""
+    start = MIDNIGHT.subtract(days=days)
+    with DAG("dag", schedule="0 0 * * *", start_date=start, **options) as made:
+        chain(*(SparkTask(each, job=JOB, depends_on_past=each == depends) for each in tasks))
+    return made
+
+
+def retry_first(story: Story) -> None:
+    """Ask for the oldest run of `dag` to be tried again, if that has not been granted already."""
+    with suppress(RefusedError):
+        retry_run("dag", story.stack.runs("dag")[0].run_key)
+
+
 HANGS = Outcome.hangs()
 ONE = dag("dag", "t", outlets=[A])
 
@@ -298,6 +312,24 @@ SCENARIOS = {
         events={"a": 1},
         jobs=["dag/t#1 FAILED", "dag/t#2 SUCCESS"],
     ),
+    "a retry of the run that others wait for": Scenario(
+        dags=(daily("t", depends="t", days=3, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=retry_first,
+        act=pass_time(minutes=2),
+        runs=["dag success t=success/2", *["dag success t=success/1"] * 2],
+        events={},
+        jobs=["dag/t#1 FAILED", *["dag/t#1 SUCCESS"] * 2, "dag/t#2 SUCCESS"],
+    ),
+    "a retry of a step that others wait for": Scenario(
+        dags=(daily("s", "t", depends="t", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=retry_first,
+        act=pass_time(minutes=2),
+        runs=["dag success s=success/1 t=success/2", "dag success s=success/1 t=success/1"],
+        events={},
+        jobs=[*["dag/s#1 SUCCESS"] * 2, "dag/t#1 FAILED", "dag/t#1 SUCCESS", "dag/t#2 SUCCESS"],
+    ),
     "a job without capacity": Scenario(
         dags=(ONE,),
         arrange=start_and(plan_jobs("t", Outcome.capacity()), pass_time(seconds=0.2)),
@@ -347,6 +379,27 @@ def send_submit(_: Story) -> None:
 def send_settle(_: Story) -> None:
     """Ask once more for the run's jobs to be looked at."""
     messages.send_settles([("dag", KEY)])
+
+
+def claim(story: Story) -> None:
+    """Let the function that claims DAGs take what is there."""
+    deliver(story.stack.settings.claims_queue_url, "claim")
+
+
+def send_submits_of_all(story: Story) -> None:
+    """Ask once more for all runs of `dag` to be moved on."""
+    messages.send_submits([("dag", run.run_key) for run in story.stack.runs("dag")])
+
+
+def send_settles_of_all(story: Story) -> None:
+    """Ask once more for the jobs of all runs of `dag` to be looked at."""
+    messages.send_settles([("dag", run.run_key) for run in story.stack.runs("dag")])
+
+
+def cancel_last(story: Story) -> None:
+    """Cancel the newest run of `dag`, unless it is over."""
+    with suppress(RefusedError):
+        cancel_run("dag", story.stack.runs("dag")[-1].run_key)
 
 
 def wait_for_long(story: Story) -> None:
@@ -461,6 +514,49 @@ OVERTAKINGS = {
         first=once(cancel_run),
         meanwhile=all_of(settle, submit),
         runs=_either("dag success t=success", "dag cancelled t=success"),
+    ),
+    "submit of a run that waits by the end of its past": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=lambda story: story.stack.tick(),
+        first=submit,
+        meanwhile=all_of(lambda story: story.stack.clock.advance(timedelta(seconds=2)), settle),
+        runs=_DONE,
+    ),
+    "end of the past by submit of a run that waits": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+        ),
+        first=settle,
+        meanwhile=all_of(send_submits_of_all, submit),
+        runs=_DONE,
+    ),
+    "submit of a run whose past is over by settle": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+            settle,
+        ),
+        first=submit,
+        meanwhile=all_of(send_settles_of_all, settle, claim, submit),
+        runs=_DONE,
+    ),
+    "claim of a run whose past is over by its cancel": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+            settle,
+            submit,
+        ),
+        first=claim,
+        meanwhile=all_of(cancel_last, settle),
+        runs=_either("dag success t=success", "dag cancelled", "dag cancelled t=failed"),
     ),
     "settle by sweep": Overtaking(
         dags=(dag("dag", "t", after=["u"], outlets=[A]),),

@@ -127,7 +127,7 @@ def test_damaged_asset_stops_only_its_own_events() -> None:
 
 
 def test_malformed_rows_are_counted_and_named_by_doctor() -> None:
-    """The tick counts a row that cannot be read, and `doctor` says which it is and what is wrong."""
+    """The tick counts a row that cannot be read, and `doctor` names it and what is wrong."""
     with LocalDeployment([hourly("damaged"), hourly("healthy")], at=NOW) as lamp:
         damage(lamp, "Dags", {"dag_id": "damaged"}, {"max_active_runs": {"S": "many"}})
         lamp.advance(minutes=5)

@@ -77,6 +77,7 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "active": sorted(row.active or ()),
         "backfill": row.backfill,
         "waiting": [entry.partition("|")[2] for entry in sorted(row.waiting or ())],
+        "waiting_for_past": sorted(row.waiting_for_past or ()),
         "tasks": [task["task_id"] for task in document.get("tasks", ())],
     }
     if as_json:
@@ -97,6 +98,8 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
     zone = zone_of(row)
     plain = ("description", "schedule", "timezone", "paused_because", "error", "file", "version")
     slots = f"{len(row.active or ())} of {row.max_active_runs:.0f} taken"
+    slots += f", {len(row.waiting)} waiting" if row.waiting else ""
+    slots += f", {len(row.waiting_for_past)} waiting for their past" if row.waiting_for_past else ""
     console.out().print(
         console.facts(
             {
@@ -106,7 +109,7 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
                 "bundle": f"{row.bundle}, push {row.push:.0f}",
                 "tasks": ", ".join(described["tasks"]),
                 "catchup": "yes" if row.catchup else "no",
-                "slots": slots + (f", {len(row.waiting)} waiting" if row.waiting else ""),
+                "slots": slots,
                 "backfill": row.backfill,
                 "next run": instant(row.next_run, zone),
                 "interval": _interval(row, zone),

@@ -87,7 +87,7 @@ def _count(turn: Turn) -> None:
 def _wake_others(turn: Turn) -> None:
     """Let the runs that may wait for this one's steps look again."""
     if turn.wakes_others and turn.view.row is not None:
-        others = set(turn.view.row.active or ())
+        others = set(turn.view.row.active or ()) | set(turn.view.row.waiting_for_past or ())
         # Dates of the past and of the present follow each other in one line.
         backfill = turn.view.backfill or newest_of(turn.view.row)
         others |= set((backfill and backfill.active) or ())

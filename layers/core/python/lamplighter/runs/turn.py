@@ -11,12 +11,14 @@ from pendulum import DateTime
 
 from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
+from lamplighter.runs import slots
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
 from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
     FAILED,
+    LIVE,
     OVER,
     QUEUED,
     RUNNING,
@@ -174,8 +176,22 @@ class Turn:
         if found.outcome is not None:
             self._finish(found.outcome)
             return
-        if self._may_start():
+        if self._waits_for_past(found.ready):
+            slots.give_back(view)
+        elif slots.has_given_back(view):
+            slots.queue_again(view, self.now)
+        elif self._may_start():
             self._start(found.ready)
+
+    def _waits_for_past(self, ready: Sequence[str]) -> bool:
+        """Return whether the run can do nothing until the run before it has got on."""
+        view = self.view
+        is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
+        if is_busy or view.run.slot_of is not None:
+            return False
+        if not (slots.holds_slot(view) or slots.has_given_back(view)):
+            return False  # it has nothing to give back
+        return all(waits_for_past(view, task_id) for task_id in ready)
 
     def _is_to_retry(self, step: Steps) -> bool:
         return (
@@ -195,11 +211,9 @@ class Turn:
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
-        if run.state != QUEUED:
-            return True
         if run.slot_of is not None:
-            return may_begin(self.view.backfill)
-        return row is None or run.run_key in (row.active or ())
+            return run.state != QUEUED or may_begin(self.view.backfill)
+        return slots.holds_slot(self.view)
 
     def _start(self, ready: Sequence[str]) -> None:
         view = self.view

@@ -86,7 +86,8 @@ class RunView:
                 backfill = backfills.get(run.slot_of or "")
                 # Each its own: what one of them assigns is not what the others have read.
                 own = None if backfill is None else backfill.as_stored()
-                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id), own))
+                row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
+                views.append(cls(run, _steps_of(run), dag, row, own))
         return views
 
     @property
@@ -119,7 +120,8 @@ class RunView:
     @property
     def is_changed(self) -> bool:
         """Whether something was assigned that is not written."""
-        return bool(self.size) or self.run.is_changed
+        rows = (self.run, self.row, self.backfill)
+        return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
         """Write everything that was assigned, or raise `Cancelled` if the run has moved on."""

@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
+from lamplighter.runs.moves import LIVE
+from lamplighter.runs.view import run_ref
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Outlook
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags, Runs
+from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.backfills import backfill_violations
 from lamplighter_local.invariants.custom_schedules import outlook_of
@@ -126,17 +128,22 @@ def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
     if active & waiting:
         yield f"occupies a slot and waits for one: {sorted(active & waiting)}"
     if both := past & (active | waiting):
-        yield f"gave its slot back to wait for its past, and did not: {sorted(both)}"
+        yield f"waits for its past, and has a slot or waits for one: {sorted(both)}"
     if orphans := active - set(unfinished):
         yield f"slots of no living run: {sorted(orphans)}"
     if ghosts := (waiting | past) - set(unfinished):
         yield f"no living run waits: {sorted(ghosts)}"
     if lost := set(unfinished) - active - waiting - past:
         yield f"neither a slot nor a place in the queue: {sorted(lost)}"
-    if started := {key for key in waiting if unfinished.get(key) == run_rows.RUNNING}:
-        yield f"running without a slot: {sorted(started)}"
+    if started := sorted(key for key in (waiting | past) if _is_under_way(row.dag_id, key)):
+        yield f"steps are under way without a slot: {started}"
     if len(active) > limit:
         yield f"{len(active)} active runs where {limit} are allowed"
+
+
+def _is_under_way(dag_id: str, run_key: str) -> bool:
+    steps = Steps.query(run_ref(dag_id, run_key), consistent_read=True)
+    return any(step.state in LIVE for step in steps)
 
 
 def _of_index(row: Dags) -> Iterator[str]:
