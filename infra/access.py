@@ -10,12 +10,15 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.policies import Places, on_queues, statements
-from infra.queues import NAMES, dead_name
+from infra.queues import dead_name
 from infra.rights import Rights
+from lamplighter.settings import QUEUES
 from lamplighter.store.models import TABLES
 
 _TABLES = tuple(model.__name__ for model in TABLES)
 _INDEXES = ("Dags/by_file", "Runs/by_state", "Runs/wake", "AssetEvents/by_seq", "Assets/open")
+
+_DEAD = " ".join(dead_name(name) for name in QUEUES)
 
 READER = Rights(
     tables={
@@ -42,8 +45,8 @@ OPERATOR = Rights(
     },
     # What is replayed goes where it came from.
     sends="claims submits jobstates registers events events.fifo sources",
-    receives="events-dead events-dead.fifo sources-dead",
-    delays="events-dead events-dead.fifo sources-dead",
+    receives=_DEAD,
+    delays=_DEAD,
     gets="bundles/*",
     puts="bundles/* pushes/*",
     jobs="CancelJobRun",
@@ -83,7 +86,7 @@ def _find_stack(places: Places) -> iam.PolicyStatement:
 
 
 def _count_messages(places: Places) -> iam.PolicyStatement:
-    queues = [places.queue(each) for name in NAMES for each in (name, dead_name(name))]
+    queues = [places.queue(each) for name in QUEUES for each in (name, dead_name(name))]
     actions = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
     return iam.PolicyStatement(actions=actions, resources=queues)
 

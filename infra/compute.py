@@ -5,6 +5,7 @@ comes again, alone.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from infra.functions import FUNCTIONS, FunctionSpec
 from infra.policies import Places, function_statements
 from infra.queues import Queues, title
 from infra.rights import RIGHTS
-from lamplighter.settings import Settings
+from lamplighter.settings import DEAD_QUEUES, Settings
 
 _JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 # As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.
@@ -195,7 +196,13 @@ class Compute(Construct):
         local = {}
         if self._config.is_local and self._config.emr_endpoint:
             local = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": self._config.emr_endpoint}
-        return {**self._settings.as_environment(), **logging, **local}
+        return {**self._needed_settings(spec).as_environment(), **logging, **local}
+
+    def _needed_settings(self, spec: FunctionSpec) -> Settings:
+        """Return the settings without dead-letter queues of others: an environment has 4 KB."""
+        own = {f"{queue.replace('.', '_')}_queue_url" for queue in spec.queues}
+        of_others = [dead for live, dead in DEAD_QUEUES.items() if live not in own]
+        return replace(self._settings, **dict.fromkeys(of_others, ""))
 
     def _started(self, name: str) -> lambda_.IFunction:
         """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""

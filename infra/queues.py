@@ -12,11 +12,11 @@ from constructs import Construct, IDependable
 from infra.config import Config
 from infra.functions import FUNCTIONS
 from infra.senders import service_of
+from lamplighter.settings import MAX_RECEIVES, QUEUES, RETENTION_DAYS
 
-# By name; `sources` is what the stack's own rules tell watchers.
-NAMES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
-MAX_RECEIVES = 20
-_RETENTION = cdk.Duration.days(14)
+_RETENTION = cdk.Duration.days(RETENTION_DAYS)
+# An empty answer then means an empty queue: SQS asks all of its servers.
+_WAIT_FOR_DEAD = cdk.Duration.seconds(2)
 # Lambda asks for so many times a function's timeout, for batches that come while it is busy.
 _TIMEOUTS = 6
 _DEFAULT_TIMEOUT_SECONDS = 60
@@ -49,8 +49,8 @@ class Queues(Construct):
         super().__init__(scope, name)
         self._prefix = f"{config.stack_name}-"
         self._key = key
-        self.dead = {each: self._queue(dead_name(each)) for each in NAMES}
-        self.live = {each: self._live(each) for each in NAMES}
+        self.dead = {each: self._queue(dead_name(each)) for each in QUEUES}
+        self.live = {each: self._live(each) for each in QUEUES}
         for arn in config.event_senders:
             for queue in ("events", "events.fifo"):
                 self._admit(queue, arn)
@@ -78,6 +78,7 @@ class Queues(Construct):
             queue_name=f"{self._prefix}{name}",
             dead_letter_queue=dead_letter_queue,
             visibility_timeout=visibility_timeout,
+            receive_message_wait_time=None if dead_letter_queue else _WAIT_FOR_DEAD,
             retention_period=_RETENTION,
             encryption=sqs.QueueEncryption.KMS,
             encryption_master_key=self._key,

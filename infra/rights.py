@@ -115,14 +115,14 @@ RIGHTS: Mapping[str, Rights] = {
             "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
             "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
         },
-        sends="claims registers",
+        sends="claims registers registers-dead",
         receives="registers",
         delays="registers",
         gets="pushes/* results/*",
         invokes="sandbox",
     ),
     "tick": _CLAIM | Rights(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
-    "claim": _CLAIM | _BACKFILL | Rights(receives="claims", delays="claims"),
+    "claim": _CLAIM | _BACKFILL | Rights(sends="claims-dead", receives="claims", delays="claims"),
     "ingest": _FAN_OUT
     | Rights(
         # It deletes where an outlet's event was expected and does not belong.
@@ -149,12 +149,13 @@ RIGHTS: Mapping[str, Rights] = {
             "Assets": "BatchGetItem",
             "AssetEvents/by_seq": "Query",
         },
+        sends="submits-dead",
         receives="submits",
         delays="submits",
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",
     ),
-    "settle": _SETTLE | Rights(receives="jobstates", delays="jobstates"),
+    "settle": _SETTLE | Rights(sends="jobstates-dead", receives="jobstates", delays="jobstates"),
     "sweep": _SETTLE
     | _FAN_OUT
     | _BACKFILL

@@ -182,7 +182,9 @@ class Watch(Construct):
                     f"The function {name} cannot handle messages, which come again; see its log",
                     ours(self._config, name, "Failed", "Sum", FIVE_MINUTES),
                     above=0,
-                    periods=3,
+                    # The pauses of one that fails for long are a quarter of an hour.
+                    periods=12,
+                    of_which=3,
                 )
         for name, function in self._compute.functions.items():
             self._alarm(
@@ -209,6 +211,7 @@ class Watch(Construct):
         above: float | None = None,
         below: float | None = None,
         periods: int = 1,
+        of_which: int | None = None,
         missing: cloudwatch.TreatMissingData = _MISSING_IS_FINE,
     ) -> None:
         threshold = above if above is not None else below
@@ -227,6 +230,7 @@ class Watch(Construct):
                 else comparison.LESS_THAN_THRESHOLD
             ),
             evaluation_periods=periods,
+            datapoints_to_alarm=of_which,
             treat_missing_data=missing,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))

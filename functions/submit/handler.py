@@ -17,7 +17,9 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     report = RunsReport()
 
     def submit(body: str) -> None:
-        report.add(advance_all(queues.read_runs(json.loads(body)), hands=SUBMIT))
+        with queues.reading():
+            runs = queues.read_runs(json.loads(body))
+        report.add(advance_all(runs, hands=SUBMIT))
 
     answer = answer_each(event, context, submit, queue="submits_queue_url", metrics=metrics)
     publish(metrics, report)

@@ -72,7 +72,7 @@ def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> 
     emit("fx", event_id="behind-the-poison")
 
     def reasons() -> set[str]:
-        letters = deployed.command("events", "dlq", "list")
+        letters = deployed.command("dlq", "list")
         return {letter["reason"] for letter in letters}
 
     found = deployed.soon(lambda: len(reasons()) >= 2 and reasons())

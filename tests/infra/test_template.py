@@ -15,14 +15,13 @@ import pytest
 from infra import layers
 from infra.config import MAX_OWN_BYTES
 from infra.functions import FUNCTIONS
-from infra.queues import MAX_RECEIVES
 from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
 from lamplighter.runs.report import RunsReport
 from lamplighter.scheduler.report import ClaimReport, TickReport
-from lamplighter.settings import Settings, output_key
+from lamplighter.settings import MAX_RECEIVES, Settings, output_key
 from lamplighter.store.tables import table_definitions
 from lamplighter.streams.report import WatchReport
 from lamplighter.sweep import SweepReport

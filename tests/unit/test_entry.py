@@ -3,7 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +13,11 @@ from pendulum import datetime
 
 from lamplighter import aws, settings
 from lamplighter.entry import metrics_of, publish
+from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.settings import Settings
+from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import next_delivery
+from lamplighter_local.faults.faults import Faults
 from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.unit.events.batches import received
@@ -90,6 +95,51 @@ def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFix
     assert "LatenessSeconds" not in _published(capsys, Report(lateness_seconds=[]))
 
 
+MESSAGES = {
+    "registers": '{"refill": "dag"}',
+    "submits": '{"runs": [["dag", "2026-01-01T00:00:00+00:00"]]}',
+    "jobstates": '{"runs": [["dag", "2026-01-01T00:00:00+00:00"]]}',
+}
+
+
+def send(url: str, body: str) -> str:
+    """Send a message to an empty queue, and return its id."""
+    aws.client("sqs").purge_queue(QueueUrl=url)
+    sent: str = aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)["MessageId"]
+    return sent
+
+
+@contextmanager
+def no_tables() -> Iterator[None]:
+    """Let DynamoDB refuse everything."""
+    planned = Faults()
+    planned.probability(throttle=1)
+    with planned.on(connection().client):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("function", "queue"),
+    [("register", "registers"), ("submit", "submits"), ("settle", "jobstates")],
+)
+def test_message_that_fails_comes_again_soon(
+    stack: LocalStack, capsys: pytest.CaptureFixture[str], function: str, queue: str
+) -> None:
+    """It is not hidden for as long as its queue would: that is an hour and a half for pushes."""
+    url = getattr(stack.settings, f"{queue}_queue_url")
+    failing = send(url, MESSAGES[queue])
+    with no_tables():
+        answer = handler_of(function)({"Records": received(url)}, LambdaContext())
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": failing}]}
+    shown_at = next_delivery(url)
+    assert shown_at is not None
+    assert round((shown_at - stack.clock.now()).total_seconds()) == 10
+    # Partial failures are no errors of the function: nobody else counts them.
+    told = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (told["service"], told["Failed"]) == (function, [1])
+
+
 @pytest.mark.parametrize(
     ("function", "queue"),
     [
@@ -99,20 +149,57 @@ def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFix
         ("settle", "jobstates"),
     ],
 )
-def test_message_that_fails_comes_again_soon(
+def test_message_that_cannot_be_read_is_a_dead_letter_at_once(
     stack: LocalStack, capsys: pytest.CaptureFixture[str], function: str, queue: str
 ) -> None:
-    """It is not hidden for as long as its queue would: that is an hour and a half for pushes."""
+    """It could not be read the next time either; it is kept with the reason, and acknowledged."""
     url = getattr(stack.settings, f"{queue}_queue_url")
-    aws.client("sqs").send_message(QueueUrl=url, MessageBody="no JSON")
-    batch = received(url)
-    (failing,) = (each["messageId"] for each in batch if each["body"] == "no JSON")
-    answer = handler_of(function)({"Records": batch}, LambdaContext())
+    send(url, "no JSON")
+    answer = handler_of(function)({"Records": received(url)}, LambdaContext())
 
-    assert answer == {"batchItemFailures": [{"itemIdentifier": failing}]}
-    shown_at = next_delivery(url)
-    assert shown_at is not None
-    assert round((shown_at - stack.clock.now()).total_seconds()) == 10
-    # Partial failures are no errors of the function: nobody else counts them.
+    assert answer == {"batchItemFailures": []}
+    (letter,) = dead_letters(most=10)
+    assert letter.queue_url == getattr(stack.settings, f"{queue}_dead_queue_url")
+    assert (letter.body, letter.reason[:27]) == ("no JSON", "the message cannot be read:")
     told = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert (told["service"], told["Failed"]) == (function, [1])
+    assert (told["service"], told["Rejected"]) == (function, [1])
+
+
+@pytest.mark.parametrize(
+    ("function", "queue"),
+    [("register", "registers"), ("submit", "submits"), ("settle", "jobstates")],
+)
+def test_message_that_fails_after_a_day_is_given_up_and_can_be_replayed(
+    stack: LocalStack, function: str, queue: str
+) -> None:
+    """It is kept before it is acknowledged; sent again, it is new and not given up at once."""
+    url = getattr(stack.settings, f"{queue}_queue_url")
+    send(url, MESSAGES[queue])
+    hour = timedelta(hours=1)
+    with no_tables():
+        for _ in range(25):
+            assert len(handler_of(function)({"Records": received(url)}, LambdaContext())) == 1
+            stack.clock.advance(hour)
+        assert dead_letters(most=10) == []
+        answer = handler_of(function)({"Records": received(url)}, LambdaContext())
+        (letter,) = dead_letters(most=10)
+        replay(letter)
+        again = received(url)
+        answers = [answer, handler_of(function)({"Records": again}, LambdaContext())]
+    assert [len(each["batchItemFailures"]) for each in answers] == [0, 1]
+    assert letter.body == again[0]["body"] == MESSAGES[queue]
+    assert letter.reason.startswith("it failed for more than 24 hours: ")
+
+
+def test_message_that_cannot_be_kept_is_not_acknowledged(stack: LocalStack) -> None:
+    """Where the dead letters are out of reach, an old message is delivered again."""
+    url = stack.settings.submits_queue_url
+    failing = send(url, MESSAGES["submits"])
+    received(url)
+    stack.clock.advance(timedelta(hours=25))
+    planned = Faults()
+    planned.probability(throttle=1)
+    batch = received(url)
+    with no_tables(), planned.on(aws.client("sqs")):
+        answer = handler_of("submit")({"Records": batch}, LambdaContext())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": failing}]}

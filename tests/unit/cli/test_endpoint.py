@@ -61,7 +61,7 @@ def test_commands_find_queues_and_tables_there(emulator: tuple[str, dict[str, st
     assert lamplighter("assets", "emit", "orders", "--event-id", "e1")[0] == 0
     code, said = lamplighter("events", "trace", "e1")
     assert (code, said.startswith("error: there is no event 'e1'")) == (1, True)
-    assert lamplighter("events", "dlq", "list") == (0, "no dead letters\n")
+    assert lamplighter("dlq", "list") == (0, "no dead letters\n")
 
 
 def test_local_deployment_is_found_from_another_process(

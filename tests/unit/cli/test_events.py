@@ -177,24 +177,24 @@ class TestDeadLetters:
         """What was rejected because its asset was unknown is taken once the asset is there."""
         consumers.emit("late", event_id="e1")
         consumers.run_until_idle()
-        (letter,) = json.loads(lamplighter("events", "dlq", "list", "--json").out)
+        (letter,) = json.loads(lamplighter("dlq", "list", "--json").out)
         assert letter["reason"] == "asset: no DAG has named an asset 'late'"
         assert json.loads(letter["body"]) == {"asset": "late", "event_id": "e1"}
         consumers.clock.advance(timedelta(milliseconds=1))
-        listed = lamplighter("events", "dlq", "list").out
+        listed = lamplighter("dlq", "list").out
         assert letter["message_id"] in listed
         consumers.clock.advance(timedelta(milliseconds=1))
         register_dags(DAG("late", schedule=[Asset("late")]), bundle="other")
-        result = lamplighter("events", "dlq", "replay", letter["message_id"])
+        result = lamplighter("dlq", "replay", letter["message_id"])
         assert (result.code, result.out) == (0, "replayed 1 of 1\n")
         consumers.run_until_idle()
         assert len(consumers.runs("late")) == 1
-        assert lamplighter("events", "dlq", "list").out == "no dead letters\n"
+        assert lamplighter("dlq", "list").out == "no dead letters\n"
 
     def test_replay_wants_names_or_all(self, lamplighter: Command) -> None:
         """Neither nothing nor both."""
         for arguments in ([], ["x", "--all"]):
-            result = lamplighter("events", "dlq", "replay", *arguments)
+            result = lamplighter("dlq", "replay", *arguments)
             assert result.code == 1
             assert result.err.startswith("error: name the letters to replay")
 
@@ -203,9 +203,9 @@ class TestDeadLetters:
         sqs, url = aws.client("sqs"), consumers.settings.events_queue_url
         sqs.send_message(QueueUrl=url, MessageBody='{"asset": "' + "x" * 300_000 + '"}')
         consumers.run_until_idle()
-        (letter,) = json.loads(lamplighter("events", "dlq", "list", "--json").out)
+        (letter,) = json.loads(lamplighter("dlq", "list", "--json").out)
         consumers.clock.advance(timedelta(milliseconds=1))
-        result = lamplighter("events", "dlq", "replay", letter["message_id"], "nobody", "--json")
+        result = lamplighter("dlq", "replay", letter["message_id"], "nobody", "--json")
         assert result.code == 1
         said = json.loads(result.out)
         assert said["replayed"] == []
@@ -217,7 +217,7 @@ class TestDeadLetters:
         for number in range(12):
             consumers.emit("nobody", event_id=f"e{number}")
         consumers.run_until_idle()
-        assert lamplighter("events", "dlq", "replay", "--all").out == "replayed 12 of 12\n"
+        assert lamplighter("dlq", "replay", "--all").out == "replayed 12 of 12\n"
 
 
 class TestRuns:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pendulum import from_timestamp
 
 from lamplighter.events.delivery import Delivery, first_id, from_first_in_lane
 from tests.unit.events.batches import message
@@ -14,7 +15,10 @@ def test_delivery_says_what_the_record_says() -> None:
     """Every field stands where Lambda puts it."""
     record = message("m", "text", lane="north", receives=3, receipt="handle")
     queue = record["eventSourceARN"]
-    expected = Delivery("m", "text", "m", "handle", 3, "north", queue_arn=queue)
+    first = from_timestamp(1_767_614_400.001)
+    expected = Delivery(
+        "m", "text", "m", "handle", 3, "north", queue_arn=queue, first_received_at=first
+    )
     assert Delivery.of(record) == expected
     assert Delivery.of(record).is_fifo
 

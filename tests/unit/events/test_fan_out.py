@@ -108,9 +108,11 @@ def test_many_consumers_are_sent_in_chunks_each_once(stack: LocalStack) -> None:
     messages = claimed()
     assert [len(ids) for ids in messages] == [50, 50, 20]
     assert Counter(name for ids in messages for name in ids) == dict.fromkeys(names, 1)
-    assert not is_open("orders")
+    assert is_open("orders")
     stack.run_until_idle()
     assert [len(stack.runs(name)) for name in names] == [1] * 120
+    stack.advance(minutes=10)
+    assert (is_open("orders"), [len(stack.runs(name)) for name in names]) == (False, [1] * 120)
 
 
 @pytest.mark.full

@@ -291,7 +291,9 @@ def test_group_of_a_standard_queue_is_no_lane() -> None:
     assert recorded("orders") == ["e1"]
 
 
-@pytest.mark.parametrize(("receives", "seconds"), [(1, 10), (3, 40), (5, 160), (6, 300), (19, 300)])
+@pytest.mark.parametrize(
+    ("receives", "seconds"), [(1, 10), (3, 40), (5, 160), (7, 640), (8, 900), (99, 900)]
+)
 @BOTH_QUEUES
 def test_failed_batch_comes_back_later_each_time(
     stack: LocalStack, lane: str | None, receives: int, seconds: int

@@ -8,6 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
+from lamplighter.events.dead_letters import dead_letters
 from lamplighter_local import handlers
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.stack import LocalStack, local_stack
@@ -68,14 +69,14 @@ def test_tick_reports_its_numbers_as_metrics(
 
 
 def test_claim_of_a_batch_with_a_bad_message_claims_the_others(stack: LocalStack) -> None:
-    """A message that cannot be read is delivered again; what the others name is claimed."""
+    """A message that cannot be read is a dead letter; what the others name is claimed."""
     bodies = ['{"dag_ids": ["hourly"]}', "no JSON", '{"dag_ids": ["gone", "hourly"]}', '{"a": 1}']
     batch = {"Records": [message(number, body) for number, body in enumerate(bodies)]}
 
     answer = handlers.call("claim", batch)
 
-    failed = [item["itemIdentifier"] for item in answer["batchItemFailures"]]
-    assert failed == ["message-1", "message-3"]
+    assert answer == {"batchItemFailures": []}
+    assert sorted(letter.body for letter in dead_letters(most=10)) == ["no JSON", '{"a": 1}']
     assert len(stack.runs("hourly")) == 2
 
 
@@ -84,11 +85,12 @@ def test_empty_batch_is_answered_without_failures(stack: LocalStack) -> None:
     assert handlers.call("claim", {"Records": []}) == {"batchItemFailures": []}
 
 
-def test_register_fails_only_the_message_that_it_cannot_read(stack: LocalStack) -> None:
-    """Messages about DAGs that do not exist are done; one that is no JSON is delivered again."""
+def test_register_rejects_only_the_message_that_it_cannot_read(stack: LocalStack) -> None:
+    """Messages about DAGs that do not exist are done; one that is no JSON is a dead letter."""
     bodies = ['{"refill": "gone"}', "no JSON", '{"Event": "s3:TestEvent"}']
     batch = {"Records": [message(number, body) for number, body in enumerate(bodies)]}
 
     answer = handlers.call("register", batch)
 
-    assert [item["itemIdentifier"] for item in answer["batchItemFailures"]] == ["message-1"]
+    assert answer == {"batchItemFailures": []}
+    assert [letter.body for letter in dead_letters(most=10)] == ["no JSON"]

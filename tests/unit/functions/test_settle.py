@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter.events.dead_letters import dead_letters
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.requests import cancel_run, clear_run
 from lamplighter.runs.settle import settle as settle_message
@@ -300,14 +301,17 @@ def test_run_of_a_changed_dag_is_settled_as_it_began(executing: LocalStack, emr:
         {"runs": [["no/dag", KEY]]},
     ],
 )
-def test_poison_among_good_messages_comes_again_alone(
+def test_poison_among_good_messages_is_a_dead_letter(
     executing: LocalStack, emr: FakeEmr, poison: Any
 ) -> None:
-    """Whatever a message holds, the others in its batch are dealt with."""
+    """A message that cannot be read does not come again; the others are dealt with."""
     finish_job(executing)
-    assert settle(poison, of_job()) == [0]
+    assert settle(poison, of_job()) == []
     assert states(executing) == ["success", "success"]
     assert len(emr.jobs) == 1
+    (letter,) = dead_letters(most=10)
+    assert letter.queue_url == executing.settings.jobstates_dead_queue_url
+    assert letter.reason.startswith("the message cannot be read: ")
 
 
 def test_run_that_cannot_be_moved_does_not_hold_up_others_of_its_message(

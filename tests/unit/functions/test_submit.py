@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter.events.dead_letters import dead_letters
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.requests import cancel_run, clear_run
 from lamplighter.scheduler.pause import pause, unpause
@@ -220,13 +221,16 @@ def test_submit_with_a_variable_that_went_away_does_not_block_the_run(
         {"runs": None},
     ],
 )
-def test_poison_among_good_messages_comes_again_alone(
+def test_poison_among_good_messages_is_a_dead_letter(
     executing: LocalStack, emr: FakeEmr, poison: Any
 ) -> None:
-    """Whatever a message holds, the others in its batch are dealt with."""
+    """A message that cannot be read does not come again; the others are dealt with."""
     queue_run(one_task("one"), one_task("two"))
-    assert submit(of_run("one"), poison, of_run("two")) == [1]
+    assert submit(of_run("one"), poison, of_run("two")) == []
     assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
+    (letter,) = dead_letters(most=10)
+    assert letter.queue_url == executing.settings.submits_dead_queue_url
+    assert letter.reason.startswith("the message cannot be read: ")
 
 
 def test_run_that_cannot_be_moved_does_not_hold_up_others_of_its_message(

@@ -68,7 +68,7 @@ def test_open_index_holds_assets_to_hand_on() -> None:
     table = DEFINITIONS["test-Assets"]
     (opened,) = table.create["GlobalSecondaryIndexes"]
 
-    assert indexes(table) == {"open": ("open_shard", "recorded_at")}
+    assert indexes(table) == {"open": ("open_shard", "open_since")}
     assert opened["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 

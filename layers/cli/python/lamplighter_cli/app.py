@@ -9,7 +9,7 @@ from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
-from lamplighter_cli import assets, backfill, console, dags, events, runs, watchers
+from lamplighter_cli import assets, backfill, console, dags, dlq, events, runs, watchers
 from lamplighter_cli.aws_errors import explain
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
@@ -38,6 +38,7 @@ app.command("doctor")(doctor)
 app.add_typer(dags.app, name="dags")
 app.add_typer(assets.app, name="assets")
 app.add_typer(events.app, name="events")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(runs.app, name="runs")
 app.add_typer(watchers.app, name="watchers")
 app.add_typer(backfill.app, name="backfill")

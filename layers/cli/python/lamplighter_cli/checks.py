@@ -3,7 +3,6 @@
 Refuses: changing anything.
 """
 
-import json
 import platform
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -29,18 +28,8 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 _LATE_SECONDS = 180
 # The sandbox has minutes for a bundle, and the sweep tries again what was left open.
 _STUCK_SECONDS = 900
-_QUEUES = (
-    "claims_queue_url",
-    "submits_queue_url",
-    "jobstates_queue_url",
-    "registers_queue_url",
-    "events_queue_url",
-    "events_fifo_queue_url",
-    "events_dead_queue_url",
-    "events_dead_fifo_queue_url",
-    "sources_queue_url",
-    "watch_dead_queue_url",
-)
+_QUEUES = tuple(name for pair in settings.DEAD_QUEUES.items() for name in pair)
+_DEAD = frozenset(settings.DEAD_QUEUES.values())
 
 
 class Finding(NamedTuple):
@@ -133,7 +122,8 @@ def _queues() -> Iterator[Finding]:
             fix = "deploy the stack again, or see --stack and --region"
             wrong.append(Finding("queues", ERROR, f"there is no queue {url}", fix))
         else:
-            dead |= _dead_letters(url, attributes)
+            count = int(attributes["ApproximateNumberOfMessages"])
+            dead |= {url.rpartition("/")[2]: count} if name in _DEAD else {}
     yield from wrong
     if not wrong:
         yield Finding("queues", OK, f"all {len(_QUEUES)}")
@@ -155,24 +145,10 @@ def _attributes(url: str) -> dict[str, str] | None:
     return found
 
 
-def _dead_letters(url: str, attributes: Mapping[str, str]) -> dict[str, int]:
-    """Return how many dead letters a queue has: its own, or those in the queue that it names."""
-    if "RedrivePolicy" not in attributes:
-        return {url.rpartition("/")[2]: int(attributes["ApproximateNumberOfMessages"])}
-    name = json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"].rpartition(":")[2]
-    found = _attributes(aws.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
-    return {name: int(found["ApproximateNumberOfMessages"])} if found else {}
-
-
 def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
-    ours = {
-        getattr(settings.current(), name).rpartition("/")[2] for name in _QUEUES if "_dead_" in name
-    }
     for queue, count in dead.items():
         if count:
-            fix = "lamplighter events dlq list" if queue in ours else "look at them in SQS"
-            text = f"{count} in {queue}"
-            yield Finding("dead letters", WARNING, text, fix)
+            yield Finding("dead letters", WARNING, f"{count} in {queue}", "lamplighter dlq list")
     if not any(dead.values()):
         yield Finding("dead letters", OK, "none")
 

@@ -155,3 +155,8 @@ def progress() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text as a cell can show it."""
+    return text if len(text) <= most else f"{text[:most]}…"

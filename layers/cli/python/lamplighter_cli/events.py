@@ -1,16 +1,11 @@
-"""`lamplighter events`: the newest, what became of one, and those that could not be taken."""
+"""`lamplighter events`: the newest, and what became of one."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lamplighter.errors import RefusedError
-from lamplighter.events import dead_letters
-from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.events.ledger import Fate, Trace
 from lamplighter.events.ledger import trace as find
 from lamplighter.events.record import event_id_of
@@ -23,11 +18,8 @@ from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_asset
 from lamplighter_cli.options import AsJson
 
-app = typer.Typer(help="Asset events: list, trace, dead letters.", no_args_is_help=True)
-dlq = typer.Typer(help="Messages that could not be taken, and why.", no_args_is_help=True)
-app.add_typer(dlq, name="dlq")
+app = typer.Typer(help="Asset events: list, trace.", no_args_is_help=True)
 
-_BODY_SHOWN = 60
 _EXTRA_SHOWN = 60
 
 
@@ -60,7 +52,7 @@ def list_events(
             console.instant(row.recorded_at),
             _source(row),
             row.partition_key or "",
-            _cut(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
+            console.cut(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
         )
         table.add(*cells)
     console.out().print(table)
@@ -84,10 +76,6 @@ def _source(row: AssetEvents) -> str:
     if isinstance(source, str):
         return source
     return json.dumps(source) if source else ""
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _event_json(row: AssetEvents, asset: str) -> dict[str, Any]:
@@ -149,84 +137,3 @@ def _trace_json(one: Trace) -> dict[str, Any]:
         "rejected": one.rejected,
         "consumers": [vars(fate) for fate in one.fates],
     }
-
-
-# Dead letters.
-
-
-@dlq.command("list")
-@on_deployment
-def list_letters(
-    *,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
-    as_json: AsJson = False,
-) -> None:
-    """Show messages that could not be taken, with the reason; they stay where they are."""
-    with _letters(most) as letters:
-        if as_json:
-            console.print_json([_letter_json(letter) for letter in letters])
-            return
-        if not letters:
-            console.out().print("no dead letters")
-            return
-        table = console.Rows("letter", "rejected at", "lane", "reason", "body")
-        for letter in letters:
-            body = _cut(letter.body, _BODY_SHOWN)
-            cells = (letter.message_id, letter.rejected_at, letter.lane, letter.reason, body)
-            table.add(*(cell or "" for cell in cells))
-        console.out().print(table)
-
-
-@dlq.command()
-@on_deployment
-def replay(
-    letter: Annotated[
-        list[str] | None, typer.Argument(help="Letters to send again, as listed. Default: none.")
-    ] = None,
-    *,
-    everything: Annotated[bool, typer.Option("--all", help="Send all of them again.")] = False,
-    most: Annotated[int, typer.Option("-n", min=1, help="Look at so many at most.")] = 1_000,
-    as_json: AsJson = False,
-) -> None:
-    """Send dead letters again, each as the event it was: what is recorded already stays single."""
-    wanted = set(letter or ())
-    if bool(wanted) == everything:
-        raise RefusedError("name the letters to replay, as `events dlq list` shows them, or --all")
-    sent: list[str] = []
-    kept: dict[str, str] = {}
-    with _letters(most) as letters:
-        with console.progress() as progress:
-            todo = [one for one in letters if everything or one.message_id in wanted]
-            bar = progress.add_task("Replaying", total=len(todo))
-            for one in todo:
-                try:
-                    dead_letters.replay(one)
-                    sent.append(one.message_id)
-                except RefusedError as refused:
-                    kept[one.message_id] = str(refused)
-                progress.advance(bar)
-        kept |= dict.fromkeys(wanted - {*sent, *kept}, "there is no such letter")
-        letters[:] = [one for one in letters if one.message_id not in sent]
-    if as_json:
-        console.print_json({"replayed": sent, "kept": kept})
-    else:
-        console.out().print(f"replayed {len(sent)} of {len(sent) + len(kept)}")
-        for name, why in kept.items():
-            console.error(f"{name}: {why}")
-    if kept:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _letters(most: int) -> Iterator[list[DeadLetter]]:
-    """Yield dead letters; those that are left in the list are released when the block ends."""
-    letters = dead_letters.dead_letters(most=most)
-    try:
-        yield letters
-    finally:
-        dead_letters.release(letters)
-
-
-def _letter_json(letter: DeadLetter) -> dict[str, Any]:
-    shown = ("message_id", "reason", "rejected_at", "first_id", "lane", "is_cut", "body")
-    return {name: getattr(letter, name) for name in shown}

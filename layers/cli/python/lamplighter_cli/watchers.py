@@ -94,7 +94,7 @@ def resume(
         names = ", ".join(sorted({key.rpartition("/")[0] for key in read_parked()})) or "none"
         raise RefusedError(f"watcher {name!r} is not parked (these are: {names})")
     let_fire(parked)
-    said = f"{name} fires again; what it was not allowed to send: lamplighter events dlq list"
+    said = f"{name} fires again; what it was not allowed to send: lamplighter dlq list"
     console.out().print(Text(said), soft_wrap=True)
 
 

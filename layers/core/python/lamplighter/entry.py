@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -17,6 +17,9 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lamplighter import queues, settings
+from lamplighter.errors import RejectedError, in_short
+from lamplighter.events.dead_letters import Reject, give_up, keep
+from lamplighter.events.delivery import Delivery
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -112,9 +115,11 @@ def _numbers(
 
 @dataclass
 class BatchReport:
-    """What became of a batch whose messages are handled one by one."""
+    """What became of messages that were not dealt with."""
 
     failed: int = 0
+    rejected: int = 0
+    given_up: int = 0
 
 
 def answer_each(
@@ -127,28 +132,49 @@ def answer_each(
 ) -> dict[str, Any]:
     """Handle the body of each message; those that raise are delivered again, the others not.
 
-    `queue` is the setting that names where they come from.
+    One that is rejected is kept among the dead letters instead, and so is one that has failed for
+    too long. `queue` is the setting that names where they come from.
     """
     if not event.get("Records"):
         return {"batchItemFailures": []}
-    failed: list[tuple[str, int]] = []
+    failed: list[Reject] = []
+    rejected: list[Reject] = []
 
     def on_record(record: SQSRecord) -> None:
+        delivery = Delivery.of(record.raw_event)
         try:
-            handle(record.body)
-        except Exception:
-            log.exception("message %s failed and is delivered again", record.message_id)
-            receives = int(record.attributes.approximate_receive_count)
-            failed.append((record.receipt_handle, receives))
+            handle(delivery.body)
+        except RejectedError as error:
+            log.exception("message %s is rejected", delivery.message_id)
+            rejected.append(Reject(delivery, str(error)))
+            raise
+        except Exception as error:
+            log.exception("message %s failed and is delivered again", delivery.message_id)
+            failed.append(Reject(delivery, in_short(error)))
             raise
 
-    answer = process_partial_response(
+    process_partial_response(
         event=event,
         record_handler=on_record,
         processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
         context=context,
     )
-    if failed:
-        queues.come_again(queue, failed)
-        publish(metrics, BatchReport(len(failed)))
-    return dict(answer)
+    not_kept = keep(rejected, settings.DEAD_QUEUES[queue])
+    report = BatchReport(rejected=len(rejected) - len(not_kept))
+    return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
+
+
+def deliver_again(
+    failed: Sequence[Reject], queue: str, report: BatchReport, metrics: Metrics
+) -> list[dict[str, str]]:
+    """Let messages come again, later each time, or give up those that have failed for too long.
+
+    Returns what a handler answers about them, and publishes how many there were.
+    """
+    given_up = give_up(failed, settings.DEAD_QUEUES[queue])
+    again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
+    if again:
+        queues.come_again(queue, [(one.receipt, one.receives) for one in again])
+    report.failed, report.given_up = len(again), len(given_up)
+    publish(metrics, report)
+    return [{"itemIdentifier": one.message_id} for one in again]

@@ -9,6 +9,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, TransientError
 from lamplighter.identifiers import require_id
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ LONGEST_DELAY = 900
 # Entries that come due within the look-ahead are announced by whoever writes them, because the tick
 # has passed already. A minute more than the look-ahead covers a tick that is on its way.
 _MARGIN_SECONDS = 60
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 300
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 900
 
 
 def announce_due(due: Iterable[tuple[str, DateTime]]) -> int:
@@ -78,11 +79,21 @@ def read_backfills(body: str) -> list[str]:
 
 
 def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
-    data = json.loads(body)
-    ids = data.get(wanted, []) if other in data else data[wanted]
-    if not isinstance(ids, list):
-        raise DefinitionError(f"{wanted} must be a list, not {ids!r}")
-    return [require_id(each, what=what) for each in ids]
+    with reading():
+        data = json.loads(body)
+        ids = data.get(wanted, []) if other in data else data[wanted]
+        if not isinstance(ids, list):
+            raise DefinitionError(f"{wanted} must be a list, not {ids!r}")
+        return [require_id(each, what=what) for each in ids]
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Reject a message that cannot be read: it could not be read the next time either."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise RejectedError(f"the message cannot be read: {error!r}") from error
 
 
 def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
@@ -141,7 +152,8 @@ def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
 def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
     """Let messages be delivered again, later each time: by receipt, and how often they have come.
 
-    Otherwise a queue hides them for a multiple of the time that its function may take.
+    A message whose pause SQS does not take comes again as well, when the visibility timeout of its
+    queue is over, which is a multiple of the time that its function may take.
     """
     url = settings.current().require(queue)
     for chunk in chunks(failed, PER_CALL):
@@ -150,10 +162,20 @@ def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
             for at, (receipt, receives) in enumerate(chunk)
         ]
         try:
-            aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
-        except (BotoCoreError, ClientError):
+            answer = aws.client("sqs").change_message_visibility_batch(
+                QueueUrl=url, Entries=entries
+            )
+        except ClientError as error:
+            # Perhaps because of one of them: the others have their turn.
+            log.warning("%d messages come again when their queue says: %s", len(entries), error)
+        except BotoCoreError:
             log.warning("failed messages come again when their queue says", exc_info=True)
             return
+        else:
+            if refused := answer.get("Failed"):
+                log.warning(
+                    "%d messages come again when their queue says: %s", len(refused), refused[0]
+                )
 
 
 def _pause(receives: int) -> int:

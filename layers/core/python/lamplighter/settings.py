@@ -14,12 +14,32 @@ from typing import Any, Self
 
 from lamplighter.errors import SettingsError
 
+# The queues of a deployment. `sources` is what its own rules tell watchers.
+QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
+# The setting that names a queue, and the one that names the queue of its dead letters.
+DEAD_QUEUES = {
+    "claims_queue_url": "claims_dead_queue_url",
+    "submits_queue_url": "submits_dead_queue_url",
+    "jobstates_queue_url": "jobstates_dead_queue_url",
+    "registers_queue_url": "registers_dead_queue_url",
+    "events_queue_url": "events_dead_queue_url",
+    "events_fifo_queue_url": "events_dead_fifo_queue_url",
+    "sources_queue_url": "watch_dead_queue_url",
+}
+# As many as SQS allows. Our own code gives messages up, by their age; SQS moves only those of a
+# function that never gets to decide about them.
+MAX_RECEIVES = 1_000
+# As long as SQS allows, on queues and on those for dead letters.
+RETENTION_DAYS = 14
+
 _PREFIX = "LAMPLIGHTER_"
 _CHOICES = {"unknown_assets": ("reject", "register")}
 _BOUNDS = {
     "transaction_actions": (10, 100),
     # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
     "look_ahead_seconds": (1, 840),
+    # Queues keep a message for two weeks.
+    "give_up_hours": (1, 240),
 }
 
 
@@ -33,6 +53,10 @@ class Settings:
     submits_queue_url: str = ""
     jobstates_queue_url: str = ""
     registers_queue_url: str = ""
+    claims_dead_queue_url: str = ""
+    submits_dead_queue_url: str = ""
+    jobstates_dead_queue_url: str = ""
+    registers_dead_queue_url: str = ""
     events_queue_url: str = ""
     events_fifo_queue_url: str = ""
     events_dead_queue_url: str = ""
@@ -82,6 +106,9 @@ class Settings:
     token_trust_seconds: int = 300
     # Failures for want of capacity that cost no try, in a row.
     infrastructure_retries: int = 10
+    # A message that still fails so long after it first came is given up: it is kept among the dead
+    # letters, from where it can be sent again.
+    give_up_hours: int = 24
     keep_finished_runs_days: int = 90
     # An event is known by its id, and its extras can be read, for this time.
     keep_events_days: int = 90

@@ -32,7 +32,9 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     report = SweepReport()
 
     def search_assets() -> None:
-        report.claimed_runs = sweep_open(has_time=has_time).claimed_runs
+        found = sweep_open(has_time=has_time)
+        report.claimed_runs = found.claimed_runs
+        report.failed_searches += found.failed
 
     def search_outlets() -> None:
         report.resent_events = sweep_outlets(has_time=has_time)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -31,8 +32,24 @@ def queues_on_our_clock() -> Iterator[None]:
         patch.object(moto_sqs, "unix_time_millis", lambda moment=None: seconds(moment) * 1000),
         # moto shows a message again after its time, not at it: never, where the clock stands.
         patch.object(moto_sqs.Message, "visible", property(_is_visible)),
+        patch.object(moto_sqs.Message, "sequence_number", _InOrder(), create=True),
     ):
         yield
+
+
+class _InOrder:
+    """The sequence numbers of messages on FIFO queues, which moto draws by lot."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def __get__(self, message: Any, owner: object = None) -> str | None:
+        number: str | None = vars(message).get("sequence_number") if message is not None else None
+        return number
+
+    def __set__(self, message: Any, drawn: str | None) -> None:
+        number = None if drawn is None else f"{next(self._numbers):020}"
+        vars(message)["sequence_number"] = number
 
 
 def _is_visible(message: moto_sqs.Message) -> bool:

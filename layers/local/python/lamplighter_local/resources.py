@@ -8,15 +8,13 @@ import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from lamplighter.registry.watchers import EVERYTHING
-from lamplighter.settings import Settings
+from lamplighter.settings import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Settings
 from lamplighter.store.tables import table_definitions
 
-QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
 APPLICATION = "00local"
 _EVERYTHING = json.dumps([EVERYTHING])
-MAX_RECEIVES = 20
 VISIBILITY_SECONDS = 180
-RETENTION_SECONDS = 14 * 24 * 3600
+RETENTION_SECONDS = RETENTION_DAYS * 24 * 3600
 
 
 def create_tables(client: Any, prefix: str, *, leave_out: Iterable[str] = ()) -> None:
@@ -49,6 +47,10 @@ def create_all(name: str) -> Settings:
         submits_queue_url=urls["submits"].live,
         jobstates_queue_url=urls["jobstates"].live,
         registers_queue_url=urls["registers"].live,
+        claims_dead_queue_url=urls["claims"].dead,
+        submits_dead_queue_url=urls["submits"].dead,
+        jobstates_dead_queue_url=urls["jobstates"].dead,
+        registers_dead_queue_url=urls["registers"].dead,
         events_queue_url=urls["events"].live,
         events_fifo_queue_url=urls["events.fifo"].live,
         events_dead_queue_url=urls["events"].dead,

@@ -69,10 +69,12 @@ def next_sweep(now: DateTime, made: Settings, *, with_runs: bool) -> DateTime | 
 
 def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     waits = timedelta(seconds=made.wake_after_seconds)
-    for table, shard in (("Assets", "open_shard"), ("AssetEvents", "fan_shard")):
-        recorded = texts_of(f"{made.table_prefix}{table}", "recorded_at", listed_by=shard)
-        if recorded:
-            yield as_utc(parse_instant(min(recorded)) + waits)
+    opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
+    if opened:
+        yield as_utc(parse_instant(min(opened)) + waits)
+    recorded = texts_of(f"{made.table_prefix}AssetEvents", "recorded_at", listed_by="fan_shard")
+    if recorded:
+        yield as_utc(parse_instant(min(recorded)) + waits)
     due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
     if due:
         yield as_utc(parse_instant(min(due)) + waits)

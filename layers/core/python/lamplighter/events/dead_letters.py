@@ -1,13 +1,14 @@
-"""Messages that can never be taken as they are: kept with the reason, listed, sent once more.
+"""Messages of all queues that were given up: kept with the reason, listed, sent once more.
 
-Owns: the attributes of a dead letter. A reject is copied first and acknowledged after that, so that
-a crash in between only makes two copies. Sending it again keeps the id by which it was first known,
-so that what was recorded the first time is not recorded twice.
+Owns: the attributes of a dead letter, and when a message that fails is given up. A message is
+copied first and acknowledged after that, so that a crash in between only makes two copies. Sending
+it again keeps the id by which it was first known, so that an event that was recorded the first time
+is not recorded twice.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lamplighter import aws, clock, queues, settings
@@ -21,6 +22,8 @@ from lamplighter.zones import iso
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
+# The setting that names where watchers keep what was given up.
+WATCHED = "watch_dead_queue_url"
 # Instead of a queue: what came from a source that was asked cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
@@ -40,14 +43,37 @@ class Reject:
 
 
 def bury(rejects: Sequence[Reject]) -> list[Reject]:
-    """Keep what cannot be taken, each with its reason; return those that could not be kept."""
+    """Keep events that cannot be taken, each with its reason; return those that were not kept."""
+    return _keep(rejects, "events_dead_queue_url", before=_note)
+
+
+def keep(rejects: Sequence[Reject], dead_queue: str) -> list[Reject]:
+    """Keep messages in the queue that a setting names; return those that could not be kept."""
+    return _keep(rejects, dead_queue, before=lambda _: None)
+
+
+def give_up(failed: Sequence[Reject], dead_queue: str) -> set[str]:
+    """Keep those that have failed for too long; return the ids of the messages that were kept."""
+    hours = settings.current().give_up_hours
+    old = [
+        replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
+        for one in failed
+        if one.delivery.is_too_old
+    ]
+    lost = {one.delivery.message_id for one in keep(old, dead_queue)}
+    return {one.delivery.message_id for one in old} - lost
+
+
+def _keep(
+    rejects: Sequence[Reject], dead_queue: str, *, before: Callable[[Sequence[Reject]], None]
+) -> list[Reject]:
     lost: list[Reject] = []
     for some in pack(rejects, (lambda _: 1, queues.PER_CALL), (_bytes, _MAX_CALL_BYTES)):
         try:
-            _note(some)
-            queues.send("events_dead_queue_url", [_copy(reject) for reject in some])
+            before(some)
+            queues.send(dead_queue, [_copy(reject, dead_queue) for reject in some])
         except Exception:  # whatever it is, these messages are delivered again, and no others
-            log.exception("%d rejected messages could not be kept, and come again", len(some))
+            log.exception("%d messages could not be kept, and come again", len(some))
             lost += some
     return lost
 
@@ -84,10 +110,16 @@ def _kept(body: str) -> bytes:
     return body.encode(errors="replace")[:MAX_BODY_BYTES]
 
 
-def _copy(reject: Reject) -> dict[str, Any]:
+def _copy(reject: Reject, dead_queue: str) -> dict[str, Any]:
     delivery = reject.delivery
     return letter(
-        delivery.body, reason=reject.reason, first_id=delivery.first_id, lane=delivery.lane
+        delivery.body,
+        reason=reject.reason,
+        first_id=delivery.first_id,
+        lane=delivery.lane,
+        # Watchers read the queues of others too.
+        queue_arn=delivery.queue_arn if dead_queue == WATCHED else None,
+        sequence=delivery.sequence,
     )
 
 
@@ -98,10 +130,12 @@ def letter(
     first_id: str,
     lane: str | None = None,
     queue_arn: str | None = None,
+    sequence: str | None = None,
 ) -> dict[str, Any]:
     """Return the message that keeps another one, and says why and where it is to be sent again.
 
-    Without a queue it is an event that belongs on `events`.
+    Without a queue it is sent to the one whose dead letters it is among; or, among those of
+    watchers, to `events`.
     """
     kept = _kept(body).decode(errors="ignore")
     facts = {
@@ -110,6 +144,7 @@ def letter(
         FIRST_ID: first_id,
         "lane": lane,
         "queue_arn": queue_arn,
+        "sequence": sequence,
         "is_cut": "true" if kept != body else None,
     }
     attributes = {name: _text(value) for name, value in facts.items() if value}
@@ -141,12 +176,22 @@ class DeadLetter:
     is_cut: bool
     queue_url: str  # in which it lies
     receipt: str
-    # From where it came, if that is not `events`; or nowhere.
+    # From where it came, if its dead-letter queue does not say so; or nowhere.
     queue_arn: str | None = None
+    sequence: int = 0
+    is_ours: bool = True  # a copy, or else moved here by a service of AWS
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue in which it lies."""
+        return self.queue_url.rpartition("/")[2]
 
 
 def dead_letters(*, most: int) -> list[DeadLetter]:
-    """Return dead letters; others do not see them until they are released, or for a while."""
+    """Return dead letters of all queues, those of a lane in their order.
+
+    Others do not see them until they are released, or for a while.
+    """
     found: dict[str, DeadLetter] = {}
     for url in _dead_queues():
         while len(found) < most:
@@ -164,30 +209,28 @@ def dead_letters(*, most: int) -> list[DeadLetter]:
             found |= {message["MessageId"]: _letter(url, message) for message in messages}
             if len(found) == before:
                 break  # reading took so long that the first ones can be seen again
-    return list(found.values())
+    return sorted(found.values(), key=lambda letter: letter.sequence)
 
 
 def _dead_queues() -> list[str]:
     given = settings.current()
-    urls = (
-        given.require("events_dead_queue_url"),
-        given.events_dead_fifo_queue_url,
-        given.watch_dead_queue_url,
-    )
-    return [url for url in urls if url]
+    given.require("events_dead_queue_url")
+    return [url for name in settings.DEAD_QUEUES.values() if (url := getattr(given, name))]
 
 
 def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     attributes = message.get("MessageAttributes", {})
     said = {name: value.get("StringValue", "") for name, value in attributes.items()}
     first = first_id(said.get(FIRST_ID), message["MessageId"])
-    if "rejected_at" not in said:
-        # Not a copy of ours: SQS moved it here, with attributes of whoever sent it.
+    is_ours = "rejected_at" in said
+    if not is_ours:
+        # SQS or EventBridge put it here, with attributes of whoever sent it.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
         is_watched = url == settings.current().watch_dead_queue_url
         said = {"queue_arn": moved_from} if is_watched and moved_from else {}
     # On a queue without lanes, groups only share out the work.
-    group = message.get("Attributes", {}).get("MessageGroupId") if url.endswith(".fifo") else None
+    own = message.get("Attributes", {}) if url.endswith(".fifo") else {}
+    group = own.get("MessageGroupId")
     return DeadLetter(
         message["MessageId"],
         message["Body"],
@@ -199,6 +242,8 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
         url,
         message["ReceiptHandle"],
         said.get("queue_arn"),
+        int(said.get("sequence") or own.get("SequenceNumber") or 0),
+        is_ours,
     )
 
 
@@ -237,9 +282,22 @@ def replay(letter: DeadLetter) -> None:
     if letter.queue_arn is not None:
         aws.client("sqs").send_message(QueueUrl=_url_of(letter.queue_arn), **message)
     else:
-        queue = "events_queue_url" if letter.lane is None else "events_fifo_queue_url"
-        queues.send(queue, [message])
+        queues.send(_live_queue(letter), [message])
     aws.client("sqs").delete_message(QueueUrl=letter.queue_url, ReceiptHandle=letter.receipt)
+
+
+def _live_queue(letter: DeadLetter) -> str:
+    """Return the setting that names the queue to which a letter belongs."""
+    if letter.lane is not None:
+        return "events_fifo_queue_url"
+    given = settings.current()
+    live = next(
+        name
+        for name, dead in settings.DEAD_QUEUES.items()
+        if getattr(given, dead) == letter.queue_url
+    )
+    # What watchers made, and did not send, is among the dead letters of their source.
+    return "events_queue_url" if live == "sources_queue_url" and letter.is_ours else live
 
 
 def _url_of(arn: str) -> str:

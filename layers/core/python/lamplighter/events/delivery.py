@@ -4,6 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from pendulum import DateTime, from_timestamp
+
+from lamplighter import clock, settings
+
 # Under this attribute a replayed message carries the id by which it was first known.
 FIRST_ID = "event_id"
 _MAX_FIRST_ID = 200
@@ -21,6 +25,8 @@ class Delivery:
     lane: str | None  # of a FIFO queue: its messages are taken in order
     texts: Mapping[str, str] = field(default_factory=dict)  # of its attributes
     queue_arn: str = ""
+    first_received_at: DateTime | None = None
+    sequence: str | None = None  # on a FIFO queue: its place in the order of all messages
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
@@ -39,12 +45,26 @@ class Delivery:
             attributes.get("MessageGroupId", "") if is_fifo else None,
             texts,
             record["eventSourceARN"],
+            _instant(attributes.get("ApproximateFirstReceiveTimestamp")),
+            attributes.get("SequenceNumber"),
         )
 
     @property
     def is_fifo(self) -> bool:
         """Whether it came from the queue with lanes."""
         return self.lane is not None
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether it first came so long ago that it is given up if it fails once more."""
+        if self.first_received_at is None:
+            return False
+        age = (clock.now() - self.first_received_at).total_seconds()
+        return age > settings.current().give_up_hours * 3600
+
+
+def _instant(milliseconds: str | None) -> DateTime | None:
+    return None if milliseconds is None else from_timestamp(int(milliseconds) / 1000)
 
 
 def first_id(said: str | None, message_id: str) -> str:

@@ -1,13 +1,13 @@
 """Hands events on: everyone who waits for an asset is looked at, and fires if it can.
 
-Owns: closing an asset, which is done when all who waited have been claimed or sent to be claimed,
-and no newer event has come. An asset that stays open because someone crashed is found again by the
-next delivery of the event, by the next event, or by the sweep. Looking at a consumer twice changes
-nothing.
+Owns: closing an asset. It is closed only when every consumer has been claimed in this process and
+no newer event has come: a message is a hint, and only the open asset remembers. An asset that stays
+open is found by the next delivery of the event, by the next event, or by the sweep, which claims
+all of its consumers itself. Looking at a consumer twice changes nothing.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from lamplighter import clock, queues, settings
@@ -21,25 +21,32 @@ from lamplighter.store.wire import consumers_of, open_assets
 
 log = logging.getLogger(__name__)
 
-# More consumers than this are not claimed here, but sent in chunks to those who claim.
+# More consumers than this are claimed faster by many functions at once. They get messages, and the
+# asset stays open until the sweep has seen that each of them was claimed.
 MOST_AT_ONCE = 50
+_SHARD_TURN_SECONDS = 300
 
 
 def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> ClaimReport:
     """Let everyone who waits for these assets, as they are now, get the run that is due."""
-    here: list[str] = []
-    elsewhere: list[str] = []
-    for row in assets:
-        waiting = _consumers(row.asset_id, int(row.refs_rev or 0))
-        (here if len(waiting) <= MOST_AT_ONCE else elsewhere).extend(waiting)
+    few = [row for row in assets if len(_waiting(row)) <= MOST_AT_ONCE]
+    many = [row for row in assets if len(_waiting(row)) > MOST_AT_ONCE]
+    report = _claim_consumers(few, has_time=has_time)
     now = clock.now()
-    queues.send_claims((dag_id, now) for dag_id in dict.fromkeys(elsewhere))
-    report = claim_all(here, has_time=has_time)
-    # Else someone has not been claimed, and is looked at again by the sweep. A hint was sent of one
-    # that was busy, but only the open asset remembers.
-    if not report.failed and not report.left_busy:
-        _close(assets)
+    named = dict.fromkeys(dag_id for row in many for dag_id in _waiting(row))
+    queues.send_claims((dag_id, now) for dag_id in named)
     return report
+
+
+def _claim_consumers(assets: Sequence[Assets], *, has_time: Callable[[], bool]) -> ClaimReport:
+    """Claim the consumers of some assets, and close those of which none is left."""
+    report = claim_all((dag_id for row in assets for dag_id in _waiting(row)), has_time=has_time)
+    _close(row for row in assets if report.unclaimed.isdisjoint(_waiting(row)))
+    return report
+
+
+def _waiting(row: Assets) -> tuple[str, ...]:
+    return _consumers(row.asset_id, int(row.refs_rev or 0))
 
 
 # Whoever comes or goes raises the number, so that what is remembered cannot be out of date.
@@ -68,7 +75,7 @@ def _close(assets: Iterable[Assets]) -> None:
 def _close_together(rows: list[Assets]) -> None:
     while rows:
         for row in rows:
-            row.open_shard = None
+            row.open_shard = row.open_since = None
         try:
             transact([Change(row, ("seq",)) for row in rows])
         except Cancelled as cancelled:
@@ -81,14 +88,28 @@ def _close_together(rows: list[Assets]) -> None:
 
 
 def sweep_open(*, has_time: Callable[[], bool]) -> ClaimReport:
-    """Hand on again what someone recorded and did not hand on; whoever does it now is not hurt."""
+    """Claim the consumers of assets that stayed open, one asset after the other.
+
+    Each asset is closed as soon as it is done, and consumers that were claimed before cost only
+    reads: a sweep that runs out of time gets further than the one before it.
+    """
     report = ClaimReport()
-    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
-    for shard in range(settings.current().run_shards):
-        found = read_assets(open_assets(shard, until))
-        rows = [row for row in found.values() if row.open_shard is not None]
-        if rows:
-            report.add(fan_out(rows, has_time=has_time))
+    for row in _open_assets():
+        try:
+            report.add(_claim_consumers([row], has_time=has_time))
+        except Exception:  # it stays open for the next sweep; the other assets must not wait for it
+            log.exception("the consumers of asset %s could not be claimed", row.asset_id)
+            report.failed += 1
         if not has_time():
             break
     return report
+
+
+def _open_assets() -> Iterator[Assets]:
+    now, shards = clock.now(), settings.current().run_shards
+    until = now.subtract(seconds=settings.current().wake_after_seconds)
+    # Every sweep begins with another shard, so that none of them is always the last.
+    first = now.int_timestamp // _SHARD_TURN_SECONDS
+    for at in range(shards):
+        found = read_assets(open_assets((first + at) % shards, until))
+        yield from (row for row in found.values() if row.open_shard is not None)

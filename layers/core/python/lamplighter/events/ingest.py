@@ -3,7 +3,7 @@
 Owns: what becomes of each message. Taken: its events are recorded and handed on. Rejected: it can
 never be taken, is kept among the dead letters with the reason, and does not come again. Failed:
 something was busy or broken, and it is delivered again, later each time; of a lane, with all that
-comes after it.
+comes after it. Given up: it failed once more long after it first came, and is kept like a reject.
 """
 
 import logging
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lamplighter import queues, settings
-from lamplighter.errors import RejectedError, TransientError
-from lamplighter.events.dead_letters import Reject, bury
+from lamplighter.errors import RejectedError, TransientError, in_short
+from lamplighter.events.dead_letters import Reject, bury, give_up
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
@@ -38,6 +38,7 @@ class IngestReport:
     received: int = 0
     recorded: int = 0
     rejected: int = 0
+    given_up: int = 0
     fired_runs: int = 0
     failed: set[str] = field(default_factory=set)
 
@@ -47,9 +48,12 @@ def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]
     batch = _Batch([Delivery.of(record) for record in records], has_time)
     try:
         batch.run()
-    except Exception:  # an error of Lambda's would bring them back at once, and without a pause
+    except (
+        Exception
+    ) as error:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(batch.deliveries))
-        batch.fail(delivery.message_id for delivery in batch.deliveries)
+        batch.fail({one.message_id: in_short(error) for one in batch.deliveries})
+    batch.give_up()
     _come_back_later([one for one in batch.deliveries if one.message_id in batch.report.failed])
     return batch.report
 
@@ -64,6 +68,8 @@ class _Batch:
     events: dict[str, list[AssetEvent]] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     rejects: dict[str, Reject] = field(default_factory=dict)
+    # Why messages failed, without those that only come after one of them in its lane.
+    failures: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
         self.report.received = len(self.deliveries)
@@ -73,17 +79,28 @@ class _Batch:
         for delivery in self.deliveries:
             self._resolve(delivery, resolver)
         lost = bury(list(self.rejects.values()))
-        self.fail(reject.delivery.message_id for reject in lost)
+        self.fail({reject.delivery.message_id: reject.reason for reject in lost})
         self.report.rejected = len(self.rejects) - len(lost)
         forget_outlets(
             event for message_id in self.rejects for event in self.events.get(message_id, ())
         )
         self._hand_on(self._record(resolver), resolver)
 
-    def fail(self, message_ids: Iterable[str]) -> None:
+    def fail(self, reasons: Mapping[str, str]) -> None:
         """Let messages come again, and with each what follows it in its lane."""
-        failed = self.report.failed | set(message_ids)
-        self.report.failed = from_first_in_lane(self.deliveries, failed)
+        self.failures |= reasons
+        self.report.failed = from_first_in_lane(self.deliveries, {*self.failures})
+
+    def give_up(self) -> None:
+        """Keep messages that have failed for too long, so that they hold up nobody any more."""
+        failed = [
+            Reject(one, self.failures[one.message_id])
+            for one in self.deliveries
+            if one.message_id in self.failures
+        ]
+        kept = give_up(failed, "events_dead_queue_url")
+        self.report.given_up = len(kept)
+        self.report.failed -= kept
 
     def _read(self, delivery: Delivery) -> None:
         try:
@@ -102,7 +119,7 @@ class _Batch:
                 self._reject(delivery, str(rejected), event.event_id)
             except TransientError as error:
                 log.warning("message %s is delivered again: %s", delivery.message_id, error)
-                self.fail([delivery.message_id])
+                self.fail({delivery.message_id: str(error)})
             else:
                 self.entries.append(Entry(delivery, event, asset))
 
@@ -126,7 +143,9 @@ class _Batch:
         failed = [unit for unit in tried if unit.failure is not None]
         for reason, count in Counter(str(unit.failure) for unit in failed).items():
             log.warning("events of %d units are delivered again: %s", count, reason)
-        self.fail(entry.delivery.message_id for unit in failed for entry in unit.entries)
+        self.fail(
+            {entry.delivery.message_id: str(u.failure) for u in failed for entry in u.entries}
+        )
         forget_outlets(
             entry.event
             for unit in tried
@@ -168,9 +187,9 @@ class _Batch:
             return
         try:
             self.report.fired_runs = fan_out(opened, has_time=self.has_time).claimed_runs
-        except Exception:  # they are recorded; whoever gets them next hands them on
+        except Exception as error:  # they are recorded; whoever gets them next hands them on
             log.exception("events of %d assets could not be handed on yet", len(opened))
-            self.fail(entry.delivery.message_id for entry in entries)
+            self.fail({entry.delivery.message_id: in_short(error) for entry in entries})
 
 
 def _come_back_later(deliveries: Sequence[Delivery]) -> None:

@@ -123,7 +123,10 @@ class Recorder:
             if not events:
                 return
             # Whoever handed on the event before has perhaps closed the asset since it was read.
-            changes = [Change(row, ("seq", "refs_rev"), always=("open_shard",)) for row in assets]
+            changes = [
+                Change(row, ("seq", "refs_rev"), always=("open_shard", "open_since"))
+                for row in assets
+            ]
             try:
                 # An outlet's event has its row, but no number, from the moment its step was over.
                 puts = [Put(event, unless_has="seq") for event in events]
@@ -159,6 +162,8 @@ class Recorder:
             # Never back, whatever the clocks of two machines say: a run is named by it, and found.
             before = row.recorded_at
             row.recorded_at = self.now if before is None else max(self.now, before)
+            if row.open_shard is None or row.open_since is None:
+                row.open_since = self.now
             row.open_shard = shard_of(stream, settings.current().run_shards)
         return events, list(assets.values())
 

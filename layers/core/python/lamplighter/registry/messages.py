@@ -1,10 +1,10 @@
 """The messages on `registers`: notifications of the bucket, and those that `queues` sends."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from lamplighter import queues
 from lamplighter.registry.bundles import read_announcement
 from lamplighter.registry.definition import Source
 
@@ -30,13 +30,14 @@ class Retire:
     source: Source
 
 
-def read_message(body: str) -> Iterator[Push | Refill | Retire]:
-    """Yield what a message asks for; the bucket's test message asks for nothing."""
-    data = json.loads(body)
-    if "refill" in data:
-        yield Refill(str(data["refill"]))
-    elif "retire" in data:
-        yield Retire(Source(str(data["retire"]), "", int(data["push"])))
-    for record in data.get("Records", ()):
-        bucket, key = record["s3"]["bucket"]["name"], record["s3"]["object"]["key"]
-        yield Push(read_announcement(bucket, unquote_plus(key)))
+def read_message(body: str) -> list[Push | Refill | Retire]:
+    """Return what a message asks for; the bucket's test message asks for nothing."""
+    with queues.reading():
+        data = json.loads(body)
+        if "refill" in data:
+            return [Refill(str(data["refill"]))]
+        if "retire" in data:
+            return [Retire(Source(str(data["retire"]), "", int(data["push"])))]
+        objects = [record["s3"] for record in data.get("Records", ())]
+        places = [(each["bucket"]["name"], each["object"]["key"]) for each in objects]
+        return [Push(read_announcement(bucket, unquote_plus(key))) for bucket, key in places]

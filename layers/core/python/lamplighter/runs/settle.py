@@ -28,15 +28,23 @@ log = logging.getLogger(__name__)
 
 def settle(body: str) -> RunsReport:
     """Do what a message on `jobstates` asks for."""
-    message: dict[str, Any] = json.loads(body)
-    if "runs" in message:
-        return each_of(queues.read_runs(message), lambda name: look_after(*name))
-    if "job" in message:
-        return settle_job(message["job"])
-    detail = message["detail"]
-    if detail["applicationId"] == settings.current().emr_application_id:
-        return settle_job(detail["jobRunId"])
-    return RunsReport()
+    runs, job_run_id = _read(body)
+    if runs:
+        return each_of(runs, lambda name: look_after(*name))
+    return settle_job(job_run_id) if job_run_id is not None else RunsReport()
+
+
+def _read(body: str) -> tuple[list[queues.RunName], str | None]:
+    """Return the runs or the job that a message names; a job of others is no job."""
+    with queues.reading():
+        message: dict[str, Any] = json.loads(body)
+        if "runs" in message:
+            return queues.read_runs(message), None
+        if "job" in message:
+            return [], str(message["job"])
+        detail = message["detail"]
+        is_ours = detail["applicationId"] == settings.current().emr_application_id
+        return [], str(detail["jobRunId"]) if is_ours else None
 
 
 def settle_job(job_run_id: str) -> RunsReport:

@@ -161,7 +161,7 @@ def due_backfills(shard: int, until: DateTime) -> Iterator[str]:
 
 def open_assets(shard: int, until: DateTime) -> Iterator[str]:
     """Yield the assets of one shard whose events may not have been handed on, oldest first."""
-    items = _until(Assets, "open", ("open_shard", "recorded_at"), shard, until)
+    items = _until(Assets, "open", ("open_shard", "open_since"), shard, until)
     return (item["asset_id"]["S"] for item in items)
 
 

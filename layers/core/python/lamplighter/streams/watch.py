@@ -3,15 +3,16 @@
 Owns: what becomes of each message. Every watcher of the queue is done with it, and what they made
 of it is on the queue `events`: it is acknowledged. Someone rejected it, or there is nobody: it is
 kept among the dead letters with the reason, and acknowledged. Someone failed: it is delivered
-again, to everyone; what the others made of it is known by its id.
+again, to everyone; what the others made of it is known by its id. If that goes on for too long, it
+is kept among the dead letters as well.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lamplighter import settings
-from lamplighter.events.dead_letters import letter
+from lamplighter.events.dead_letters import WATCHED, Reject, give_up, letter
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.messages import message_of
@@ -27,20 +28,27 @@ log = logging.getLogger(__name__)
 def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> WatchReport:
     """Let everyone who watches a queue have a batch of it, within some seconds."""
     # Until it is known what became of them, they come again.
-    failed = {str(record["messageId"]) for record in records}
-    report = WatchReport(received=len(records), failed=failed)
+    came = [Delivery.of(record) for record in records]
+    report = WatchReport(received=len(records), failed={one.message_id for one in came})
+    failed = came
     try:
         if records:
-            _watch(records, report, seconds=seconds)
+            failed = _watch(came, report, seconds=seconds)
     except Exception:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(records))
+    kept = give_up([Reject(one, "a watcher failed; see its log") for one in failed], WATCHED)
+    report.given_up = len(kept)
+    report.failed -= kept
     return report
 
 
-def _watch(records: Sequence[Mapping[str, Any]], report: WatchReport, *, seconds: float) -> None:
-    queue = queue_of(str(records[0]["eventSourceARN"]))
+def _watch(
+    deliveries: Sequence[Delivery], report: WatchReport, *, seconds: float
+) -> list[Delivery]:
+    """Return the messages that failed, without those that only come after one in its lane."""
+    queue = queue_of(deliveries[0].queue_arn)
     # By the place in the batch: SQS may deliver a message twice at once.
-    came = {_arrival(delivery): delivery for delivery in map(Delivery.of, records)}
+    came = {_arrival(delivery): delivery for delivery in deliveries}
     rounds = Rounds(list(came), seconds=seconds)
     watchers = watchers_in(read_watchers(queue))
     works, broken = works_of(watchers, read_parked())
@@ -72,6 +80,18 @@ def _watch(records: Sequence[Mapping[str, Any]], report: WatchReport, *, seconds
     failed = {one.message_id for arrival, one in came.items() if arrival not in rounds.done - lost}
     report.failed = from_first_in_lane(came.values(), failed)
     report.parked_watchers = park(rounds.fired)
+    return _first_of_lanes(one for one in deliveries if one.message_id in report.failed)
+
+
+def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    first: list[Delivery] = []
+    lanes: set[str] = set()
+    for one in deliveries:
+        if one.lane is None or one.lane not in lanes:
+            first.append(one)
+        if one.lane is not None:
+            lanes.add(one.lane)
+    return first
 
 
 def _arrival(delivery: Delivery) -> Arrival:

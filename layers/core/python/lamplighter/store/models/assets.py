@@ -27,7 +27,7 @@ class _Open(GlobalSecondaryIndex["Assets"]):
         projection = KeysOnlyProjection()
 
     open_shard = NumberAttribute(hash_key=True)
-    recorded_at = Instant(range_key=True)
+    open_since = Instant(range_key=True)
 
 
 class Assets(Row):
@@ -50,8 +50,10 @@ class Assets(Row):
     recorded_at = Instant(null=True)  # when the newest event was
     # Raised when a consumer comes or goes, so that an event cannot miss one.
     refs_rev = NumberAttribute(null=True)
-    # Set with every event, and removed when all who waited have been looked at.
+    # Set with every event, and removed when all who waited have been looked at. The instant is that
+    # of the first event since then: the sweep finds an asset also if events keep coming.
     open_shard = NumberAttribute(null=True)
+    open_since = Instant(null=True)
 
     # Of a URI: the asset that has it, and whether a DAG waits for whichever asset that is.
     target = UnicodeAttribute(null=True)

@@ -1,0 +1,117 @@
+"""`lamplighter dlq`: messages of all queues that were given up, and sending them again."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from lamplighter.errors import RefusedError
+from lamplighter.events import dead_letters
+from lamplighter.events.dead_letters import DeadLetter
+from lamplighter_cli import console
+from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.options import AsJson
+
+app = typer.Typer(
+    help="Dead letters: messages of any queue that were given up, and why.", no_args_is_help=True
+)
+
+_BODY_SHOWN = 60
+
+
+@app.command("list")
+@on_deployment
+def list_letters(
+    *,
+    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show messages that were given up, with the reason; they stay where they are."""
+    with _letters(most) as letters:
+        if as_json:
+            console.print_json([_letter_json(letter) for letter in letters])
+            return
+        if not letters:
+            console.out().print("no dead letters")
+            return
+        table = console.Rows("letter", "queue", "rejected at", "lane", "reason", "body")
+        for letter in letters:
+            body = console.cut(letter.body, _BODY_SHOWN)
+            cells = (letter.queue, letter.rejected_at, letter.lane, letter.reason, body)
+            table.add(letter.message_id, *(cell or "" for cell in cells))
+        console.out().print(table)
+
+
+@app.command()
+@on_deployment
+def replay(
+    letter: Annotated[
+        list[str] | None, typer.Argument(help="Letters to send again, as listed. Default: none.")
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Send all of them again.")] = False,
+    most: Annotated[int, typer.Option("-n", min=1, help="Look at so many at a time.")] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters to the queues that they came from; an event that is recorded stays single.
+
+    Those of a lane are sent in their order.
+    """
+    wanted = set(letter or ())
+    if bool(wanted) == everything:
+        raise RefusedError("name the letters to replay, as `dlq list` shows them, or --all")
+    sent: list[str] = []
+    kept: dict[str, str] = {}
+    known: set[str] = set()
+    # Of a group on a FIFO queue SQS shows the next letters when the first ones are gone.
+    while done := _replay_some(most, None if everything else wanted, known, kept):
+        sent += [one.message_id for one in done]
+        # What is rejected again at once, under the same id, is left for another time.
+        known |= {one.first_id for one in done}
+        if wanted:
+            break
+    kept |= dict.fromkeys(wanted - {*sent, *kept}, "there is no such letter")
+    if as_json:
+        console.print_json({"replayed": sent, "kept": kept})
+    else:
+        console.out().print(f"replayed {len(sent)} of {len(sent) + len(kept)}")
+        for name, why in kept.items():
+            console.error(f"{name}: {why}")
+    if kept:
+        raise typer.Exit(1)
+
+
+def _replay_some(
+    most: int, wanted: Collection[str] | None, known: Collection[str], kept: dict[str, str]
+) -> list[DeadLetter]:
+    """Replay what can be read at once; return the letters that were sent."""
+    sent: list[DeadLetter] = []
+    with _letters(most) as letters:
+        with console.progress() as progress:
+            todo = [one for one in letters if wanted is None or one.message_id in wanted]
+            bar = progress.add_task("Replaying", total=len(todo))
+            for one in (each for each in todo if each.first_id not in known):
+                try:
+                    dead_letters.replay(one)
+                    sent.append(one)
+                except RefusedError as refused:
+                    kept[one.message_id] = str(refused)
+                progress.advance(bar)
+        letters[:] = [one for one in letters if one not in sent]
+    return sent
+
+
+@contextmanager
+def _letters(most: int) -> Iterator[list[DeadLetter]]:
+    """Yield dead letters; those that are left in the list are released when the block ends."""
+    letters = dead_letters.dead_letters(most=most)
+    try:
+        yield letters
+    finally:
+        dead_letters.release(letters)
+
+
+def _letter_json(letter: DeadLetter) -> dict[str, Any]:
+    shown = ("message_id", "queue", "reason", "rejected_at", "first_id", "lane", "is_cut", "body")
+    return {name: getattr(letter, name) for name in shown}
