@@ -10,7 +10,7 @@ from typing import Any
 from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
-from lamplighter.errors import UNREADABLE, TransientError
+from lamplighter.errors import RejectedError, TransientError
 from lamplighter.scheduler.claim import claim_all
 
 logger = logger_of("claim")
@@ -36,11 +36,10 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _readable(event: dict[str, Any]) -> Iterator[str]:
-    """Yield the bodies that can be read; the others are delivered again, alone."""
+    """Yield the bodies that can be read; the others are rejected, each alone."""
     for record in event.get("Records", ()):
         try:
             queues.read_claims(record["body"])
-        except UNREADABLE:
-            logger.warning("unreadable message", extra={"message_id": record.get("messageId")})
-        else:
             yield record["body"]
+        except RejectedError:
+            logger.warning("unreadable message", extra={"message_id": record.get("messageId")})

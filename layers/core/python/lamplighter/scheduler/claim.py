@@ -281,9 +281,11 @@ class _Claim:
 
     def _give_up(self, dag_id: str, problem: str, *, is_busy: bool = False) -> None:
         """Leave a DAG to a later claim, and note that this one got nowhere."""
-        self.report.left_busy += is_busy
-        self.report.failed += not is_busy
         self.report.unclaimed.add(dag_id)
+        if is_busy:
+            self.report.left_busy.add(dag_id)
+        else:
+            self.report.failed += 1
         actions = [
             # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
             Dags.claim_failures.set((Dags.claim_failures | 0) + 1),

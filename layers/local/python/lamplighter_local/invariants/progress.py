@@ -15,7 +15,7 @@ from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import NONE, OVER, SKIPPED, SUCCESS
 from lamplighter.runs.view import run_ref
 from lamplighter.store.due import free_slots, index_entry, is_open, run_of
-from lamplighter.store.look_ahead import covered_until
+from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Dags, Runs, Steps
 
 # A lost message costs a minute where a tick finds what it was about, and five where a sweep does.
@@ -24,7 +24,7 @@ _PATIENCE = timedelta(minutes=15)
 
 def newest_tick() -> DateTime | None:
     """Return the minute of the newest tick, as far as it is recorded."""
-    covered = covered_until()
+    covered = read_look_ahead().covered_until
     ahead = settings.current().look_ahead_seconds
     return None if covered is None else covered.subtract(seconds=ahead)
 
