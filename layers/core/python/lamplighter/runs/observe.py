@@ -99,6 +99,8 @@ class _Ending:
         events: list[AssetEvents] = []
         if step.then == CLEAR:
             move_step(step, NONE)
+        elif step.then in {SUCCESS, FAILED}:
+            move_step(step, step.then)  # as it was marked; that tells of no outlets
         elif job.state is JobState.SUCCESS and self.seen.report.is_skipped:
             self._skip()
         elif job.state is JobState.SUCCESS:
@@ -193,7 +195,7 @@ def end_step(view: RunView, step: Steps, now: DateTime) -> None:
     """Let a step of a run that is being ended not go on, nor begin again."""
     if step.state in {SUBMITTED, RUNNING}:
         move_step(step, CANCELLING)
-    if step.state == CANCELLING:
+    if step.state == CANCELLING and step.then not in {SUCCESS, FAILED}:
         step.then = CANCEL
     if step.state == UP_FOR_RETRY:
         move_step(step, FAILED)

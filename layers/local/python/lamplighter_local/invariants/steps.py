@@ -98,7 +98,7 @@ def _of_outlets(runs: Mapping[str, Runs], steps: _StepsByRun, *, is_idle: bool) 
                 key = (asset_id(asset.name), name.event_id(asset.name))
                 if isinstance(asset, AssetAlias):
                     continue
-                if step.state == "success" and key not in events:
+                if step.state == "success" and not step.marked and key not in events:
                     yield f"run {ref}: step {step.step_id} has told nobody of {asset.name}"
                 if step.state != "success" and key in events:
                     yield f"run {ref}: {step.state} step {step.step_id} told of {asset.name}"

@@ -68,6 +68,8 @@ class Runs(Row):
     # What a run that is being ended will be when its last job is over, and why.
     ending = UnicodeAttribute(null=True)
     because = UnicodeAttribute(null=True)
+    # What people said became of it or of its steps, newest last: who, when, what, why.
+    marks = JSONAttribute(null=True)
 
     # Of all its steps.
     vcpu_hours = NumberAttribute(null=True)
