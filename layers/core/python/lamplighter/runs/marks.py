@@ -28,6 +28,7 @@ from lamplighter.runs.plan import Plan, plan, removed_tasks
 from lamplighter.runs.requests import (
     AT_ONCE,
     change_run,
+    keep_steps,
     queue_again,
     require_not_ending,
     require_tasks,
@@ -86,16 +87,19 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         require_tasks(view, [task_id])
         _require_part_of_run(view, task_id)
         freed = _freed(view, task_id, state)
+        if freed and view.run.state in FINISHED and not keep_steps(view):
+            return False  # first, so that whoever dies here has marked nothing
         if not _is_marked(view, task_id, state):
             mark = note_mark(view, state, why=why, by=by, task=task_id, now=now)
             assign_mark(view.step(task_id), mark, now)
         elif not (freed or has_begun):
             raise RefusedError(f"task {task_id!r} of run {view.run.run_id} is {state} already")
         has_begun = True
-        for each in freed[:AT_ONCE]:
+        room = max(0, AT_ONCE - view.size)
+        for each in freed[:room]:
             move_step(view.steps[each], NONE)
             keep_or_expire(view.steps[each], now)
-        return len(freed) <= AT_ONCE and _go_on(view, freed, now)
+        return len(freed) <= room and _go_on(view, freed, now)
 
     run = change_run(dag_id, run_key, change)
     _log(run, task_id)

@@ -24,7 +24,7 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import CLEAR, keep_or_expire
+from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.scheduler.manual import require_usable
 from lamplighter.store.due import waiting_entry
@@ -44,10 +44,12 @@ def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for i
         if view.run.state in FINISHED:
             raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} is {view.run.state}")
         view.run.because = because
-        if view.live or view.run.state != QUEUED:
+        if view.live or view.run.state != QUEUED or len(view.steps) > AT_ONCE:
             view.run.ending = CANCELLED
             view.run.wake_at = now
         else:
+            for step in view.steps.values():
+                expire(step, now)
             end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True
 
@@ -127,13 +129,27 @@ def require_tasks(view: RunView, tasks: Collection[str]) -> None:
 
 
 def queue_again(view: RunView, now: DateTime) -> bool:
-    """Let a run that was over begin again, as soon as it has a slot."""
+    """Let a run that was over begin again, as soon as it has a slot.
+
+    Before that, all its steps are kept; returns False if those are more than fit at once.
+    """
     if view.row is not None:
         require_usable(view.row)
+    if not keep_steps(view):
+        return False
     wait_for_slot(view, now)
     view.run.queued_at, view.run.started_at = now, None
     view.run.wake_at = now
     return True
+
+
+def keep_steps(view: RunView) -> bool:
+    """Let no step of a run expire; return False if there are more than fit at once."""
+    expiring = [step for step in view.steps.values() if step.expires_at is not None]
+    room = max(0, AT_ONCE - view.size)
+    for step in expiring[:room]:
+        step.expires_at = None
+    return len(expiring) <= room
 
 
 def wait_for_slot(view: RunView, now: DateTime) -> None:

@@ -34,6 +34,8 @@ from lamplighter.runs.observe import (
     add_up_costs,
     deadline_of,
     end_step,
+    expire,
+    keep,
     keep_or_expire,
     observe,
     time_out,
@@ -92,6 +94,7 @@ class Turn:
         if view.run.state in FINISHED:
             return
         self._heed_its_backfill()
+        self._for_each_step(lambda step: keep(step, self.now))
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.ending is not None:
@@ -140,11 +143,14 @@ class Turn:
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
         """Change steps as far as a transaction holds them."""
+        room = self._room
         for step in self.view.steps.values():
-            if self._room <= 0:
+            if room <= 0:
                 self.is_cut_short = True
                 return
+            was_changed = step.is_changed
             change(step)
+            room -= step.is_changed and not was_changed
 
     def _heed_its_backfill(self) -> None:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
@@ -174,8 +180,11 @@ class Turn:
             self.wakes_others |= view.dag.tasks[task_id].depends_on_past
 
     def _finish(self, state: str) -> None:
-        add_up_costs(self.view)
         view = self.view
+        self._for_each_step(lambda step: expire(step, self.now))
+        if self.is_cut_short:
+            return
+        add_up_costs(view)
         end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
     def _carry_on(self) -> None:

@@ -77,6 +77,10 @@ class Runs(Row):
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
 
+    # No job of a step has had a higher number when the run was last over. Steps that have expired
+    # since then go on counting from here.
+    submission_floor = NumberAttribute(null=True)
+
     # Whose transaction created it: how a claim knows its own work after a lost answer.
     claim_id = UnicodeAttribute()
     # The backfill that created it, or let it begin anew, and its place there; and whose slot it
