@@ -29,6 +29,7 @@ from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.runs.advance import SUBMIT, advance_all
+from lamplighter.runs.marks import mark_run, mark_step
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.runs.settle import settle as hear
 from lamplighter.scheduler.manual import create_manual_run
@@ -194,6 +195,20 @@ def retry_first(story: Story) -> None:
         retry_run("dag", story.stack.runs("dag")[0].run_key)
 
 
+def mark_first(task: str | None = None) -> Act:
+    """Return an act that marks the oldest run of `dag`, or a step of it, as a success."""
+
+    def do(story: Story) -> None:
+        key = story.stack.runs("dag")[0].run_key
+        with suppress(RefusedError):
+            if task is None:
+                mark_run("dag", key, "success", why="it is mended", by="ada")
+            else:
+                mark_step("dag", key, task, "success", why="it is mended", by="ada")
+
+    return do
+
+
 HANGS = Outcome.hangs()
 ONE = dag("dag", "t", outlets=[A])
 
@@ -329,6 +344,27 @@ SCENARIOS = {
         runs=["dag success s=success/1 t=success/2", "dag success s=success/1 t=success/1"],
         events={},
         jobs=[*["dag/s#1 SUCCESS"] * 2, "dag/t#1 FAILED", "dag/t#1 SUCCESS", "dag/t#2 SUCCESS"],
+    ),
+    "a mark of a step that others wait for": Scenario(
+        dags=(daily("s", "t", "u", depends="t", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=mark_first("t"),
+        act=pass_time(minutes=2),
+        runs=[
+            "dag success s=success/1 t=success/1 u=success/1",
+            "dag success s=success/1 t=success/1 u=success/1",
+        ],
+        events={},
+        jobs=[*[f"dag/{task}#1 SUCCESS" for task in "sstuu"], "dag/t#1 FAILED"],
+    ),
+    "a mark of a run whose job is running": Scenario(
+        dags=(daily("s", "t", depends="s", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("s", HANGS), pass_time(minutes=2)),
+        ask=mark_first(),
+        act=pass_time(minutes=2),
+        runs=["dag success s=success/1 t=success/0", "dag success s=success/1 t=success/1"],
+        events={},
+        jobs=["dag/s#1 CANCELLED", "dag/s#1 SUCCESS", "dag/t#1 SUCCESS"],
     ),
     "a job without capacity": Scenario(
         dags=(ONE,),
@@ -544,6 +580,27 @@ OVERTAKINGS = {
         first=submit,
         meanwhile=all_of(send_settles_of_all, settle, claim, submit),
         runs=_DONE,
+    ),
+    "submit by mark": Overtaking(
+        dags=(ONE,),
+        arrange=start_and(plan_jobs("t", HANGS)),
+        first=submit,
+        meanwhile=all_of(mark_first("t"), settle),
+        runs=_either("dag success t=success"),
+    ),
+    "settle by mark": Overtaking(
+        dags=(dag("dag", "t", after=["u"], outlets=[A]),),
+        arrange=start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2))),
+        first=settle,
+        meanwhile=all_of(mark_first("t"), send_settle, settle, submit),
+        runs=_either("dag success t=success u=success"),
+    ),
+    "mark by the end of the job": Overtaking(
+        dags=(ONE,),
+        arrange=start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2))),
+        first=mark_first(),
+        meanwhile=all_of(settle, submit),
+        runs=_either("dag success t=success"),
     ),
     "claim of a run whose past is over by its cancel": Overtaking(
         dags=(daily("t", depends="t", days=2, max_active_runs=2),),

@@ -25,6 +25,8 @@ def end_run(
     move_run(run, state)
     run_rows.set_state_columns(run, now)
     run.ending = None
+    # Each decision raises `rev` by one, and a step's submission by one at most.
+    run.submission_floor = run.rev
     if run.slot_of is not None:
         run.slot_of = None
         if backfill is not None:

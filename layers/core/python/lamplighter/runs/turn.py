@@ -14,6 +14,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.runs import slots
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
+from lamplighter.runs.marking import assign_mark, is_to_be_marked
 from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
@@ -33,6 +34,8 @@ from lamplighter.runs.observe import (
     add_up_costs,
     deadline_of,
     end_step,
+    expire,
+    keep,
     keep_or_expire,
     observe,
     time_out,
@@ -91,6 +94,7 @@ class Turn:
         if view.run.state in FINISHED:
             return
         self._heed_its_backfill()
+        self._for_each_step(lambda step: keep(step, self.now))
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.ending is not None:
@@ -139,11 +143,14 @@ class Turn:
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
         """Change steps as far as a transaction holds them."""
+        room = self._room
         for step in self.view.steps.values():
-            if self._room <= 0:
+            if room <= 0:
                 self.is_cut_short = True
                 return
+            was_changed = step.is_changed
             change(step)
+            room -= step.is_changed and not was_changed
 
     def _heed_its_backfill(self) -> None:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
@@ -153,14 +160,31 @@ class Turn:
             run.ending, run.because = CANCELLED, f"backfill {run.slot_of} was cancelled"
 
     def _end_early(self) -> None:
+        self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
         if not (self.is_cut_short or self.view.live):
             assert self.view.run.ending is not None
             self._finish(self.view.run.ending)
 
+    def _mark_steps(self) -> None:
+        """Let the steps of a run that was marked be what that means for them."""
+        view, ending = self.view, self.view.run.ending
+        removed = removed_tasks(view.dag, view.run)
+        for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
+            if not is_to_be_marked(view.steps.get(task_id), str(ending)):
+                continue
+            if self._room <= 0:
+                self.is_cut_short = True
+                return
+            assign_mark(view.step(task_id), view.run.marks[-1], self.now)
+            self.wakes_others |= view.dag.tasks[task_id].depends_on_past
+
     def _finish(self, state: str) -> None:
-        add_up_costs(self.view)
         view = self.view
+        self._for_each_step(lambda step: expire(step, self.now))
+        if self.is_cut_short:
+            return
+        add_up_costs(view)
         end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
     def _carry_on(self) -> None:
@@ -265,6 +289,7 @@ class Turn:
         step.try_number += 1
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
+        step.marked = None
         step.short_limit = self._short_limit(task_id)
         try:
             job = prepare(run, step, self.view.dag)

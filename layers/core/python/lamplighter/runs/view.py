@@ -108,6 +108,7 @@ class RunView:
                 task_id,
                 state=NONE,
                 born_at=self.run.created_at,
+                submission=int(self.run.submission_floor or 0),
                 last_try=self.dag.tasks[task_id].retries + 1,
             )
         return self.steps[task_id]
