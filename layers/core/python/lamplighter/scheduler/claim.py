@@ -295,8 +295,9 @@ class _Claim:
         try:
             # As a transaction, which does not read the row back: it may be malformed.
             transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
-        except Exception:  # a note that cannot be written must not keep others from their claims
-            log.exception("failed claim could not be noted", extra={"dag_id": dag_id})
+        # A note that cannot be written must not keep others from their claims.
+        except (Cancelled, TransientError, PermanentError) as error:
+            log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
 
     def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything.
