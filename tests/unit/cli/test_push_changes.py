@@ -46,7 +46,7 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
             {"schedule": "'0 0 * * *'"},
             (
                 "dag: 0 * * * * becomes 0 0 * * *;"
-                " next run after 2026-01-07 00:00 UTC (was after 2026-01-05 13:00 UTC)"
+                " next run after 2026-01-06 00:00 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
         (
@@ -64,7 +64,7 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
             {"schedule": "'30 6 * * *'", "start_date": "NINE.in_timezone('Europe/Zurich')"},
             (
                 "dag: 0 * * * * becomes 30 6 * * *;"
-                " next run after 2026-01-07 05:30 UTC (was after 2026-01-05 13:00 UTC)"
+                " next run after 2026-01-06 05:30 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
     ],

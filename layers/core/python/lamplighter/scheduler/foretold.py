@@ -8,6 +8,7 @@ from typing import Any
 
 from lamplighter import clock, queues
 from lamplighter.scheduler.cursor import Foretold, Outlook
+from lamplighter.scheduler.schedules import Schedule, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.single import update_if
 from lamplighter.store.transactions import Put
@@ -21,14 +22,13 @@ _ASK_AGAIN_SECONDS = 300
 
 def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     """Return what is foretold for each of the DAGs that have an author's timetable."""
-    versions = {row.dag_id: row.version for row in rows if row.is_custom}
-    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in versions}
-    if versions:
-        for found in Catalog.batch_get(
-            [(KIND, dag_id) for dag_id in versions], consistent_read=True
-        ):
+    schedules = {row.dag_id: schedule_in_force(row) for row in rows}
+    custom = {dag_id: schedule for dag_id, schedule in schedules.items() if schedule.is_custom}
+    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in custom}
+    if custom:
+        for found in Catalog.batch_get([(KIND, dag_id) for dag_id in custom], consistent_read=True):
             # Written for another definition: what it says about this one is unknown.
-            if found.version == versions[found.id]:
+            if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
                 runs = tuple(run_from_json(run) for run in found.runs)
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
     return outlooks
@@ -67,7 +67,18 @@ def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
     }
 
 
-def replace(dag_id: str, version: str, runs: list[dict[str, str | None]], *, is_last: bool) -> Put:
-    """Return the write that replaces what is foretold for a DAG."""
-    row = Catalog(KIND, dag_id, version=version, runs=runs, is_last=is_last, updated_at=clock.now())
+def replace(
+    dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
+) -> Put:
+    """Return the write that replaces what is foretold for a DAG by the answers of a schedule."""
+    row = Catalog(
+        KIND,
+        dag_id,
+        version=schedule.version,
+        bundle=schedule.bundle,
+        bundle_version=schedule.bundle_version,
+        runs=runs,
+        is_last=is_last,
+        updated_at=clock.now(),
+    )
     return Put(row, may_replace=True)

@@ -13,6 +13,7 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.identifiers import run_key
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
@@ -136,7 +137,8 @@ def _of_index(row: Dags) -> Iterator[str]:
 
 def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> Iterator[str]:
     position, stored = cursor.position(row), cursor.stored_next(row)
-    if row.schedule_error is not None or row.is_custom:
+    schedule = schedule_in_force(row)
+    if row.schedule_error is not None or schedule.is_custom:
         return
     by_key = {run.run_key: run for run in runs}
     new = [
@@ -151,9 +153,9 @@ def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> 
         yield f"its next run {_place(stored)} does not follow its position {_place(position)}"
     if cursor.is_continuous(row):
         yield from _of_continuous(new)
-    elif not row.catchup:
+    elif not schedule.catchup:
         yield from _of_newest(row, new)
-    elif row.earliest is not None:
+    elif schedule.earliest is not None:
         yield from _of_every(row, by_key, new, origin)
 
 
@@ -183,7 +185,8 @@ def _of_newest(row: Dags, runs: Iterable[Runs]) -> Iterator[str]:
         if row.catch_up_until is not None and run.run_after <= row.catch_up_until:
             continue  # someone wished all of these
         following = rule.after(_info(run), catchup=True)
-        if following is not None and following.run_after <= run.created_at:
+        until = followed_until(row, run.created_at)
+        if following is not None and following.run_after <= until:
             yield f"run {run.run_key} was created though {_place(following)} was complete too"
 
 
@@ -191,7 +194,7 @@ def _of_every(
     row: Dags, by_key: Mapping[str, Runs], new: Iterable[Runs], origin: DagRunInfo | None
 ) -> Iterator[str]:
     rule, position, stored = cursor.rule_of(row), cursor.position(row), cursor.stored_next(row)
-    info = rule.after(origin, catchup=True)
+    info = rule.after_another(origin, catchup=True)
     expected: set[str] = set()
     for _ in range(_MAX_STEPS):
         if info is None or position is None or _place(info) > _place(position):
