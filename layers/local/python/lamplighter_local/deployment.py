@@ -30,7 +30,7 @@ from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler import cursor, pause
+from lamplighter.scheduler import pause
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.backfills import backfills_of
@@ -247,7 +247,7 @@ class LocalDeployment(OpenDeployment):
         row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
         if schedule_in_force(row).catchup and choice not in {None, pause.Missed.ALL}:
             # What was passed over is nobody's debt.
-            self._origins.begin_at(dag_id, cursor.position(row))
+            self._origins.note_skipped(row)
 
     # Backfills.
 

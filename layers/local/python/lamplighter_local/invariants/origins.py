@@ -41,11 +41,18 @@ class Origins:
         if origin is not None:
             self._begun[dag_id] = origin
 
+    def note_skipped(self, row: Dags) -> None:
+        """Take note that runs before a row's position, or its next run, are nobody's debt."""
+        self.begin_at(row.dag_id, cursor.position(row))
+        if row.switch_at is not None:
+            self._switches[row.dag_id] = _Switch(row.switch_at, _owed(row, row.switch_at))
+
     def note_push(self, before: Dags | None, after: Dags) -> bool:
         """Take note of a DAG's row before and after a push; return whether its schedule is new."""
-        if before is None:
-            return True
         is_kept = after.switch_at is not None
+        if before is None:
+            self.begin_at(after.dag_id, cursor.position(after))
+            return True
         if _schedule(before) == _schedule(after) and before.switch_at == after.switch_at:
             return False
         self._settle(before)
