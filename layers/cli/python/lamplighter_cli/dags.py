@@ -72,6 +72,8 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "bundle_version": row.bundle_version,
         "version": row.version,
         "file": row.place.rpartition("#")[0],
+        "old_schedule": (row.old_schedule or {}).get("words"),
+        "switch_at": instant_json(row.switch_at),
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
@@ -106,6 +108,7 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
                 "DAG": Text(row.dag_id, "bold"),
                 "state": console.state(described["state"]),
                 **{name.replace("_", " "): described[name] for name in plain},
+                "old schedule": _old_schedule(row, zone),
                 "bundle": f"{row.bundle}, push {row.push:.0f}",
                 "tasks": ", ".join(described["tasks"]),
                 "catchup": "yes" if row.catchup else "no",
@@ -120,6 +123,13 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
             }
         )
     )
+
+
+def _old_schedule(row: Dags, zone: Any) -> str | None:
+    if row.old_schedule is None:
+        return None
+    until = instant(row.switch_at, zone)
+    return f"{row.old_schedule['words']}, for the runs that were due until {until}"
 
 
 @app.command()

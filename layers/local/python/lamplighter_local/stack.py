@@ -89,14 +89,28 @@ class LocalStack:
         # Whether the newest call of a timer ended in a death: its work is left to the next one.
         self._has_timer_died = False
 
-    def push(self, root: Path | str, *, bundle: str = "bundle", until_idle: bool = True) -> None:
+    def push(
+        self,
+        root: Path | str,
+        *,
+        bundle: str = "bundle",
+        until_idle: bool = True,
+        skip_owed: bool = False,
+    ) -> None:
         """Push a bundle and let it be registered; and, unless told otherwise, what comes of it."""
-        push_bundle(Path(root), bundle)
+        push_bundle(Path(root), bundle, skip_owed=skip_owed)
         self._register(until_idle=until_idle)
 
-    def push_dags(self, dags: Iterable[DAG], *, bundle: str, until_idle: bool = True) -> None:
+    def push_dags(
+        self,
+        dags: Iterable[DAG],
+        *,
+        bundle: str,
+        until_idle: bool = True,
+        skip_owed: bool = False,
+    ) -> None:
         """Push DAG objects as a bundle, in the same way."""
-        self._objects.push(dags, bundle)
+        self._objects.push(dags, bundle, skip_owed=skip_owed)
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:

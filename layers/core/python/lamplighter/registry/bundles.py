@@ -79,7 +79,7 @@ def announce(source: Source) -> None:
     aws.client("s3").put_object(
         Bucket=settings.current().require("bucket"),
         Key=f"{_PUSHES}/{source.bundle}/{source.push:08}.json",
-        Body=json.dumps({"version": source.version}).encode(),
+        Body=json.dumps({"version": source.version, "skip_owed": source.skip_owed}).encode(),
         ContentType="application/json",
     )
 
@@ -87,5 +87,6 @@ def announce(source: Source) -> None:
 def read_announcement(bucket: str, key: str) -> Source:
     """Return the push that an object announces."""
     _, bundle, name = key.split("/")
-    body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
-    return Source(bundle, json.loads(body)["version"], int(name.removesuffix(".json")))
+    data = json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+    number = int(name.removesuffix(".json"))
+    return Source(bundle, data["version"], number, skip_owed=bool(data.get("skip_owed")))

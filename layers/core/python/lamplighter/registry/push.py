@@ -16,19 +16,22 @@ from lamplighter.registry.definition import Source
 _UPLOAD_SECONDS = 120.0
 
 
-def push_bundle(root: Path, bundle: str) -> Source:
-    """Upload the bundle at `root` and announce it; return what was pushed."""
+def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Source:
+    """Upload the bundle at `root` and announce it; return what was pushed.
+
+    With `skip_owed`, runs that a new or changed schedule owes at the push are not created.
+    """
     require_id(bundle, what="bundle")
-    return push_archive(build_archive(root), bundle)
+    return push_archive(build_archive(root), bundle, skip_owed=skip_owed)
 
 
-def push_archive(archive: Archive, bundle: str) -> Source:
+def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Source:
     """Upload an archive, unless its content is there already, and announce it."""
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
         client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
         client.upload_fileobj(io.BytesIO(archive.data), bucket, key)
-    source = Source(bundle, archive.hash, bundles.number(bundle))
+    source = Source(bundle, archive.hash, bundles.number(bundle), skip_owed=skip_owed)
     bundles.announce(source)
     return source
 

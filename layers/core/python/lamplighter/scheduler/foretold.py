@@ -4,12 +4,14 @@ Owns: the Catalog rows of kind `runs`. The claim reads them instead of running a
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from lamplighter import clock, queues
 from lamplighter.errors import UNREADABLE, MalformedRowError
 from lamplighter.scheduler.cursor import Foretold, Outlook
+from lamplighter.scheduler.schedules import Schedule, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Cancelled, Put, Update, patiently
@@ -25,13 +27,13 @@ _ASK_AGAIN_SECONDS = 300
 
 def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     """Return what is foretold for each of the DAGs that have an author's timetable."""
-    versions = {row.dag_id: row.version for row in rows if row.is_custom}
-    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in versions}
+    custom = dict(_custom_schedules(rows))
+    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in custom}
     malformed: list[Malformed] = []
-    keys = [(KIND, dag_id) for dag_id in versions]
+    keys = [(KIND, dag_id) for dag_id in custom]
     for found in Catalog.batch_get(keys, consistent_read=True, malformed=malformed):
         # Written for another definition: what it says about this one is unknown.
-        if found.version == versions[found.id]:
+        if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
             try:
                 runs = tuple(run_from_json(run) for run in found.runs)
             except UNREADABLE as error:
@@ -42,6 +44,14 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     for (_, dag_id), problem in malformed:
         log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
     return outlooks
+
+
+def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
+    for row in rows:
+        with suppress(*UNREADABLE):  # the row is malformed, which its own claim notes
+            schedule = schedule_in_force(row)
+            if schedule.is_custom:
+                yield row.dag_id, schedule
 
 
 def ask_for_more(dag_ids: Iterable[str]) -> None:
@@ -84,7 +94,18 @@ def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
     }
 
 
-def replace(dag_id: str, version: str, runs: list[dict[str, str | None]], *, is_last: bool) -> Put:
-    """Return the write that replaces what is foretold for a DAG."""
-    row = Catalog(KIND, dag_id, version=version, runs=runs, is_last=is_last, updated_at=clock.now())
+def replace(
+    dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
+) -> Put:
+    """Return the write that replaces what is foretold for a DAG by the answers of a schedule."""
+    row = Catalog(
+        KIND,
+        dag_id,
+        version=schedule.version,
+        bundle=schedule.bundle,
+        bundle_version=schedule.bundle_version,
+        runs=runs,
+        is_last=is_last,
+        updated_at=clock.now(),
+    )
     return Put(row, may_replace=True)

@@ -15,9 +15,10 @@ from pendulum import DateTime
 
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
-from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor, schedule_edit
 from lamplighter.scheduler.cursor import Due, Outlook
 from lamplighter.scheduler.pending import PendingEvents, is_met
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.attributes import instant_text
 from lamplighter.store.due import (
@@ -127,10 +128,9 @@ def plan_claim(
     chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
         timed = _due(row, outlook, now=now, most=len(chosen.timed))
-    if timed.runs:
-        cursor.set_position(row, timed.runs[-1])
-        cursor.set_next(row, timed.then)
     plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
+    if timed.runs:
+        schedule_edit.move_on(row, timed, now=now)
     if chosen.has_assets:
         plan.runs.append(_asset_run(plan))
         plan.is_consuming = True
@@ -262,8 +262,9 @@ def _asset_run(plan: Plan) -> Runs:
 
 def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due:
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not most:
+    if stored is None or stored.run_after > now or not most or schedule_edit.has_switched(row):
         return Due((), stored)
+    now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
@@ -271,7 +272,8 @@ def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
         return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), most=most)
-    return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
+    catchup = schedule_in_force(row).catchup
+    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, most=most)
 
 
 def _due_until_known(
@@ -293,8 +295,7 @@ def _pass_over(
         if not due.runs or key_of(row, due.runs[0]) not in taken:
             break
         is_moved = True
-        cursor.set_position(row, due.runs[0])
-        cursor.set_next(row, due.then)
+        schedule_edit.move_on(row, due, now=now)
     return is_moved
 
 

@@ -16,6 +16,7 @@ from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.scheduler.foretold import run_as_json
+from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso
@@ -29,7 +30,7 @@ def outlook_of(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
     Nobody can if the bundle is not there, if the timetable raises, or if it has no periods and
     therefore no schedule apart from the runs that were created.
     """
-    if not row.is_custom:
+    if not schedule_in_force(row).is_custom:
         return cursor.rule_of(row)
     try:
         return _author_outlook(row, origin)
@@ -62,17 +63,18 @@ def _places(row: Dags) -> Iterator[DateTime]:
 
 def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
     # Asked as of that time: without catchup, a timetable that sees today skips the past.
-    seen_from = row.earliest if last is None else last.run_after
+    schedule = schedule_in_force(row)
+    seen_from = schedule.earliest if last is None else last.run_after
     assert seen_from is not None
     known = None if last is None else {**run_as_json(last), "partition_date": None}
     question = Question(
         dag_id=row.dag_id,
-        file=row.place.rpartition("#")[0],
+        file=schedule.file,
         last=cast("LastRun | None", known),
         count=_AT_ONCE,
         at=iso(seen_from),
     )
-    sandbox = Sandbox(row.bundle, row.bundle_version)
+    sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
     return read_answer(sandbox.coming_runs([question]).get(row.dag_id), most=_AT_ONCE)
 
 

@@ -13,7 +13,8 @@ from lamplighter.identifiers import run_key
 from lamplighter.runs.moves import LIVE
 from lamplighter.runs.view import run_ref
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Outlook
+from lamplighter.scheduler.cursor import Outlook, Rule
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs, Steps
@@ -158,6 +159,7 @@ def _of_index(row: Dags) -> Iterator[str]:
 
 def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> Iterator[str]:
     position, stored = cursor.position(row), cursor.stored_next(row)
+    schedule = schedule_in_force(row)
     if row.schedule_error is not None:
         return
     by_key = {run.run_key: run for run in runs}
@@ -169,15 +171,22 @@ def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> 
     yield from _of_order(new)
     if position is not None and new and new[-1].run_after > position.run_after:
         yield f"its position {position.run_after} is behind its run {new[-1].run_key}"
-    if position is not None and stored is not None and _place(stored) <= _place(position):
+    # A custom schedule has just begun, and its timetable is yet to be asked.
+    is_unasked = schedule.is_custom and stored is not None and stored == position
+    if (
+        position is not None
+        and stored is not None
+        and not is_unasked
+        and _place(stored) <= _place(position)
+    ):
         yield f"its next run {_place(stored)} does not follow its position {_place(position)}"
     if cursor.is_continuous(row):
         yield from _of_continuous(new)
-    elif row.earliest is not None or not (row.catchup or row.is_custom):
+    elif schedule.earliest is not None or not (schedule.catchup or schedule.is_custom):
         outlook = outlook_of(row, origin)
-        if outlook is None:
+        if outlook is None or is_unasked:
             return
-        if row.catchup:
+        if schedule.catchup:
             yield from _of_every(row, by_key, new, origin, outlook)
         else:
             yield from _of_newest(row, new, outlook)
@@ -208,7 +217,8 @@ def _of_newest(row: Dags, runs: Iterable[Runs], outlook: Outlook) -> Iterator[st
         if row.catch_up_until is not None and run.run_after <= row.catch_up_until:
             continue  # someone wished all of these
         following = outlook.after(_info(run), catchup=True)
-        if following is not None and following.run_after <= run.created_at:
+        until = followed_until(row, run.created_at)
+        if following is not None and following.run_after <= until:
             yield f"run {run.run_key} was created though {_place(following)} was complete too"
 
 
@@ -220,7 +230,8 @@ def _of_every(
     outlook: Outlook,
 ) -> Iterator[str]:
     position, stored = cursor.position(row), cursor.stored_next(row)
-    info = outlook.after(origin, catchup=True)
+    begin = outlook.after_another if isinstance(outlook, Rule) else outlook.after
+    info = begin(origin, catchup=True)
     expected: set[str] = set()
     for _ in range(_MAX_STEPS):
         if info is None or position is None or _place(info) > _place(position):

@@ -37,7 +37,7 @@ class Catalog(Row):
     problems = JSONAttribute(null=True)
 
     # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
-    version = UnicodeAttribute(null=True)
+    version = UnicodeAttribute(null=True)  # with `bundle_version`: whose answers these are
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)
     asked_at = Instant(null=True)  # for more of them

@@ -85,6 +85,11 @@ class Dags(Row):
     next_partition_key = UnicodeAttribute(null=True)
     next_run_after = Instant(null=True)
 
+    # A schedule that a push has replaced while runs of it were due. Claims follow it up to and
+    # including the last of those, whose run_after is `switch_at` at the latest, then drop both.
+    old_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
+    switch_at = Instant(null=True)
+
     # Slots: run keys that occupy one, and `instant|run_key` of those that wait for one.
     active = UnicodeSetAttribute(null=True)
     waiting = UnicodeSetAttribute(null=True)
