@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 .DELETE_ON_ERROR:
 .PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
         style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
-        oldest oldest-env FORCE
+        environments oldest FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -68,6 +68,22 @@ $(VENV)/linked: pyproject.toml $(VENV)/installed
 
 $(AIRFLOW_VENV)/installed: requirements/parity.txt FORCE
 	$(call build,$(AIRFLOW_VENV),$<,parity: installing Apache Airflow into $(AIRFLOW_VENV),$(PYTHON))
+
+# The oldest Python that is supported, if it is installed and .venv is made of another one.
+OLDEST := 3.11
+IS_OLDEST = $(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(OLDEST)")'
+OLDEST_PYTHON = $(shell $(IS_OLDEST) || sh requirements/find_python.sh $(OLDEST))
+
+$(OLDEST_VENV)/installed: requirements/dev.txt FORCE
+	$(call build,$(OLDEST_VENV),$<,oldest: installing the locked packages into $(OLDEST_VENV),$(OLDEST_PYTHON))
+
+$(OLDEST_VENV)/linked: pyproject.toml $(OLDEST_VENV)/installed
+	@$(OLDEST_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# At once: installing keeps one core busy for a minute and a half.
+environments:
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/linked $(if $(OLDEST_PYTHON),$(OLDEST_VENV)/linked)
 
 env: $(VENV)/linked ## Build or refresh the environment in .venv
 	@echo "env: $(VENV) is ready ($$($(PY) --version))"
@@ -141,31 +157,18 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests, units on the oldest Python
+test: environments style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests, units on the oldest Python
 	@echo "test: all tests on $$($(PY) --version)"
 	@$(PYTEST)
 	@$(MAKE) --no-print-directory oldest
 
-# The oldest Python that is supported, unless it is the one that all tests run on.
-OLDEST := 3.11
-OLDEST_PYTHON = $(shell sh requirements/find_python.sh $(OLDEST))
-IS_OLDEST = $(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(OLDEST)")'
-
 oldest: ## The unit tests on Python 3.11, the oldest that is supported, where it is installed
-	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what all tests ran on"; \
+	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what .venv is made of"; \
 	elif [ -z "$(OLDEST_PYTHON)" ]; then \
 	  echo "oldest: skipped, there is no Python $(OLDEST) on this machine"; \
-	else $(MAKE) --no-print-directory oldest-env && echo "oldest: unit tests on $$($(OLDEST_PYTHON) --version)" \
+	else $(MAKE) --no-print-directory $(OLDEST_VENV)/linked \
+	  && echo "oldest: unit tests on $$($(OLDEST_PYTHON) --version)" \
 	  && $(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) tests/unit; fi
-
-oldest-env: $(OLDEST_VENV)/linked
-
-$(OLDEST_VENV)/installed: requirements/dev.txt FORCE
-	$(call build,$(OLDEST_VENV),$<,oldest: installing the locked packages into $(OLDEST_VENV),$(OLDEST_PYTHON))
-
-$(OLDEST_VENV)/linked: pyproject.toml $(OLDEST_VENV)/installed
-	@$(OLDEST_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
-	@touch $@
 
 # Apart from the gate, because measuring takes twice as long as testing.
 coverage: $(VENV)/linked ## Show how much of the code the units reach
