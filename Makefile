@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 .DELETE_ON_ERROR:
 .PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
         style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
-        environments oldest FORCE
+        environments oldest oldest-units FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -166,9 +166,11 @@ oldest: ## The unit tests on Python 3.11, the oldest that is supported, where it
 	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what .venv is made of"; \
 	elif [ -z "$(OLDEST_PYTHON)" ]; then \
 	  echo "oldest: skipped, there is no Python $(OLDEST) on this machine"; \
-	else $(MAKE) --no-print-directory $(OLDEST_VENV)/linked \
-	  && echo "oldest: unit tests on $$($(OLDEST_PYTHON) --version)" \
-	  && $(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) tests/unit; fi
+	else $(MAKE) --no-print-directory oldest-units; fi
+
+oldest-units: $(OLDEST_VENV)/linked
+	@echo "oldest: unit tests on $$($(OLDEST_VENV)/bin/python --version)"
+	@$(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) tests/unit
 
 # Apart from the gate, because measuring takes twice as long as testing.
 coverage: $(VENV)/linked ## Show how much of the code the units reach
