@@ -121,8 +121,8 @@ def test_requests_wait_while_the_endpoint_is_busy() -> None:
             "sqs",
             endpoint_url=endpoint.url,
             region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",  # noqa: S106 - there is nothing to protect
+            aws_access_key_id=endpoint.key.id,
+            aws_secret_access_key=endpoint.key.secret,
         )
         thread = threading.Thread(target=client.create_queue, kwargs={"QueueName": "later"})
         with endpoint.busy():
