@@ -21,6 +21,8 @@ class Rights:
     # Patterns of keys in the bucket.
     gets: str = ""
     puts: str = ""
+    # Patterns of keys to list: else S3 says of a missing object that it is forbidden.
+    lists: str = ""
     # Operations on jobs of the application.
     jobs: str = ""
     invokes: str = ""
@@ -43,6 +45,7 @@ class Rights:
             delays=_both(self.delays, other.delays),
             gets=_both(self.gets, other.gets),
             puts=_both(self.puts, other.puts),
+            lists=_both(self.lists, other.lists),
             jobs=_both(self.jobs, other.jobs),
             invokes=_both(self.invokes, other.invokes),
             tells=self.tells or other.tells,
@@ -100,6 +103,7 @@ _SETTLE = _ADVANCE | Rights(
     tables={"AssetEvents": "PutItem"},
     sends="events",
     gets="jobs/*/report.json",
+    lists="jobs/*",
     jobs="GetJobRun ListJobRuns CancelJobRun",
 )
 

@@ -8,6 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, queues
+from lamplighter.errors import RefusedError
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.slots import find_drift
@@ -24,8 +25,9 @@ NOW = BEGIN.add(days=DAYS, hours=1)
 def daily(*tasks: str, depends: str, **arguments: Any) -> DAG:
     """Return a DAG of which some days have ended, with one task that depends on its past."""
     arguments.setdefault("max_active_runs", 2)
+    arguments.setdefault("schedule", "0 0 * * *")
     options = {depends: {"depends_on_past": True}}
-    return make(*tasks, schedule="0 0 * * *", start_date=BEGIN, options=options, **arguments)
+    return make(*tasks, start_date=BEGIN, options=options, **arguments)
 
 
 @pytest.fixture(name="world", scope="module")
@@ -65,7 +67,8 @@ def test_run_that_waits_for_its_past_gives_its_slot_back(world: World) -> None:
 
     first, *others = runs(world)
     assert (first.state, {run.state for run in others}) == ("failed", {"queued"})
-    assert (row().active, row().waiting) == (None, None)
+    assert not row().active
+    assert not row().waiting
     assert row().waiting_for_past == {run.run_key for run in others}
     assert find_drift() == []
 
@@ -210,3 +213,14 @@ def test_past_that_ends_while_paused_lets_the_runs_go_on_after_unpausing(world: 
     world.stack.advance(hours=2)
 
     assert states(world) == ["success"] * DAYS
+
+
+def test_runs_that_wait_for_their_past_count_against_the_limit_of_waiting_runs(
+    world: World,
+) -> None:
+    """A row holds so many names and no more, whatever the runs wait for."""
+    world.register(daily("a", depends="a", schedule=None))
+    row().update([Dags.waiting_for_past.set({f"run-{at}" for at in range(500)})])
+    with pytest.raises(RefusedError, match="500 runs are waiting already, for a slot or for"):
+        world.start("dag")
+    row().update([Dags.waiting_for_past.remove()])

@@ -7,7 +7,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.single import update, update_if
 from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
 
 KIND = "bundle"
@@ -17,7 +17,7 @@ _PUSHES = "pushes"
 def number(bundle: str) -> int:
     """Return the number of a new push."""
     row = Catalog(KIND, bundle)
-    row.update([Catalog.pushed.add(1), Catalog.updated_at.set(clock.now())])
+    update(row, [Catalog.pushed.add(1), Catalog.updated_at.set(clock.now())])
     assert row.pushed is not None
     return int(row.pushed)
 
