@@ -14,6 +14,7 @@ from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.loop_time import jumping_time
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -31,6 +32,13 @@ def write_bundle(tmp_path: Path) -> WriteBundle:
         return tmp_path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def jumping_loops() -> Iterator[None]:
+    """Let the time of watchers' event loops pass only when all of them wait."""
+    with jumping_time():
+        yield
 
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

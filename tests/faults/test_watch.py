@@ -37,10 +37,15 @@ from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report
+from tests.loop_time import JumpingLoop
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
 # What dies is not cleaned up by anyone, and Python says so when it finds it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # A busy machine must not make a watcher look as if it hung.
+    pytest.mark.usefixtures("jumping_loops"),
+]
 
 MIDNIGHT = datetime(2026, 1, 1)
 A_WHILE = timedelta(minutes=5)
@@ -322,7 +327,7 @@ def dying_after(resumptions: float) -> Iterator[list[_Countdown]]:
     loops: list[asyncio.AbstractEventLoop] = []
 
     def new_loop() -> asyncio.AbstractEventLoop:
-        loop = asyncio.SelectorEventLoop()
+        loop = JumpingLoop()
         count = _Countdown(loop._ready)  # type: ignore[attr-defined] # where it keeps what is next
         count.left = math.inf if counts else resumptions
         counts.append(count)

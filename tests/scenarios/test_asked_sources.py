@@ -27,6 +27,9 @@ from lamplighter.triggers.shared_stream import reject_shared_stream_event
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.stack import LocalStack
 
+# A busy machine must not make a source look as if it did not answer.
+pytestmark = pytest.mark.usefixtures("jumping_loops")
+
 
 @dataclass
 class Source:
