@@ -7,13 +7,17 @@ slow: a busy machine cannot change what a test sees.
 import asyncio
 import selectors
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
 from lamplighter.streams import asking, outbox, rounds, session
 from lamplighter.triggers.shared_stream import SharedStreamManager
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -48,8 +52,10 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         """Let time pass, as it does for someone who waits."""
         self._passed += seconds
 
-    def run_in_executor(self, *arguments: Any) -> asyncio.Future[Any]:
-        future = super().run_in_executor(*arguments)
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
         self._threads.add(future)
         future.add_done_callback(self._threads.discard)
         return future

@@ -36,7 +36,7 @@ from lamplighter_local.faults.faults import Crash, Kind, crash_points
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
 from tests.loop_time import JumpingLoop
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
@@ -294,7 +294,7 @@ def strike(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, l
         go_on(story, deployment)
         assert list(wrong_in_the_end(story, deployment)) == []
         points: Sequence[tuple[Kind, int]] = choose(list(crash_points(counted.calls)))
-        for kind, number in points:
+        for kind, number in each(points):
             faults = DeploymentFaults()
             faults.at(number, kind)
             stack = put_back(begun)
@@ -358,7 +358,7 @@ def kill(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, lis
         with dying_after(math.inf) as counts:
             try_with(DeploymentFaults(), story, put_back(begun))
         points = choose(range(counts[0].done))
-        for number in points:
+        for number in each(points):
             stack, faults = put_back(begun), DeploymentFaults()
             with dying_after(number):
                 try_with(faults, story, stack)

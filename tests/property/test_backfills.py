@@ -1,6 +1,7 @@
 """Backfills under whatever people do, in any order, with functions that die: the promises hold."""
 
 import random
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -127,7 +128,8 @@ class Game:
 
 
 def tell(seed: int, length: int) -> None:
-    """Play one game to its end."""
+    """Play one game to its end; how to repeat it is shown when it fails, or is stopped."""
+    sys.stdout.write(f"tell(seed={seed}, length={length})\n")
     with LocalDeployment([make_dag()], at=NOW, seed=seed) as lamp:
         for task in "ab":
             lamp.takes("dag", task, minutes=5)
