@@ -44,7 +44,7 @@ from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -741,7 +741,7 @@ def strike(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
         # Without faults it is all done by then: nothing is left to a sweep.
         assert list(wrong_after(scenario, story)) == []
         todo = list(points(counted.calls))
-        for kind, number in todo:
+        for kind, number in each(todo):
             faults = Faults()
             faults.at(number, kind)
             begun.put_back()
@@ -762,7 +762,7 @@ def mishear(scenario: Scenario, story: Story, seeds: Sequence[int]) -> tuple[int
     """Deliver the events of jobs badly; return in how many ways, and what went wrong."""
     wrong: list[str] = []
     with beginning(scenario.dags, scenario.arrange, story) as begun:
-        for seed in seeds:
+        for seed in each(seeds):
             begun.put_back()
             drop = (0.0, 0.5, 1.0)[seed % 3]
             story.emr.events = EventFaults(
@@ -794,7 +794,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
         counted = Faults()
         begin(counted)
         todo = list(points(counted.calls))
-        for kind, number in todo:
+        for kind, number in each(todo):
             faults = Faults()
             faults.at(number, kind)
             begin(faults)
@@ -829,7 +829,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
 
         calls = tell(0)
         points = range(1, len(calls) + 1, max(1, len(calls) // most))
-        for number in points:
+        for number in each(points):
             tell(number)
     return len(points), wrong
 
@@ -840,7 +840,7 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
     scenario = SCENARIOS["two steps that end at once"]
     arrange = start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2)))
     with beginning(scenario.dags, arrange, story) as begun:
-        for number in range(rounds):
+        for number in each(range(rounds)):
             begun.put_back()
             bodies = [json.dumps({"job": job.job_run_id}) for job in story.emr.jobs]
             bodies.append(json.dumps({"runs": [["dag", KEY]]}))

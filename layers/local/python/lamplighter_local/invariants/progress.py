@@ -48,7 +48,9 @@ def _of_due(row: Dags, runs: Collection[Runs], before: DateTime) -> Iterator[str
     due_at, shard = index_entry(row, shards=settings.current().due_shards)
     if shard is None or due_at is None or due_at > before:
         return
-    changed_at = max((_changed_at(run) for run in runs), default=due_at)
+    # The runs of a backfill have slots of their own, and come and go whatever becomes of the DAG.
+    own = [run for run in runs if run.backfill_id is None]
+    changed_at = max((_changed_at(run) for run in own), default=due_at)
     if changed_at <= before:
         yield (
             f"it has been due since {due_at} with {free_slots(row)} free slots, and nothing has"
