@@ -3,12 +3,14 @@
 Owns: the Catalog rows of kind `runs`. The claim reads them instead of running author code.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from lamplighter import clock, queues
+from lamplighter.errors import UNREADABLE
 from lamplighter.scheduler.cursor import Foretold, Outlook
-from lamplighter.scheduler.schedules import Schedule, schedule_in_force
+from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.single import update_if
 from lamplighter.store.transactions import Put
@@ -22,8 +24,7 @@ _ASK_AGAIN_SECONDS = 300
 
 def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     """Return what is foretold for each of the DAGs that have an author's timetable."""
-    schedules = {row.dag_id: schedule_in_force(row) for row in rows}
-    custom = {dag_id: schedule for dag_id, schedule in schedules.items() if schedule.is_custom}
+    custom = dict(_custom_schedules(rows))
     outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in custom}
     if custom:
         for found in Catalog.batch_get([(KIND, dag_id) for dag_id in custom], consistent_read=True):
@@ -32,6 +33,14 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
                 runs = tuple(run_from_json(run) for run in found.runs)
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
     return outlooks
+
+
+def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
+    for row in rows:
+        # One whose old schedule cannot be read gets its error when it is planned.
+        with suppress(*UNREADABLE):
+            if is_custom(row):
+                yield row.dag_id, schedule_in_force(row)
 
 
 def ask_for_more(dag_ids: Iterable[str]) -> None:
