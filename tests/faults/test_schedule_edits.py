@@ -19,10 +19,12 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.deliveries import deliver
+from lamplighter_local.faults.faults import Faults
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.test_register import sandbox_remembers
+from tests.faults.reports import Report
+from tests.faults.test_register import crash_points, deliver_again, sandbox_remembers, try_with
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 LAST_DUE = DagRunInfo.interval(datetime(2026, 1, 5, 14), datetime(2026, 1, 5, 15))
@@ -162,3 +164,27 @@ def test_push_and_claim_that_meet_at_any_call_lose_and_repeat_nothing(
             number += 1
     assert counted > 3
     assert wrong == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", EDITS)
+def test_fault_at_every_call_of_a_push_over_owed_runs(
+    name: str, tmp_path: Path, report: Report
+) -> None:
+    """Whatever fails at whichever call of the registration, all hours have their runs, once."""
+    wrong: list[str] = []
+    with edited(tmp_path, EDITS[name]) as (_, before):
+        counted = Faults()
+        try_with(counted, before.put_back())
+        points = list(crash_points(counted.calls))
+        for kind, number in points:
+            faults = Faults()
+            faults.at(number, kind)
+            stack = before.put_back()
+            try_with(faults, stack)
+            deliver_again(stack)
+            go_on(stack)
+            found = violations(origins={"dag": LAST_DUE})
+            if hours(stack) != EXPECTED or found:
+                wrong.append(f"{faults.injected}: {hours(stack)} {found}")
+    report(f"push over owed runs, {name}, {len(counted.calls)} calls", len(points), wrong)

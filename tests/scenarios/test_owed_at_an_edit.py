@@ -9,6 +9,8 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset, SparkTask
+from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.models import Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
@@ -306,6 +308,42 @@ def test_latest_is_the_last_hour_while_no_day_is_over(lamp: LocalDeployment) -> 
         (datetime(2026, 1, 5, 13), MIDNIGHT.add(days=1)),
     ]
     assert len(timed(lamp)) == 12
+
+
+# Rows that are out of the index, or wrong.
+
+
+def test_dag_that_comes_back_with_another_schedule_has_what_was_due(lamp: LocalDeployment) -> None:
+    """A DAG that left its bundle and returns with days has its hours until then, as it would."""
+    lamp.push([make_dag(HOURLY)])
+    lamp.push([])
+    assert require_dag("dag").is_stale
+    lamp.advance(hours=3)
+    lamp.push([make_dag(DAILY)])
+    lamp.advance(hours=12)
+
+    require_tiles(lamp, first=MIDNIGHT, last=MIDNIGHT.add(days=1))
+    assert lasting(lamp) == [1] * 13 + [11]
+
+
+def test_old_schedule_that_cannot_be_read_is_told_and_stops_nobody(lamp: LocalDeployment) -> None:
+    """A wrong value in the column is an error of its DAG; the next push begins the new schedule."""
+    neighbour = DAG("neighbour", schedule=HOURLY, start_date=MIDNIGHT)
+    lamp.push([make_dag(HOURLY), neighbour])
+    lamp.advance(hours=3, deliver=False)
+    lamp.pause("dag")
+    lamp.push([make_dag(DAILY), neighbour])
+    Dags("dag").update([Dags.old_schedule.set({"nonsense": 1}), Dags.is_paused.set(False)])
+    claim_all(["dag", "neighbour"])
+    lamp.run_until_idle()
+    assert require_dag("dag").schedule_error is not None
+    assert len(lamp.runs("neighbour")) == 13
+
+    lamp.push([make_dag(DAILY, description="again"), neighbour])
+    lamp.advance(hours=12)
+    row = require_dag("dag")
+    assert (row.schedule_error, row.old_schedule, row.switch_at) == (None, None, None)
+    assert intervals(lamp)[-1] == (datetime(2026, 1, 5, 10), MIDNIGHT.add(days=1))
 
 
 # Without what is owed.

@@ -6,7 +6,12 @@ from lamplighter import clock, queues
 from lamplighter.errors import DefinitionError, TransientError, in_short
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.schedules import Schedule, followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    Schedule,
+    followed_until,
+    is_custom,
+    schedule_in_force,
+)
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, pauses, read_dag
@@ -16,7 +21,7 @@ def refill(dag_id: str) -> None:
     """Replace what is foretold for a DAG by what its timetable says now."""
     for _ in pauses():
         row = read_dag(dag_id)
-        if row is None or row.is_stale or not schedule_in_force(row).is_custom:
+        if row is None or row.is_stale or not is_custom(row):
             return
         if _refill(row):
             return

@@ -11,7 +11,7 @@ from typing import Any
 from lamplighter import clock, queues
 from lamplighter.errors import UNREADABLE, MalformedRowError
 from lamplighter.scheduler.cursor import Foretold, Outlook
-from lamplighter.scheduler.schedules import Schedule, schedule_in_force
+from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Cancelled, Put, Update, patiently
@@ -48,10 +48,10 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
 
 def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
     for row in rows:
-        with suppress(*UNREADABLE):  # the row is malformed, which its own claim notes
-            schedule = schedule_in_force(row)
-            if schedule.is_custom:
-                yield row.dag_id, schedule
+        # One whose old schedule cannot be read gets its error when it is planned.
+        with suppress(*UNREADABLE):
+            if is_custom(row):
+                yield row.dag_id, schedule_in_force(row)
 
 
 def ask_for_more(dag_ids: Iterable[str]) -> None:

@@ -4,8 +4,7 @@ Owns: the column `old_schedule`. Everything that asks when a DAG runs next start
 of them follow the same schedule.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pendulum import DateTime
 
@@ -15,8 +14,7 @@ from lamplighter.zones import iso, parse_instant
 _INSTANTS = ("earliest", "latest")
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(NamedTuple):
     """A timetable with its bounds, and the definition that it comes from."""
 
     timetable: str  # JSON
@@ -39,7 +37,7 @@ class Schedule:
         """Return the value of the column."""
         instants = {name: getattr(self, name) for name in _INSTANTS}
         texts = {name: value and iso(value) for name, value in instants.items()}
-        return asdict(self) | texts
+        return self._asdict() | texts
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Schedule":
@@ -69,6 +67,11 @@ def schedule_in_force(row: Dags) -> Schedule:
     if row.old_schedule is not None:
         return Schedule.from_json(row.old_schedule)
     return own_schedule(row)
+
+
+def is_custom(row: Dags) -> bool:
+    """Return whether the sandbox must be asked about the schedule that claims follow now."""
+    return bool(row.is_custom) if row.old_schedule is None else schedule_in_force(row).is_custom
 
 
 def followed_until(row: Dags, now: DateTime) -> DateTime:
