@@ -167,7 +167,7 @@ RIGHTS: Mapping[str, Rights] = {
         tables={
             "Backfills/due": "Query",
             "Assets/open": "Query",
-            "AssetEvents": "BatchGetItem",
+            "AssetEvents": "BatchGetItem UpdateItem",
             "AssetEvents/pending": "Query",
             "Runs/wake": "Query",
         },

@@ -72,9 +72,9 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
     if opened:
         yield as_utc(parse_instant(min(opened)) + waits)
-    recorded = texts_of(f"{made.table_prefix}AssetEvents", "recorded_at", listed_by="fan_shard")
-    if recorded:
-        yield as_utc(parse_instant(min(recorded)) + waits)
+    sends = texts_of(f"{made.table_prefix}AssetEvents", "send_at", listed_by="fan_shard")
+    if sends:
+        yield parse_instant(min(sends))
     due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
     if due:
         yield as_utc(parse_instant(min(due)) + waits)

@@ -6,9 +6,12 @@ it again keeps the id by which it was first known, so that an event that was rec
 is not recorded twice.
 """
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from lamplighter import aws, clock, queues, settings
@@ -29,6 +32,7 @@ NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
 _MAX_CALL_BYTES = 900_000
+_MAX_ATTRIBUTES = 10
 # Letters that are being listed are hidden from other readers for this time.
 _SECONDS_TO_READ = 30
 
@@ -120,6 +124,7 @@ def _copy(reject: Reject, dead_queue: str) -> dict[str, Any]:
         # Watchers read the queues of others too.
         queue_arn=delivery.queue_arn if dead_queue == WATCHED else None,
         sequence=delivery.sequence,
+        texts=delivery.texts,
     )
 
 
@@ -131,6 +136,7 @@ def letter(
     lane: str | None = None,
     queue_arn: str | None = None,
     sequence: str | None = None,
+    texts: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the message that keeps another one, and says why and where it is to be sent again.
 
@@ -145,6 +151,7 @@ def letter(
         "lane": lane,
         "queue_arn": queue_arn,
         "sequence": sequence,
+        "attributes": json.dumps(dict(texts)) if texts else None,
         "is_cut": "true" if kept != body else None,
     }
     attributes = {name: _text(value) for name, value in facts.items() if value}
@@ -180,6 +187,7 @@ class DeadLetter:
     queue_arn: str | None = None
     sequence: int = 0
     is_ours: bool = True  # a copy, or else moved here by a service of AWS
+    texts: Mapping[str, str] = field(default_factory=dict)  # of the message's own attributes
 
     @property
     def queue(self) -> str:
@@ -223,6 +231,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     said = {name: value.get("StringValue", "") for name, value in attributes.items()}
     first = first_id(said.get(FIRST_ID), message["MessageId"])
     is_ours = "rejected_at" in said
+    texts = json.loads(said.get("attributes", "{}")) if is_ours else said
     if not is_ours:
         # SQS or EventBridge put it here, with attributes of whoever sent it.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
@@ -244,6 +253,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
         said.get("queue_arn"),
         int(said.get("sequence") or own.get("SequenceNumber") or 0),
         is_ours,
+        {name: text for name, text in texts.items() if text and name != FIRST_ID},
     )
 
 
@@ -271,9 +281,10 @@ def replay(letter: DeadLetter) -> None:
             f"letter {letter.message_id} tells of a source that is asked: change something there,"
             " or send the event yourself"
         )
+    texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}
     message: dict[str, Any] = {
         "MessageBody": letter.body,
-        "MessageAttributes": {FIRST_ID: _text(letter.first_id)},
+        "MessageAttributes": {name: _text(text) for name, text in texts.items()},
     }
     if letter.lane is not None:
         # A name of its own: SQS would take the first one's for a repetition and drop it.

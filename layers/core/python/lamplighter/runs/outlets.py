@@ -2,7 +2,7 @@
 
 Owns: the rows that have no number yet. They are in the transaction that ends the step, so that no
 crash can lose an event or tell of one that did not happen; `ingest` gives them their numbers when
-the message arrives, and the sweep sends it again if it never did.
+the message arrives, and the sweep sends it again if it never did, less often as time goes by.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,10 +23,12 @@ from lamplighter.runs.reports import Report, readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.single import update_if
 from lamplighter.store.wire import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
 MOST_EVENTS = 90
+_LONGEST_PAUSE_SECONDS = 4 * 3600
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def outlet_events(
             source=source,
             message=body,
             fan_shard=shard_of(key, settings.current().run_shards),
+            send_at=now.add(seconds=settings.current().wake_after_seconds),
             expires_at=now.add(days=settings.current().keep_events_days),
         )
         rows[row.asset_id, row.event_id] = row
@@ -139,15 +142,25 @@ def send_outlets(rows: Iterable[AssetEvents]) -> None:
 
 
 def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
-    """Send again what was stored and, as it seems, never sent; return how many events."""
-    sent = 0
-    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
+    """Send again what was sent and, as it seems, did not arrive; return how many events."""
+    sent, now = 0, clock.now()
     for shard in range(settings.current().run_shards):
-        for keys in queues.chunks(pending_events(shard, until), 100):
+        for keys in queues.chunks(pending_events(shard, now), 100):
             found = AssetEvents.batch_get(keys, consistent_read=True)
             rows = [row for row in found if row.fan_shard is not None]
+            # Sent first: whoever dies here sends twice, which changes nothing.
             send_outlets(rows)
+            for row in rows:
+                _send_later(row, now)
             sent += len(rows)
             if not has_time():
                 return sent
     return sent
+
+
+def _send_later(row: AssetEvents, now: DateTime) -> None:
+    """Let an event be sent again when it is twice as old: its messages may only be waiting."""
+    age = (now - row.recorded_at).total_seconds()
+    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
+    is_pending = AssetEvents.fan_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(now.add(seconds=pause))], is_pending)

@@ -166,8 +166,8 @@ def open_assets(shard: int, until: DateTime) -> Iterator[str]:
 
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the keys of one shard's events that have no number yet, oldest first."""
-    items = _until(AssetEvents, "pending", ("fan_shard", "recorded_at"), shard, until)
+    """Yield the keys of one shard's events without a number that are to be sent again."""
+    items = _until(AssetEvents, "pending", ("fan_shard", "send_at"), shard, until)
     return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
 
 

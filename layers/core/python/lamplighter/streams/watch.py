@@ -70,6 +70,7 @@ def _watch(
                 first_id=came[arrival].first_id,
                 lane=came[arrival].lane,
                 queue_arn=came[arrival].queue_arn,
+                texts=came[arrival].texts,
             )
             for arrival, reason in rounds.rejected.items()
         }

@@ -85,7 +85,7 @@ class _Pending(GlobalSecondaryIndex["AssetEvents"]):
         projection = KeysOnlyProjection()
 
     fan_shard = NumberAttribute(hash_key=True)
-    recorded_at = Instant(range_key=True)
+    send_at = Instant(range_key=True)
 
 
 class AssetEvents(Row):
@@ -104,9 +104,10 @@ class AssetEvents(Row):
     source = JSONAttribute(null=True)
     partition_key = UnicodeAttribute(null=True)
     rejected = UnicodeAttribute(null=True)  # why; such events stand under an asset of their own
-    # Until it has its number: what was to be sent for that, and where it is found if it was not.
+    # Until it has its number: what was sent for that, and when the sweep sends it again.
     message = UnicodeAttribute(null=True)
     fan_shard = NumberAttribute(null=True)
+    send_at = Instant(null=True)
     expires_at = TTLAttribute(null=True)
 
     by_seq = _BySeq()
