@@ -6,6 +6,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
+from lamplighter.registry.problems import all_problems
 from lamplighter_cli.checks import findings
 from lamplighter_local import LocalDeployment
 from lamplighter_local.handlers import handler_of
@@ -134,6 +135,17 @@ def test_malformed_rows_are_counted_and_named_by_doctor() -> None:
 
         texts = [each.text for each in findings() if each.level == "error"]
         assert any("'damaged'" in text and "max_active_runs" in text for text in texts)
+
+
+def test_push_of_a_bundle_with_a_damaged_dag_registers_the_others() -> None:
+    """The damaged DAG is an import error of its file, which says what is wrong with its row."""
+    with LocalDeployment([hourly("damaged"), hourly("healthy")], at=NOW) as lamp:
+        damage(lamp, "Dags", {"dag_id": "damaged"}, {"max_active_runs": {"S": "many"}})
+        lamp.push([hourly("damaged"), hourly("healthy"), hourly("new")])
+
+        assert lamp.dag("new").version == "000001"
+        problems = [each for each in all_problems() if each["severity"] == "error"]
+        assert ["max_active_runs" in each["message"] for each in problems] == [True]
 
 
 def test_runs_precomputed_for_a_timetable_are_replaced_when_they_are_damaged(

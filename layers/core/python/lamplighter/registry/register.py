@@ -37,6 +37,7 @@ from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Cancelled,
     Put,
@@ -163,7 +164,10 @@ class _Registration:
 
     def _write(self, group: Sequence[Definition]) -> None:
         """Write the rows of some DAGs, with all that belongs to them."""
-        rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
+        malformed: list[Malformed] = []
+        found = read_dags((item.dag.dag_id for item in group), malformed=malformed)
+        rows = {row.dag_id: row for row in found}
+        group = list(self._readable(group, {key[0]: problem for key, problem in malformed}))
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
@@ -181,6 +185,17 @@ class _Registration:
                 declared = watchers.watchers_of(dags[row.dag_id])
                 watchers.register_watchers(row, declared, self.source)
         queues.announce_due(entry for row in written for entry in announcement(row))
+
+    def _readable(
+        self, group: Sequence[Definition], malformed: Mapping[str, str]
+    ) -> Iterator[Definition]:
+        """Yield the DAGs whose rows can be read; the others are errors of this push."""
+        for item in group:
+            problem = malformed.get(item.dag.dag_id)
+            if problem is None:
+                yield item
+            else:
+                self._refuse(item.dag.dag_id, Problem(item.file, None, problem))
 
     def _ask_authors(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
         """Ask timetables what follows the positions of their DAGs, where that is not known."""
