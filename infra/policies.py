@@ -157,6 +157,9 @@ def _objects(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
         yield _allow(["s3:GetObject"], [places.objects(each) for each in rights.gets.split()])
     if rights.puts:
         yield _allow(["s3:PutObject"], [places.objects(each) for each in rights.puts.split()])
+    if rights.lists:
+        below = {"StringLike": {"s3:prefix": rights.lists.split()}}
+        yield _allow(["s3:ListBucket"], [places.bucket_arn], below)
     watched = places.config.watch_buckets if rights.is_for_watchers else ()
     if watched:
         partition = places.stack.partition

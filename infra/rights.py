@@ -21,6 +21,8 @@ class Rights:
     # Patterns of keys in the bucket.
     gets: str = ""
     puts: str = ""
+    # What keys begin with that it may list.
+    lists: str = ""
     # Operations on jobs of the application.
     jobs: str = ""
     invokes: str = ""
@@ -43,6 +45,7 @@ class Rights:
             delays=_both(self.delays, other.delays),
             gets=_both(self.gets, other.gets),
             puts=_both(self.puts, other.puts),
+            lists=_both(self.lists, other.lists),
             jobs=_both(self.jobs, other.jobs),
             invokes=_both(self.invokes, other.invokes),
             tells=self.tells or other.tells,
@@ -166,6 +169,9 @@ RIGHTS: Mapping[str, Rights] = {
             "AssetEvents": "BatchGetItem UpdateItem",
             "AssetEvents/pending": "Query",
             "Runs/wake": "Query",
+            "Catalog": "Query",
         },
+        # Pushes that were announced and not registered.
+        lists="pushes/*",
     ),
 }
