@@ -116,7 +116,8 @@ def test_archive_that_cannot_be_read_comes_to_its_end(lamp: LocalDeployment) -> 
     lamp.push([DAG("one", schedule=Asset("a"))])
     push_archive(Archive(b"no archive", "0" * 64, ()), BUNDLE)
     lamp.advance(days=1)
-    assert (row().registered, row().unreadable_push, row().resends) == (1, 2, None)
+    assert (row().registered, row().unreadable_push) == (1, 2)
+    assert row().resends is None
     lamp.push([DAG("two", schedule=Asset("a"))])
     assert (dag_ids(lamp), row().registered) == (["two"], 3)
 
