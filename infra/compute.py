@@ -201,8 +201,10 @@ class Compute(Construct):
     def _needed_settings(self, spec: FunctionSpec) -> Settings:
         """Return the settings without dead-letter queues of others: an environment has 4 KB."""
         own = {f"{queue.replace('.', '_')}_queue_url" for queue in spec.queues}
-        of_others = [dead for live, dead in DEAD_QUEUES.items() if live not in own]
-        return replace(self._settings, **dict.fromkeys(of_others, ""))
+        of_others: dict[str, Any] = {
+            dead: "" for live, dead in DEAD_QUEUES.items() if live not in own
+        }
+        return replace(self._settings, **of_others)
 
     def _started(self, name: str) -> lambda_.IFunction:
         """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""

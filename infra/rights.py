@@ -170,6 +170,9 @@ RIGHTS: Mapping[str, Rights] = {
             "AssetEvents": "BatchGetItem UpdateItem",
             "AssetEvents/pending": "Query",
             "Runs/wake": "Query",
+            "Catalog": "Query",
         },
+        # Pushes that were announced and not registered.
+        lists="pushes/*",
     ),
 }

@@ -129,7 +129,7 @@ def needs(call: FunctionCall, *, prefix: str) -> Iterator[Need]:
             operation = _WITHOUT_BATCH.get(call.operation, call.operation)
             yield Need(f"sqs:{operation}", f"queue/{name.removeprefix(prefix)}")
         case "s3":
-            yield _on_objects(call.operation, given)
+            yield _on_objects(call.operation, given, prefix)
         case "emr-serverless":
             yield from _on_jobs(call.operation, given)
         case "lambda":
@@ -144,7 +144,9 @@ def needs(call: FunctionCall, *, prefix: str) -> Iterator[Need]:
             raise ValueError(f"nobody has ever called {call.service}")
 
 
-def _on_objects(operation: str, given: Mapping[str, Any]) -> Need:
+def _on_objects(operation: str, given: Mapping[str, Any], prefix: str) -> Need:
+    if operation == "ListObjectsV2" and given["Bucket"].startswith(prefix):
+        return Need("s3:ListBucket", "bucket")
     if operation == "ListObjectsV2":
         # Whatever it is called, it stands for one that a flag names.
         return Need("s3:ListBucket", WATCHED)

@@ -123,9 +123,10 @@ def test_environment_is_that_of_the_outputs(
             for name, value in variables.items():
                 patched.setenv(name, value)
             own = {f"{name.replace('.', '_')}_queue_url" for name in FUNCTIONS[function].queues}
-            others = [dead for live, dead in DEAD_QUEUES.items() if live not in own]
-            expected = replace(told, **dict.fromkeys(others, ""))
-            assert Settings.from_environment() == expected
+            others: dict[str, Any] = {
+                dead: "" for live, dead in DEAD_QUEUES.items() if live not in own
+            }
+            assert Settings.from_environment() == replace(told, **others)
         ours = {name for name in variables if name.startswith("LAMPLIGHTER_")}
         assert ours <= {f"LAMPLIGHTER_{field.name.upper()}" for field in fields(Settings)}
 

@@ -46,7 +46,7 @@ def waiting(lamp: LocalDeployment) -> int:
 def recorded() -> list[tuple[str, int]]:
     """Return the assets of all events that have a number, and the numbers."""
     rows = AssetEvents.scan(consistent_read=True)
-    return sorted((row.asset_id, row.seq) for row in rows if row.seq is not None)
+    return sorted((row.asset_id, int(row.seq)) for row in rows if row.seq is not None)
 
 
 def test_events_that_nobody_takes_are_sent_again_less_and_less(lamp: LocalDeployment) -> None:

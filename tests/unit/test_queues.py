@@ -114,3 +114,31 @@ def test_failed_message_waits_longer_each_time(
     shown_at = next_delivery(url)
     assert shown_at is not None
     assert round((shown_at - stack.clock.now()).total_seconds()) == seconds
+
+
+def test_pause_that_sqs_refuses_is_no_error(stack: LocalStack) -> None:
+    """A message whose pause is not taken comes again by itself; the others have their pauses."""
+    url = stack.settings.claims_queue_url
+    queues.send_claims([("dag", NOW)])
+    (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
+    others = [(f"unknown-{number}", 1) for number in range(10)]
+    queues.come_again("claims_queue_url", [*others, (message["ReceiptHandle"], 1)])
+
+    shown_at = next_delivery(url)
+    assert shown_at is not None
+    assert round((shown_at - stack.clock.now()).total_seconds()) == 10
+
+
+def test_pause_of_a_message_that_is_too_old_for_one_is_no_error(stack: LocalStack) -> None:
+    """Where a queue refuses the whole call, what is in the next call has its turn."""
+    url = stack.settings.claims_queue_url
+    queues.send_claims([("old", NOW)])
+    stack.clock.move(to=NOW.add(hours=13))
+    queues.send_claims([("new", stack.clock.now())])
+    answer = aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+    old, new = (message["ReceiptHandle"] for message in answer["Messages"])
+    queues.come_again("claims_queue_url", [*[(old, 1)] * 10, (new, 1)])
+
+    shown_at = next_delivery(url)
+    assert shown_at is not None
+    assert round((shown_at - stack.clock.now()).total_seconds()) == 10

@@ -159,6 +159,26 @@ def test_report_that_may_not_be_read_lets_the_message_come_again(
     assert states(executing) == ["success", "skipped"]
 
 
+def test_missing_report_that_is_called_forbidden_counts_as_none(
+    executing: LocalStack, emr: FakeEmr
+) -> None:
+    """S3 may answer so about an object that does not exist; the list of objects decides."""
+    queue_run(one_task())
+    submit(of_run())
+    wait(executing, seconds=1_000)
+    s3 = aws.client("s3")
+    listed = s3.list_objects_v2(Bucket=executing.settings.bucket, Prefix="jobs/")["Contents"]
+    for key in [each["Key"] for each in listed if each["Key"].endswith("report.json")]:
+        s3.delete_object(Bucket=executing.settings.bucket, Key=key)
+    faults = Faults()
+    faults.at(1, "throttle", "GetObject", code="AccessDenied")
+    with faults.on(s3):
+        assert settle(of_job()) == []
+
+    assert not faults.pending
+    assert states(executing) == ["success", "success"]
+
+
 def test_sweep_leaves_a_step_alone_whose_report_may_not_be_read(
     executing: LocalStack, emr: FakeEmr
 ) -> None:

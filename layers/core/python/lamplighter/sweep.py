@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
+from lamplighter.registry.lost_pushes import sweep_pushes
 from lamplighter.runs.outlets import sweep_outlets
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.settle import sweep_runs
@@ -22,13 +23,14 @@ class SweepReport(RunsReport):
 
     claimed_runs: int = 0
     resent_events: int = 0
+    resent_pushes: int = 0
     woken_runs: int = 0
     backfill_runs: int = 0
     failed_searches: int = 0
 
 
 def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
-    """Hand on events that reached nobody, and move runs and backfills that nobody has moved."""
+    """Hand on events and pushes that reached nobody; move runs and backfills nobody has moved."""
     report = SweepReport()
 
     def search_assets() -> None:
@@ -39,6 +41,9 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     def search_outlets() -> None:
         report.resent_events = sweep_outlets(has_time=has_time)
 
+    def search_pushes() -> None:
+        report.resent_pushes = sweep_pushes(has_time=has_time)
+
     def search_runs() -> None:
         for found in sweep_runs(has_time=has_time):
             report.add(found)
@@ -47,7 +52,8 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     def search_backfills() -> None:
         report.backfill_runs = sweep_backfills(has_time=has_time).backfill_runs
 
-    for search in (search_assets, search_outlets, search_runs, search_backfills):
+    searches = (search_assets, search_outlets, search_pushes, search_runs, search_backfills)
+    for search in searches:
         try:
             search()
         except Exception:  # the next sweep tries again; the other searches must not wait for it

@@ -8,7 +8,10 @@ from datetime import timedelta
 
 from pendulum import DateTime
 
+from lamplighter.registry.bundles import KIND
+from lamplighter.registry.lost_pushes import resend_due_at
 from lamplighter.settings import Settings
+from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import readers_of
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
@@ -75,6 +78,12 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     sends = texts_of(f"{made.table_prefix}AssetEvents", "send_at", listed_by="fan_shard")
     if sends:
         yield parse_instant(min(sends))
+    for item in items_of(f"{made.table_prefix}Catalog"):
+        row = Catalog()
+        if item.attrs["kind"].value == KIND:
+            row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
+            if (resend_at := resend_due_at(row)) is not None:
+                yield resend_at
     due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
     if due:
         yield as_utc(parse_instant(min(due)) + waits)

@@ -14,6 +14,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
@@ -258,7 +260,10 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
 
 
 def release(letters: Sequence[DeadLetter]) -> None:
-    """Let others see the letters again; those that took too long to read, they see already."""
+    """Let others see the letters again; those that took too long to read, they see already.
+
+    Those that SQS does not release are seen again after a while.
+    """
     for url in _dead_queues():
         for some in queues.chunks(
             (one for one in letters if one.queue_url == url), queues.PER_CALL
@@ -267,7 +272,10 @@ def release(letters: Sequence[DeadLetter]) -> None:
                 {"Id": str(at), "ReceiptHandle": letter.receipt, "VisibilityTimeout": 0}
                 for at, letter in enumerate(some)
             ]
-            aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
+            try:
+                aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
+            except ClientError as error:
+                log.warning("letters stay hidden for %d seconds: %s", _SECONDS_TO_READ, error)
 
 
 def replay(letter: DeadLetter) -> None:

@@ -17,7 +17,15 @@ _PUSHES = "pushes"
 def number(bundle: str) -> int:
     """Return the number of a new push."""
     row = Catalog(KIND, bundle)
-    update(row, [Catalog.pushed.add(1), Catalog.updated_at.set(clock.now())])
+    update(
+        row,
+        [
+            Catalog.pushed.add(1),
+            Catalog.updated_at.set(clock.now()),
+            Catalog.resend_at.remove(),
+            Catalog.resends.remove(),
+        ],
+    )
     assert row.pushed is not None
     return int(row.pushed)
 
@@ -70,6 +78,15 @@ def end(source: Source) -> None:
     update_if(Catalog(KIND, source.bundle), actions, Catalog.registering == source.push)
 
 
+def end_unread(source: Source) -> None:
+    """Note that nothing of a push could be read, and that nobody needs to try again.
+
+    It is not noted as registered: the push after it must know of one before that died half-way.
+    """
+    actions = [Catalog.unreadable_push.set(source.push)]
+    update_if(Catalog(KIND, source.bundle), actions, Catalog.registering == source.push)
+
+
 # A push is announced by a small object of its own: its arrival wakes `register`, and the archive,
 # which is named by its content, is never overwritten.
 
@@ -78,10 +95,20 @@ def announce(source: Source) -> None:
     """Put the object that announces a push."""
     aws.client("s3").put_object(
         Bucket=settings.current().require("bucket"),
-        Key=f"{_PUSHES}/{source.bundle}/{source.push:08}.json",
+        Key=announcement_key(source.bundle, source.push),
         Body=json.dumps({"version": source.version, "skip_owed": source.skip_owed}).encode(),
         ContentType="application/json",
     )
+
+
+def announcement_prefix(bundle: str) -> str:
+    """Return what the keys of the objects begin with that announce pushes of a bundle."""
+    return f"{_PUSHES}/{bundle}/"
+
+
+def announcement_key(bundle: str, push: int) -> str:
+    """Return the key of the object that announces a push; they sort by number."""
+    return f"{announcement_prefix(bundle)}{push:08}.json"
 
 
 def read_announcement(bucket: str, key: str) -> Source:

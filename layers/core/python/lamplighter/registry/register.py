@@ -125,6 +125,7 @@ class _Registration:
             problem = Problem("(the whole bundle)", None, str(error))
             problems.note(self.source, problem)
             self.report.errors.append(problem)
+            bundles.end_unread(self.source)
             return self.report
         found = combine(parsed)
         self.report.errors += [*found.errors, *nonsense]

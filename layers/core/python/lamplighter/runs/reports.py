@@ -41,11 +41,17 @@ def read_report(job: Job) -> Report:
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_BYTES)
     except ClientError as error:
-        # Functions may list `jobs/`: without that, S3 calls a missing object forbidden.
-        if error.response["Error"]["Code"] == "NoSuchKey":
+        code = error.response["Error"]["Code"]
+        # S3 may call a missing object forbidden, but it never lists one that is not there.
+        if code == "NoSuchKey" or (code == "AccessDenied" and not _is_listed(s3, bucket, key)):
             return NO_REPORT
         raise
     return _read(body)
+
+
+def _is_listed(s3: Any, bucket: str, key: str) -> bool:
+    answer = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    return any(found["Key"] == key for found in answer.get("Contents", ()))
 
 
 def _read(body: bytes) -> Report:

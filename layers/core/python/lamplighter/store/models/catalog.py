@@ -27,6 +27,10 @@ class Catalog(Row):
     pushed = NumberAttribute(null=True)
     registering = NumberAttribute(null=True)
     registered = NumberAttribute(null=True)
+    unreadable_push = NumberAttribute(null=True)  # the newest one of which nothing could be read
+    # When the newest push, if it is not registered, is sent again, and how often it was.
+    resend_at = Instant(null=True)
+    resends = NumberAttribute(null=True)
     bundle_version = UnicodeAttribute(null=True)
 
     # kind "problems#<bundle>", id = a file that failed or was warned about.
