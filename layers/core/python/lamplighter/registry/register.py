@@ -37,7 +37,6 @@ from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Cancelled,
     Put,
@@ -50,6 +49,7 @@ from lamplighter.store.transactions import (
 )
 
 if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
     from lamplighter.timetables.base import DagRunInfo
 
 _DAGS_AT_ONCE = 100
