@@ -11,6 +11,7 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter.scheduler import claim as claim_module
+from lamplighter.store.transactions import transact as real_transact
 from lamplighter_local import LocalDeployment
 
 pytestmark = pytest.mark.interferes
@@ -56,7 +57,6 @@ def write(root: Path, schedule: str, *, step: int = 24) -> Path:
 @contextmanager
 def overtaken(push: Any) -> Iterator[None]:
     """Let something happen between the next claim's reading and its commit."""
-    real = claim_module.transact
     is_done = False
 
     def transact(writes: Sequence[Any]) -> None:
@@ -64,7 +64,7 @@ def overtaken(push: Any) -> Iterator[None]:
         if not is_done:
             is_done = True
             push()
-        real(writes)
+        real_transact(writes)
 
     with patch.object(claim_module, "transact", transact):
         yield

@@ -84,7 +84,10 @@ def test_show_tells_who_marked_what_and_why(lamplighter: Command, stack: LocalSt
         (WHY, "say what it is: --success or --failed"),
         (("--success",), "say why it is marked: --why TEXT"),
         (("--failed", *WHY), "of DAG 'sales' is failed already"),
-        (("--success", "--task", "lod", *WHY), "has no task 'lod' in this run; it has clean, load"),
+        (
+            ("--success", "--task", "lead", *WHY),
+            "has no task 'lead' in this run; it has clean, load",
+        ),
     ],
 )
 def test_mark_that_makes_no_sense_is_refused_in_one_line(

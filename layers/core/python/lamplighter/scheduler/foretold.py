@@ -63,7 +63,7 @@ def _note_asked(dag_id: str) -> bool:
     """Note that a timetable is being asked; return False if it was a moment ago."""
     now = clock.now()
     recently = now.subtract(seconds=_ASK_AGAIN_SECONDS)
-    is_malformed = ~Catalog.asked_at.is_type()
+    is_malformed = ~Catalog.asked_at.is_type()  # type: ignore[no-untyped-call] # PynamoDB's
     is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < recently)
     try:
         # As a transaction, which does not read the row back: it may be malformed.

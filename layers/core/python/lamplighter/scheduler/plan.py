@@ -164,7 +164,7 @@ def _forget_failures(row: Dags) -> bool:
 def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
     """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
     named = (row.active or ()), (row.waiting_for_past or ()), map(run_of, row.waiting or ())
-    return taken.union(*named)
+    return set(taken).union(*named)
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
@@ -203,8 +203,9 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     In each round every kind gets one slot: what people asked for first, the others by age. The row
     remembers whose turn it was, so that a long backlog of one kind never holds up the others.
     """
+    waiting = sorted(row.waiting or (), key=by_logical_date)
     lines: dict[str, deque[DagRunInfo | str | None]] = {
-        MANUAL: deque(sorted(row.waiting or (), key=by_logical_date)),
+        MANUAL: deque[DagRunInfo | str | None](waiting),
         SCHEDULED: deque(timed),
         ASSET_TRIGGERED: deque([None] if row.asset_since is not None else []),
     }

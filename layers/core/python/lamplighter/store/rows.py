@@ -150,7 +150,7 @@ class Row(Model):
         cls, keys: list[dict[str, Any]], consistent_read: bool | None
     ) -> Iterator[dict[str, Any]]:
         for _ in range(_MAX_CALLS_PER_PAGE):
-            page, unprocessed = cls._batch_get_page(keys, consistent_read, None)
+            page, unprocessed = cls._batch_get_page(keys, consistent_read, None)  # type: ignore[no-untyped-call] # PynamoDB's
             yield from page
             if not unprocessed:
                 return
