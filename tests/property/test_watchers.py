@@ -136,6 +136,7 @@ def records(batch: Batch, names: Sequence[str]) -> list[Record]:
     found = []
     for name in names:
         record = message(name, json.dumps({"name": name}), lane=batch.lanes[name] or None)
+        del record["attributes"]["ApproximateFirstReceiveTimestamp"]  # none is too old
         queue = "raw.fifo" if batch.is_fifo else "raw"
         found.append(record | {"eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}"})
     return found
