@@ -193,9 +193,9 @@ class Claims(RuleBasedStateMachine):
 def _overtaken_by(action: Callable[[], object]) -> Iterator[None]:
     is_done = False
 
-    def read_and_be_overtaken(ids: Any) -> list[Dags]:
+    def read_and_be_overtaken(ids: Any, **more: Any) -> list[Dags]:
         nonlocal is_done
-        rows = read_dags(ids)
+        rows = read_dags(ids, **more)
         if not is_done:
             is_done = True
             action()

@@ -129,9 +129,9 @@ def test_schedule_changed_during_a_claim_neither_misses_nor_doubles(
     origins = Origins()
     is_overtaken = False
 
-    def read_and_be_overtaken(ids: Any) -> list[Dags]:
+    def read_and_be_overtaken(ids: Any, **more: Any) -> list[Dags]:
         nonlocal is_overtaken
-        rows = read_dags(ids)
+        rows = read_dags(ids, **more)
         if not is_overtaken:
             is_overtaken = True
             define_again(hourly(SCHEDULES[name], catchup=is_catchup), origins)

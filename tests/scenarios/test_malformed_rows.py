@@ -183,7 +183,8 @@ def test_claim_message_is_acknowledged_only_when_its_dags_were_dealt_with() -> N
             return 60_000
 
     def record(name: str, body: str) -> dict[str, Any]:
-        attributes = {"ApproximateReceiveCount": "1", "ApproximateFirstReceiveTimestamp": "0"}
+        first = str(NOW.int_timestamp * 1_000)
+        attributes = {"ApproximateReceiveCount": "1", "ApproximateFirstReceiveTimestamp": first}
         return {
             "messageId": name,
             "receiptHandle": name,

@@ -104,7 +104,6 @@ def dead_claim(_: LocalStack) -> None:
         (dead_claim, "dead letters", ("warning", 0)),
         (
             lambda _: Dags("dag").update([Dags.schedule_error.set("it raises")]),
-            "rows",
             "schedules",
             ("warning", 0),
         ),

@@ -42,6 +42,7 @@ COMMANDS: list[list[str]] = [
     ["runs", "cancel", "x/y"],
     ["runs", "retry", "x/y"],
     ["runs", "clear", "x/y"],
+    ["runs", "mark", "x/y", "--success", "--why", "checked by hand"],
     ["runs", "logs", "x/y"],
     ["backfill", "plan", "x", "--start", "2026-01-01", "--end", "2026-01-02"],
     ["backfill", "create", "x", "--start", "2026-01-01", "--end", "2026-01-02"],

@@ -76,8 +76,8 @@ def test_run_that_waits_for_a_past_that_is_over_is_found(lamp: LocalDeployment, 
 def test_run_that_waits_for_its_past_in_a_slot_is_found(lamp: LocalDeployment) -> None:
     """A run that gave its slot back neither occupies one nor waits for one."""
     run = run_at(10, "past")
-    plant(Dags("past"), waiting_for_past={run.run_key})
-    expected = f"DAG past: gave its slot back to wait for its past, and did not: ['{run.run_key}']"
+    plant(Dags("past"), waiting_for_past={run.run_key}, active={run.run_key})
+    expected = f"DAG past: waits for its past, and has a slot or waits for one: ['{run.run_key}']"
     assert expected in violations()
 
 

@@ -74,10 +74,10 @@ def run_of(entry: str) -> str:
     return entry.partition("|")[2]
 
 
-def by_logical_date(entry: str) -> str:
+def by_logical_date(entry: str) -> tuple[str, str]:
     """Return what waiting runs are sorted by; an id of free text says nothing about time."""
     since, _, run_key = entry.partition("|")
-    return since if run_key.startswith(FREE_TEXT) else run_key
+    return (since if run_key.startswith(FREE_TEXT) else run_key, run_key)
 
 
 def shard_of(dag_id: str, shards: int) -> int:
