@@ -52,9 +52,11 @@ STORIES = (
     "test_custom_timetables.py::test_assets_or_own_time_has_both",
     "test_custom_timetables.py::test_long_outage_is_caught_up_wholly",
     "test_custom_timetables.py::test_long_outage_without_catchup_gives_one",
+    "test_lost_pushes.py::test_push_whose_message_is_lost_is_registered",
     "test_look_ahead.py::test_hour_of_unreliable_ticks_is_on_time_with_real_queues",
     "test_manual_runs.py::test_waiting_runs_beyond_one_transaction_are_all_released",
     "test_outages.py::test_outage_is_made_up_for_only_with_catchup",
+    "test_outlets_wait.py::test_events_that_nobody_takes_are_sent_again_less_and_less",
     "test_pushes.py::test_deleted_row_may_be_pushed_again",
     "test_runs.py::test_alias_tells_of_the_assets_that_the_job_names",
     "test_runs.py::test_application_out_of_reach_is_tried_until_it_is_back",
@@ -64,6 +66,7 @@ STORIES = (
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
     "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
+    "test_unreadable_messages.py::test_unreadable_message_of_any_queue_is_a_dead_letter",
     "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
@@ -82,7 +85,6 @@ UNTRIED = (
     ("tick", "dynamodb:UpdateItem", "table/AssetQueue", "as above"),
     ("sweep", "dynamodb:ConditionCheckItem", "table/Assets", "the sweep fires a busy consumer"),
     ("sweep", "dynamodb:*Item", "table/Catalog", "the sweep fires one with an author's timetable"),
-    ("sweep", "sqs:SendMessage", "queue/registers", "as above"),
     # Moments that only a fault brings about; those of tests/faults do.
     ("register", "dynamodb:UpdateItem", "table/AssetQueue", "an event in the middle of a push"),
     ("sweep", "dynamodb:PutItem", "table/Steps", "a step that is over before it began"),
