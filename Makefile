@@ -1,8 +1,13 @@
 # Everything runs in .venv, which make builds by itself from Python 3.11+ and the hashed locks in
 # requirements/. Nothing outside this folder is changed. Works with the make 3.81 of macOS.
 
-PYTHON ?= python3
+# Lambda's Python 3.13 where this machine has it, so that what is tested is what is deployed.
+# make PYTHON=/path/to/python3.12 takes another one.
+ifndef PYTHON
+PYTHON := $(shell sh requirements/find_python.sh)
+endif
 VENV := .venv
+OLDEST_VENV := .venv-oldest
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 AIRFLOW_VENV := .venv-parity
@@ -17,7 +22,8 @@ FLAGS ?=
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
 # A skipped test says why: something that the machine lacks.
 # Tests on Spark are one group, in one process: each JVM that is started takes longer than they do.
-PYTEST := $(PY) -m pytest -q -n auto -rs --dist loadgroup
+PYTEST_OPTIONS := -q -n auto -rs --dist loadgroup
+PYTEST := $(PY) -m pytest $(PYTEST_OPTIONS)
 
 # A path from outside could hide the installed packages or replace them.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -25,38 +31,59 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
-        style types contracts cdk synth deploy deploy-local emulator emulator-if-possible
+        style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
+        environments oldest oldest-units FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 # --- Environment ----------------------------------------------------------------------------------
 
-# The stamp is a copy of the lock. An environment is built anew when its lock says something else,
-# so that it never holds more than the lock, and is kept when only the file's date has changed.
+# The stamp is a copy of the lock below the version of the Python. An environment is built anew when
+# one of them is another, so that it never holds more than the lock, and is kept when only the file's
+# date has changed. FORCE, because no file's date tells that another Python was chosen.
 # A lock is complete, and pip is kept from resolving anything beside it: it would look for the newest
 # `coverage[toml]` where the lock pins `coverage`.
-# $(call build,environment,lock,what to say)
+# $(call build,environment,lock,what to say,python)
 define build
-	@if cmp -s $(2) $@ && $(1)/bin/python -c ''; then touch $@; exit; fi; \
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
-	  echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }; \
-	echo "$(3)"; rm -f $@; \
-	$(PYTHON) -m venv --clear $(1) \
-	  && $(1)/bin/python $(PIP_INSTALL) --no-deps --require-hashes -r $(2) && cp $(2) $@
+	@$(4) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed; '$(4)' is $$($(4) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python3.13 $(MAKECMDGOALS)" >&2; exit 1; }; \
+	if { $(4) -VV; cat $(2); } | cmp -s - $@ && $(1)/bin/python -c ''; then exit; fi; \
+	echo "$(3) ($$($(4) --version))"; rm -f $@; \
+	$(4) -m venv --clear $(1) \
+	  && $(1)/bin/python $(PIP_INSTALL) --no-deps --require-hashes -r $(2) \
+	  && { $(4) -VV; cat $(2); } > $@
 endef
 
-$(VENV)/installed: requirements/dev.txt
-	$(call build,$(VENV),$<,env: installing the locked packages into $(VENV))
+FORCE:
+
+$(VENV)/installed: requirements/dev.txt FORCE
+	$(call build,$(VENV),$<,env: installing the locked packages into $(VENV),$(PYTHON))
 
 $(VENV)/linked: pyproject.toml $(VENV)/installed
 	@echo "env: linking lamplighter into $(VENV)"
 	@$(PY) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(AIRFLOW_VENV)/installed: requirements/parity.txt
-	$(call build,$(AIRFLOW_VENV),$<,parity: installing Apache Airflow into $(AIRFLOW_VENV))
+$(AIRFLOW_VENV)/installed: requirements/parity.txt FORCE
+	$(call build,$(AIRFLOW_VENV),$<,parity: installing Apache Airflow into $(AIRFLOW_VENV),$(PYTHON))
+
+# The oldest Python that is supported, if it is installed and .venv is made of another one.
+OLDEST := 3.11
+IS_OLDEST = $(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(OLDEST)")'
+OLDEST_PYTHON = $(shell $(IS_OLDEST) || sh requirements/find_python.sh $(OLDEST))
+
+$(OLDEST_VENV)/installed: requirements/dev.txt FORCE
+	$(call build,$(OLDEST_VENV),$<,oldest: installing the locked packages into $(OLDEST_VENV),$(OLDEST_PYTHON))
+
+$(OLDEST_VENV)/linked: pyproject.toml $(OLDEST_VENV)/installed
+	@$(OLDEST_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# At once: installing keeps one core busy for a minute and a half.
+environments:
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/linked $(if $(OLDEST_PYTHON),$(OLDEST_VENV)/linked)
 
 env: $(VENV)/linked ## Build or refresh the environment in .venv
 	@echo "env: $(VENV) is ready ($$($(PY) --version))"
@@ -80,8 +107,9 @@ node_modules/installed: package-lock.json
 	@echo "cdk: fetching the CDK's command line into node_modules"
 	@npm ci --silent --no-audit --no-fund --ignore-scripts && cp package-lock.json $@
 
-$(EMULATOR_VENV)/installed: requirements/emulator.txt
-	$(call build,$(EMULATOR_VENV),$<,emulator: installing an AWS for this machine into $(EMULATOR_VENV))
+# Of the same Python as .venv: it runs the functions with the layers that are built there.
+$(EMULATOR_VENV)/installed: requirements/emulator.txt FORCE
+	$(call build,$(EMULATOR_VENV),$<,emulator: installing an AWS for this machine into $(EMULATOR_VENV),$(PYTHON))
 
 emulator: $(VENV)/linked $(EMULATOR_VENV)/installed node_modules/installed
 	@$(PY) -m infra.layers --local
@@ -129,9 +157,20 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests
-	@echo "test: all tests"
+test: environments style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests, units on the oldest Python
+	@echo "test: all tests on $$($(PY) --version)"
 	@$(PYTEST)
+	@$(MAKE) --no-print-directory oldest
+
+oldest: ## The unit tests on Python 3.11, the oldest that is supported, where it is installed
+	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what .venv is made of"; \
+	elif [ -z "$(OLDEST_PYTHON)" ]; then \
+	  echo "oldest: skipped, there is no Python $(OLDEST) on this machine"; \
+	else $(MAKE) --no-print-directory oldest-units; fi
+
+oldest-units: $(OLDEST_VENV)/linked
+	@echo "oldest: unit tests on $$($(OLDEST_VENV)/bin/python --version)"
+	@$(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) tests/unit
 
 # Apart from the gate, because measuring takes twice as long as testing.
 coverage: $(VENV)/linked ## Show how much of the code the units reach
@@ -183,6 +222,6 @@ lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest 
 
 clean: ## Remove the environments and everything else that make or the tools produced
 	@echo "clean: environments, caches, reports"
-	@rm -rf $(VENV) $(AIRFLOW_VENV) $(EMULATOR_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf $(VENV) $(OLDEST_VENV) $(AIRFLOW_VENV) $(EMULATOR_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,7 +21,7 @@ class Rights:
     # Patterns of keys in the bucket.
     gets: str = ""
     puts: str = ""
-    # What keys begin with that it may list.
+    # Patterns of keys to list: else S3 says of a missing object that it is forbidden.
     lists: str = ""
     # Operations on jobs of the application.
     jobs: str = ""
@@ -103,6 +103,7 @@ _SETTLE = _ADVANCE | Rights(
     tables={"AssetEvents": "PutItem"},
     sends="events",
     gets="jobs/*/report.json",
+    lists="jobs/*",
     jobs="GetJobRun ListJobRuns CancelJobRun",
 )
 

@@ -126,6 +126,20 @@ class Watch(Construct):
             above=0,
             periods=3,
         )
+        for name in ("tick", "claim"):
+            self._alarm(
+                f"{title(name)}FindsMalformedRows",
+                "A row of a DAG cannot be read, and is skipped; `lamplighter doctor` names it",
+                ours(self._config, name, "Malformed", "Sum", FIVE_MINUTES),
+                above=0,
+            )
+            self._alarm(
+                f"{title(name)}GetsNowhere",
+                "Claims of a DAG make no progress again and again; `lamplighter doctor` names it",
+                ours(self._config, name, "LeftBusy", "Sum", FIVE_MINUTES),
+                above=0,
+                periods=3,
+            )
         self._alarm(
             "WatchersAreParked",
             "A watcher is parked until someone has looked at it",

@@ -1,9 +1,10 @@
-"""A bundle on disk, written file by file, and a deployment at noon."""
+"""A bundle on disk, a deployment at noon, and how long a test may take."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +15,40 @@ from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests import limits
+from tests.loop_time import jumping_time
+
+limits.load_profile()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of random tests before other processes are started."""
+    limits.choose_seed(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Tell the seed at once: whoever ends a test that hangs knows how to repeat it."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        seed = session.config.stash[limits.SEED]
+        terminal.write_line(f"seed of random tests: --hypothesis-seed={seed}")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give long tests a longer limit."""
+    limits.set_limit(item)
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """Let a test that takes too long fail for good."""
+    return limits.start_timer(item, settings.timeout)
+
+
+def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
+    """Let it be, once the test is over."""
+    return limits.stop_timer()
+
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -31,6 +66,13 @@ def write_bundle(tmp_path: Path) -> WriteBundle:
         return tmp_path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def jumping_loops() -> Iterator[None]:
+    """Let the time of watchers' event loops pass only when all of them wait."""
+    with jumping_time():
+        yield
 
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

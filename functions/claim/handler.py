@@ -1,10 +1,16 @@
-"""Wakes on `claims`: claims the DAGs that the messages name, together; then moves on backfills."""
+"""Wakes on `claims`: claims the DAGs that the messages name, together; then moves on backfills.
 
+A message is acknowledged when all its DAGs were dealt with. Otherwise it comes again, later each
+time: a DAG that cannot be claimed now is neither forgotten nor tried without a pause.
+"""
+
+from collections.abc import Iterator
 from typing import Any
 
 from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
+from lamplighter.errors import RejectedError, TransientError
 from lamplighter.scheduler.claim import claim_all
 
 logger = logger_of("claim")
@@ -12,17 +18,28 @@ metrics = metrics_of("claim")
 
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Claim what all messages of the batch name; an unreadable one is delivered again, alone."""
-    dag_ids: list[str] = []
-    backfill_ids: list[str] = []
-
-    def read(body: str) -> None:
-        dag_ids.extend(queues.read_claims(body))
-        backfill_ids.extend(queues.read_backfills(body))
-
-    answer = answer_each(event, context, read, queue="claims_queue_url", metrics=metrics)
-    publish(metrics, claim_all(dag_ids, has_time=has_time(context)))
+    """Claim what all messages of the batch name, and name those that are to be delivered again."""
+    bodies = list(_readable(event))
+    dag_ids = [dag_id for body in bodies for dag_id in queues.read_claims(body)]
+    report = claim_all(dag_ids, has_time=has_time(context), sends_rest=False)
+    publish(metrics, report)
     # Last: no DAG ever waits for a backfill.
+    backfill_ids = [each for body in bodies for each in queues.read_backfills(body)]
     if backfill_ids:
         publish(metrics, advance_backfills(backfill_ids, has_time=has_time(context)))
-    return answer
+
+    def require_claimed(body: str) -> None:
+        if left := report.unclaimed.intersection(queues.read_claims(body)):
+            raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
+
+    return answer_each(event, context, require_claimed, queue="claims_queue_url", metrics=metrics)
+
+
+def _readable(event: dict[str, Any]) -> Iterator[str]:
+    """Yield the bodies that can be read; the others are rejected, each alone."""
+    for record in event.get("Records", ()):
+        try:
+            queues.read_claims(record["body"])
+            yield record["body"]
+        except RejectedError:
+            logger.warning("unreadable message", extra={"message_id": record.get("messageId")})

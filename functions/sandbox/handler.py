@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lamplighter import aws
-from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_archive
+from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import dag_files
 from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
 from lamplighter.errors import DefinitionError
@@ -29,7 +29,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         try:
             # One byte more than allowed is enough to be refused.
-            root = open_archive(body.read(MAX_ARCHIVE_BYTES + 1), Path(folder) / "bundle")
+            data = body.read(MAX_ARCHIVE_BYTES + 1)
+            root = open_stored(data, event["key"], Path(folder) / "bundle")
         except DefinitionError as error:
             return {"error": str(error)}
         answer = _answer(root, event, memory_bytes)

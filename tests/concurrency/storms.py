@@ -129,7 +129,7 @@ def rage(program: str, environment: Mapping[str, str], *storms: Mapping[str, Any
             process.stdin.write(json.dumps({**storm, **time_span}) + "\n")
             process.stdin.flush()
         for process in processes:
-            answer, _ = process.communicate(timeout=600)
+            answer, _ = process.communicate(timeout=1200)
             outcome.add(json.loads(answer))
         outcome.seconds = time.monotonic() - began
     return outcome
@@ -142,7 +142,7 @@ def storm_of(seed: int, dag_ids: Iterable[str], **changes: Any) -> dict[str, Any
         "now": instant_text(NOW),
         "speed": 0,
         "moves_for": 0,
-        "ends_at": 300,
+        "ends_at": 900,
         "threads": THREADS,
         "dag_ids": list(dag_ids),
         "faults": {},

@@ -229,7 +229,7 @@ class Process(Generic[S]):
             self.reported["claimed runs"] += report.claimed_runs
             self.reported["released runs"] += report.released_runs
             self.reported["lost"] += report.lost
-            self.reported["left busy"] += report.left_busy
+            self.reported["left busy"] += len(report.left_busy)
             for reason, number in report.skipped.items():
                 self.reported[reason] += number
 

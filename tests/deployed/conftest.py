@@ -97,7 +97,7 @@ class Deployed:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
     def _credentials(self, who: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from lamplighter.backfill.steer import cancel_backfill, pause_backfill, resume_b
 from lamplighter.errors import RefusedError
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter_local.emr.fake_emr import Outcome
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
 from tests.faults.test_runs import (
     HANGS,
     MIDNIGHT,
@@ -184,7 +184,7 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
     """Let many move one backfill on while its runs are moved and someone asks for its days."""
     wrong: list[str] = []
     with beginning((DAILY,), ask_for_backfill(max_active_runs=3), story) as begun:
-        for number in range(rounds):
+        for number in each(range(rounds)):
             begun.put_back()
             with ThreadPoolExecutor(8) as threads:
                 asked: list[Future[Any]] = [

@@ -44,7 +44,7 @@ from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, o
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -595,7 +595,7 @@ def strike(scenario: Scenario, deployment: LocalStack, points: Points) -> tuple[
         go_on(scenario, emulated.stack)
         assert list(wrong_after(scenario)) == []
         todo = list(points(counted.calls))
-        for kind, number in todo:
+        for kind, number in each(todo):
             faults = Faults()
             faults.at(number, kind)
             stack = emulated.put_back()
@@ -619,7 +619,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
         counted = Faults()
         try_with(counted, scenario, emulated.put_back())
         first = [n for kind, n in crash_points(counted.calls) if kind == "crash-after"]
-        for number in first:
+        for number in each(first):
             stack = emulated.put_back()
             dying = Faults()
             dying.at(number, "crash-after")
@@ -628,7 +628,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
             again = Snapshot(stack)
             retry = Faults()
             try_with(retry, scenario, again.put_back())
-            for kind, second in crash_points(retry.calls):
+            for kind, second in each(crash_points(retry.calls)):
                 if kind != "lost-answer":
                     continue
                 points += 1
@@ -660,7 +660,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
 
         calls = story(0)
         points = range(1, len(calls) + 1, max(1, len(calls) // most))
-        for number in points:
+        for number in each(points):
             story(number)
     return len(points), wrong
 

@@ -25,10 +25,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, SparkTask, aws, settings
+from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.runs.advance import SUBMIT, advance_all
+from lamplighter.runs.marks import mark_run, mark_step
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.runs.settle import settle as hear
 from lamplighter.scheduler.manual import create_manual_run
@@ -43,7 +44,7 @@ from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -180,6 +181,34 @@ def start_and(*acts: Act) -> Act:
     return all_of(ask_for_a_run("dag"), *acts)
 
 
+def daily(*tasks: str, depends: str, days: int, **options: Any) -> DAG:
+    """Return a DAG of tasks in a row, one of which depends on its past; some days have ended."""
+    start = MIDNIGHT.subtract(days=days)
+    with DAG("dag", schedule="0 0 * * *", start_date=start, **options) as made:
+        chain(*(SparkTask(each, job=JOB, depends_on_past=each == depends) for each in tasks))
+    return made
+
+
+def retry_first(story: Story) -> None:
+    """Ask for the oldest run of `dag` to be tried again, if that has not been granted already."""
+    with suppress(RefusedError):
+        retry_run("dag", story.stack.runs("dag")[0].run_key)
+
+
+def mark_first(task: str | None = None) -> Act:
+    """Return an act that marks the oldest run of `dag`, or a step of it, as a success."""
+
+    def do(story: Story) -> None:
+        key = story.stack.runs("dag")[0].run_key
+        with suppress(RefusedError):
+            if task is None:
+                mark_run("dag", key, "success", why="it is mended", by="ada")
+            else:
+                mark_step("dag", key, task, "success", why="it is mended", by="ada")
+
+    return do
+
+
 HANGS = Outcome.hangs()
 ONE = dag("dag", "t", outlets=[A])
 
@@ -298,6 +327,45 @@ SCENARIOS = {
         events={"a": 1},
         jobs=["dag/t#1 FAILED", "dag/t#2 SUCCESS"],
     ),
+    "a retry of the run that others wait for": Scenario(
+        dags=(daily("t", depends="t", days=3, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=retry_first,
+        act=pass_time(minutes=2),
+        runs=["dag success t=success/2", *["dag success t=success/1"] * 2],
+        events={},
+        jobs=["dag/t#1 FAILED", *["dag/t#1 SUCCESS"] * 2, "dag/t#2 SUCCESS"],
+    ),
+    "a retry of a step that others wait for": Scenario(
+        dags=(daily("s", "t", depends="t", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=retry_first,
+        act=pass_time(minutes=2),
+        runs=["dag success s=success/1 t=success/2", "dag success s=success/1 t=success/1"],
+        events={},
+        jobs=[*["dag/s#1 SUCCESS"] * 2, "dag/t#1 FAILED", "dag/t#1 SUCCESS", "dag/t#2 SUCCESS"],
+    ),
+    "a mark of a step that others wait for": Scenario(
+        dags=(daily("s", "t", "u", depends="t", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("t", Outcome.failed("no")), pass_time(minutes=2)),
+        ask=mark_first("t"),
+        act=pass_time(minutes=2),
+        runs=[
+            "dag success s=success/1 t=success/1 u=success/1",
+            "dag success s=success/1 t=success/1 u=success/1",
+        ],
+        events={},
+        jobs=[*[f"dag/{task}#1 SUCCESS" for task in "sstuu"], "dag/t#1 FAILED"],
+    ),
+    "a mark of a run whose job is running": Scenario(
+        dags=(daily("s", "t", depends="s", days=2, max_active_runs=1),),
+        arrange=all_of(plan_jobs("s", HANGS), pass_time(minutes=2)),
+        ask=mark_first(),
+        act=pass_time(minutes=2),
+        runs=["dag success s=success/1 t=success/0", "dag success s=success/1 t=success/1"],
+        events={},
+        jobs=["dag/s#1 CANCELLED", "dag/s#1 SUCCESS", "dag/t#1 SUCCESS"],
+    ),
     "a job without capacity": Scenario(
         dags=(ONE,),
         arrange=start_and(plan_jobs("t", Outcome.capacity()), pass_time(seconds=0.2)),
@@ -347,6 +415,27 @@ def send_submit(_: Story) -> None:
 def send_settle(_: Story) -> None:
     """Ask once more for the run's jobs to be looked at."""
     messages.send_settles([("dag", KEY)])
+
+
+def claim(story: Story) -> None:
+    """Let the function that claims DAGs take what is there."""
+    deliver(story.stack.settings.claims_queue_url, "claim")
+
+
+def send_submits_of_all(story: Story) -> None:
+    """Ask once more for all runs of `dag` to be moved on."""
+    messages.send_submits([("dag", run.run_key) for run in story.stack.runs("dag")])
+
+
+def send_settles_of_all(story: Story) -> None:
+    """Ask once more for the jobs of all runs of `dag` to be looked at."""
+    messages.send_settles([("dag", run.run_key) for run in story.stack.runs("dag")])
+
+
+def cancel_last(story: Story) -> None:
+    """Cancel the newest run of `dag`, unless it is over."""
+    with suppress(RefusedError):
+        cancel_run("dag", story.stack.runs("dag")[-1].run_key)
 
 
 def wait_for_long(story: Story) -> None:
@@ -461,6 +550,70 @@ OVERTAKINGS = {
         first=once(cancel_run),
         meanwhile=all_of(settle, submit),
         runs=_either("dag success t=success", "dag cancelled t=success"),
+    ),
+    "submit of a run that waits by the end of its past": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=lambda story: story.stack.tick(),
+        first=submit,
+        meanwhile=all_of(lambda story: story.stack.clock.advance(timedelta(seconds=2)), settle),
+        runs=_DONE,
+    ),
+    "end of the past by submit of a run that waits": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+        ),
+        first=settle,
+        meanwhile=all_of(send_submits_of_all, submit),
+        runs=_DONE,
+    ),
+    "submit of a run whose past is over by settle": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+            settle,
+        ),
+        first=submit,
+        meanwhile=all_of(send_settles_of_all, settle, claim, submit),
+        runs=_DONE,
+    ),
+    "submit by mark": Overtaking(
+        dags=(ONE,),
+        arrange=start_and(plan_jobs("t", HANGS)),
+        first=submit,
+        meanwhile=all_of(mark_first("t"), settle),
+        runs=_either("dag success t=success"),
+    ),
+    "settle by mark": Overtaking(
+        dags=(dag("dag", "t", after=["u"], outlets=[A]),),
+        arrange=start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2))),
+        first=settle,
+        meanwhile=all_of(mark_first("t"), send_settle, settle, submit),
+        runs=_either("dag success t=success u=success"),
+    ),
+    "mark by the end of the job": Overtaking(
+        dags=(ONE,),
+        arrange=start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2))),
+        first=mark_first(),
+        meanwhile=all_of(settle, submit),
+        runs=_either("dag success t=success"),
+    ),
+    "claim of a run whose past is over by its cancel": Overtaking(
+        dags=(daily("t", depends="t", days=2, max_active_runs=2),),
+        arrange=all_of(
+            lambda story: story.stack.tick(),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+            settle,
+            submit,
+        ),
+        first=claim,
+        meanwhile=all_of(cancel_last, settle),
+        runs=_either("dag success t=success", "dag cancelled", "dag cancelled t=failed"),
     ),
     "settle by sweep": Overtaking(
         dags=(dag("dag", "t", after=["u"], outlets=[A]),),
@@ -588,7 +741,7 @@ def strike(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
         # Without faults it is all done by then: nothing is left to a sweep.
         assert list(wrong_after(scenario, story)) == []
         todo = list(points(counted.calls))
-        for kind, number in todo:
+        for kind, number in each(todo):
             faults = Faults()
             faults.at(number, kind)
             begun.put_back()
@@ -609,7 +762,7 @@ def mishear(scenario: Scenario, story: Story, seeds: Sequence[int]) -> tuple[int
     """Deliver the events of jobs badly; return in how many ways, and what went wrong."""
     wrong: list[str] = []
     with beginning(scenario.dags, scenario.arrange, story) as begun:
-        for seed in seeds:
+        for seed in each(seeds):
             begun.put_back()
             drop = (0.0, 0.5, 1.0)[seed % 3]
             story.emr.events = EventFaults(
@@ -641,7 +794,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
         counted = Faults()
         begin(counted)
         todo = list(points(counted.calls))
-        for kind, number in todo:
+        for kind, number in each(todo):
             faults = Faults()
             faults.at(number, kind)
             begin(faults)
@@ -676,7 +829,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
 
         calls = tell(0)
         points = range(1, len(calls) + 1, max(1, len(calls) // most))
-        for number in points:
+        for number in each(points):
             tell(number)
     return len(points), wrong
 
@@ -687,7 +840,7 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
     scenario = SCENARIOS["two steps that end at once"]
     arrange = start_and(submit, lambda story: story.stack.clock.advance(timedelta(seconds=2)))
     with beginning(scenario.dags, arrange, story) as begun:
-        for number in range(rounds):
+        for number in each(range(rounds)):
             begun.put_back()
             bodies = [json.dumps({"job": job.job_run_id}) for job in story.emr.jobs]
             bodies.append(json.dumps({"runs": [["dag", KEY]]}))

@@ -36,11 +36,16 @@ from lamplighter_local.faults.faults import Crash, Kind, crash_points
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-from tests.faults.reports import Report
+from tests.faults.reports import Report, each
+from tests.loop_time import JumpingLoop
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
 # What dies is not cleaned up by anyone, and Python says so when it finds it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # A busy machine must not make a watcher look as if it hung.
+    pytest.mark.usefixtures("jumping_loops"),
+]
 
 MIDNIGHT = datetime(2026, 1, 1)
 A_WHILE = timedelta(minutes=5)
@@ -289,7 +294,7 @@ def strike(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, l
         go_on(story, deployment)
         assert list(wrong_in_the_end(story, deployment)) == []
         points: Sequence[tuple[Kind, int]] = choose(list(crash_points(counted.calls)))
-        for kind, number in points:
+        for kind, number in each(points):
             faults = DeploymentFaults()
             faults.at(number, kind)
             stack = put_back(begun)
@@ -322,7 +327,7 @@ def dying_after(resumptions: float) -> Iterator[list[_Countdown]]:
     loops: list[asyncio.AbstractEventLoop] = []
 
     def new_loop() -> asyncio.AbstractEventLoop:
-        loop = asyncio.SelectorEventLoop()
+        loop = JumpingLoop()
         count = _Countdown(loop._ready)  # type: ignore[attr-defined] # where it keeps what is next
         count.left = math.inf if counts else resumptions
         counts.append(count)
@@ -353,7 +358,7 @@ def kill(story: Story, deployment: LocalStack, choose: Points) -> tuple[int, lis
         with dying_after(math.inf) as counts:
             try_with(DeploymentFaults(), story, put_back(begun))
         points = choose(range(counts[0].done))
-        for number in points:
+        for number in each(points):
             stack, faults = put_back(begun), DeploymentFaults()
             with dying_after(number):
                 try_with(faults, story, stack)

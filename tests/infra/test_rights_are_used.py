@@ -79,6 +79,8 @@ UNTRIED = (
     ("*", "sqs:GetQueueAttributes", "*", "as above"),
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
+    ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),
+    ("sweep", "s3:ListBucket", "bucket", "as above"),
     # The claim is one piece of code in four functions; others of them use these.
     ("ingest", "dynamodb:UpdateItem", "table/Runs", "a waiting run gets its slot by an event"),
     ("tick", "dynamodb:*Item", "table/Assets", "a condition that had no slot gets one"),

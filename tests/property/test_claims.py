@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, settings
@@ -22,7 +22,6 @@ from lamplighter import DAG
 from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
 from lamplighter.scheduler import claim as claim_module
-from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
@@ -30,12 +29,10 @@ from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
+from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
-
-if TYPE_CHECKING:
-    from lamplighter.timetables.base import DagRunInfo
 
 MIDNIGHT = datetime(2026, 1, 1)
 BEGIN = MIDNIGHT.add(hours=5, seconds=5)
@@ -76,7 +73,7 @@ class Claims(RuleBasedStateMachine):
     def begin(self) -> None:
         """Empty the deployment and define three DAGs."""
         begin_anew(self.stack, at=BEGIN)
-        self.origins: dict[str, DagRunInfo] = {}
+        self.origins = Origins()
         self.limits: dict[str, int] = {}
         self.schedules = dict.fromkeys(("all", "newest"), SCHEDULES[0])
         store_dags(definition(dag_id) for dag_id in ("all", "newest", "continuous"))
@@ -143,17 +140,15 @@ class Claims(RuleBasedStateMachine):
     )
     def define(self, dag_id: str, schedule: str, limit: int) -> None:
         """A push brings another schedule or another limit."""
+        rows: list[tuple[Dags, Dags]] = []
 
         def change(row: Dags) -> Sequence[Write]:
-            before = row.timetable
-            row_of(definition(dag_id, schedule, limit), row=row)
-            position = cursor.position(row)
-            if row.timetable != before and position is not None:
-                self.origins[dag_id] = position
+            rows.append((row.as_stored(), row_of(definition(dag_id, schedule, limit), row=row)))
             self.limits[dag_id] = max(limit, len(row.active or ()))
             return []
 
         change_dag(dag_id, change)
+        self.origins.note_push(*rows[-1])
         self.schedules[dag_id] = schedule
 
     @rule(dag_id=dag_ids, data=st.data())
@@ -176,7 +171,8 @@ class Claims(RuleBasedStateMachine):
         for dag_id, limit in self.limits.items():
             row = self.stack.dag(dag_id)
             self.limits[dag_id] = max(int(row.max_active_runs), min(limit, len(row.active or ())))
-        require_sound(origins=self.origins, limits=self.limits)
+        require_sound(origins=self.origins.now(), limits=self.limits)
+        assert self.origins.missing() == []
 
     def teardown(self) -> None:
         """When all is un-paused and there are slots for all, nothing is left behind."""

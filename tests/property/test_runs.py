@@ -6,6 +6,7 @@ answer: whether `all_success` met a skip or a failure first. Either is right, an
 with the one that was.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -176,7 +177,8 @@ def compare(story: Story, world: World, run: Any) -> None:
 
 
 def play(world: World, story: Story) -> None:
-    """Let a story happen from its beginning to its end."""
+    """Let a story happen from its beginning to its end; it is shown if that never comes."""
+    sys.stdout.write(f"{story}\n")
     world.begin_again()
     for task in story.tasks:
         for end in task.ends:

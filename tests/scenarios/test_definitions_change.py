@@ -14,10 +14,10 @@ from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import change_dag, read_dags
-from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.invariants.tables import require_sound
+from lamplighter_local.invariants import tables
+from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.stack import LocalStack
 
 Deploy = Callable[..., LocalStack]
@@ -25,17 +25,22 @@ Deploy = Callable[..., LocalStack]
 NOON = datetime(2026, 1, 5, 12)
 
 
-def define_again(dag: DAG) -> DagRunInfo | None:
-    """Define a DAG over its row, as a push does; return where its schedule stood."""
-    position: list[DagRunInfo | None] = []
+def define_again(dag: DAG, origins: Origins) -> None:
+    """Define a DAG over its row, as a push does, and note from where its schedule is checked."""
+    rows: list[tuple[Dags, Dags]] = []
 
     def change(row: Dags) -> list[Any]:
-        position.append(cursor.position(row))
-        row_of(dag, row=row)
+        rows.append((row.as_stored(), row_of(dag, row=row)))
         return []
 
     change_dag(dag.dag_id, change)
-    return position[-1]
+    origins.note_push(*rows[-1])
+
+
+def require_sound(origins: Origins) -> None:
+    """Raise an `AssertionError` that says everything that is wrong in the tables."""
+    tables.require_sound(origins=origins.now())
+    assert origins.missing() == []
 
 
 def tick_at(stack: LocalStack, instant: DateTime) -> None:
@@ -74,13 +79,14 @@ def test_expired_history_is_not_repeated(deploy: Deploy, again: DAG) -> None:
         run.delete()
     change_dag("yearly", _forget_slots)
 
-    origin = define_again(again)
+    origins = Origins()
+    origins.begin_at("yearly", cursor.position(stack.dag("yearly")))
+    define_again(again, origins)
     tick_at(stack, NOON.add(hours=1))
 
-    assert origin is not None
     assert stack.runs("yearly") == []
     assert stack.dag("yearly").next_run == datetime(2026, 1, 1)
-    require_sound(origins={"yearly": origin})
+    require_sound(origins)
 
 
 def _forget_slots(row: Dags) -> list[Any]:
@@ -120,12 +126,15 @@ def test_schedule_changed_during_a_claim_neither_misses_nor_doubles(
 ) -> None:
     """A push between the read of a claim and its commit wins; the claim follows what it says."""
     stack = running_since_nine(deploy, is_catchup=is_catchup)
-    origin: list[DagRunInfo | None] = []
+    origins = Origins()
+    is_overtaken = False
 
     def read_and_be_overtaken(ids: Any) -> list[Dags]:
+        nonlocal is_overtaken
         rows = read_dags(ids)
-        if not origin:
-            origin.append(define_again(hourly(SCHEDULES[name], catchup=is_catchup)))
+        if not is_overtaken:
+            is_overtaken = True
+            define_again(hourly(SCHEDULES[name], catchup=is_catchup), origins)
         return rows
 
     stack.clock.move(to=NOON.add(hours=1, seconds=5))
@@ -134,9 +143,10 @@ def test_schedule_changed_during_a_claim_neither_misses_nor_doubles(
     stack.run_until_idle()
     tick_at(stack, NOON.add(hours=2, seconds=5))
 
-    assert origin[0] is not None
+    assert is_overtaken
     assert stack.dag("dag").schedule_error is None
-    require_sound(origins={"dag": origin[0]})
+    assert NOON in [run.logical_date for run in stack.runs("dag")]
+    require_sound(origins)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -146,14 +156,15 @@ def test_schedule_changed_there_and_back_neither_misses_nor_doubles(
     """Hourly, then something else, then hourly again: every step goes on where the last stood."""
     stack = running_since_nine(deploy)
 
-    first = define_again(hourly(SCHEDULES[name]))
+    origins = Origins()
+    define_again(hourly(SCHEDULES[name]), origins)
     tick_at(stack, NOON.add(hours=3, seconds=5))
-    require_sound(origins={"dag": first} if first else {})
-    second = define_again(hourly())
+    require_sound(origins)
+    define_again(hourly(), origins)
     tick_at(stack, NOON.add(hours=20, seconds=5))
 
     assert stack.dag("dag").schedule_error is None
-    require_sound(origins={"dag": second} if second else {})
+    require_sound(origins)
 
 
 def test_definition_that_stays_keeps_the_stored_run(deploy: Deploy) -> None:
@@ -162,9 +173,10 @@ def test_definition_that_stays_keeps_the_stored_run(deploy: Deploy) -> None:
     stack.clock.move(to=NOON.add(hours=9))
     before = stack.dag("dag")
 
-    define_again(hourly(catchup=False, description="new words"))
+    origins = Origins()
+    define_again(hourly(catchup=False, description="new words"), origins)
 
     after = stack.dag("dag")
     assert (after.next_run, after.next_run_after) == (before.next_run, before.next_run_after)
     assert after.version != before.version
-    require_sound()
+    require_sound(origins)

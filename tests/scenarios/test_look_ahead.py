@@ -19,6 +19,7 @@ from lamplighter.scheduler import tick as tick_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.due import DueDag
 from lamplighter.scheduler.tick import tick
+from lamplighter.store.look_ahead import LookAhead
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import Cancelled, Put, Reason, Verdict, Write
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
@@ -82,14 +83,14 @@ class Memory:
         self.covered: DateTime | None = None
         self.messages: list[tuple[DateTime, int, str]] = []
 
-    def read(self, dag_ids: Any) -> list[Dags]:
+    def read(self, dag_ids: Any, **_: object) -> list[Dags]:
         return [
             Dags.from_raw_data(self.rows[dag_id].serialize())
             for dag_id in dag_ids
             if dag_id in self.rows
         ]
 
-    def due(self, until: DateTime) -> list[DueDag]:
+    def due(self, until: DateTime, **_: object) -> list[DueDag]:
         return sorted(
             DueDag(row.next_run_create_after, row.dag_id)
             for row in self.rows.values()
@@ -124,7 +125,7 @@ class Memory:
         assert isinstance(write.row, Runs)
         return self.runs.get((write.row.dag_id, write.row.run_key))
 
-    def raise_covered(self, until: DateTime) -> None:
+    def raise_covered(self, until: DateTime, **_: object) -> None:
         self.covered = until if self.covered is None else max(self.covered, until)
 
     def send(self, queue: str, messages: Sequence[dict[str, Any]]) -> None:
@@ -139,7 +140,7 @@ class Memory:
         with ExitStack() as patches:
             for module, name, replacement in (
                 (tick_module, "due_until", self.due),
-                (tick_module, "covered_until", lambda: self.covered),
+                (tick_module, "read_look_ahead", lambda: LookAhead(self.covered, 0)),
                 (tick_module, "raise_covered_until", self.raise_covered),
                 (claim_module, "read_dags", self.read),
                 (claim_module, "transact", self.transact),

@@ -137,8 +137,8 @@ def test_manual_runs_at_the_limit_are_released_oldest_first(deploy: Deploy) -> N
     require_sound()
 
 
-def test_manual_run_waits_behind_older_due_times(deploy: Deploy) -> None:
-    """A slot goes to whatever has waited longest: here two intervals, then the manual run."""
+def test_manual_run_gets_the_next_slot_while_the_schedule_catches_up(deploy: Deploy) -> None:
+    """What a person asked for comes first, then the schedule goes on where it was."""
     stack = deploy(FIVE_PAST)
     store_dags([hourly(ended=3, max_active_runs=1)])
     stack.tick()
@@ -153,9 +153,9 @@ def test_manual_run_waits_behind_older_due_times(deploy: Deploy) -> None:
 
     assert [key[:13] for key in order] == [
         "2025-12-31T21",
+        "~by-hand",
         "2025-12-31T22",
         "2025-12-31T23",
-        "~by-hand",
     ]
 
 

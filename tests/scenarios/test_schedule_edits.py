@@ -75,7 +75,8 @@ def test_hours_that_are_daily_for_a_while_are_whole_again(*, is_catchup: bool) -
         ]
     days = [at for at, length in enumerate(lengths) if length == 24]
     assert len(days) == 2
-    assert set(lengths) == {1, 24}
+    # Six hours were left of the day in which the schedule became daily.
+    assert set(lengths) == {1, 6, 24}
     hours_after = len(lengths) - days[-1] - 1
     # Of the day that was going on: all its hours with catchup, else those from the edit on.
     assert hours_after == (24 if is_catchup else 7)

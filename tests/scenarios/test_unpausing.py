@@ -111,7 +111,8 @@ def test_edit_after_skipping_does_not_bring_back_what_was_skipped(lamp: LocalDep
     lamp.push([make_dag("0 12 * * *")])
     lamp.advance(hours=30)
     dates = [run.logical_date for run in lamp.runs("dag")][1:]
-    assert dates == [datetime(2026, 1, 7, 12)]
+    # From the end of the last day that was passed over, up to the first noon.
+    assert dates == [datetime(2026, 1, 8)]
 
 
 @pytest.mark.parametrize("is_catchup", [True, False])

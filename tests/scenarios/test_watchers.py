@@ -24,6 +24,9 @@ from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import Record, received
 from tests.unit.streams.scripted import Scripted
 
+# A busy machine must not make a watcher look as if it hung.
+pytestmark = pytest.mark.usefixtures("jumping_loops")
+
 Scripts = Mapping[str, Mapping[str, str]]
 
 

@@ -4,6 +4,8 @@ import subprocess
 import time
 from collections.abc import Iterable
 
+from tests.patience import LONG_SECONDS
+
 
 def running() -> dict[int, int]:
     """Return the group of each process that does anything still."""
@@ -23,8 +25,8 @@ def members(group: int) -> list[int]:
     return [pid for pid, its_group in running().items() if its_group == group]
 
 
-def require_end(pids: Iterable[int], *, seconds: float = 10) -> None:
-    """Return when all the processes are gone, which must not take long."""
+def require_end(pids: Iterable[int], *, seconds: float = LONG_SECONDS) -> None:
+    """Return when all the processes are gone."""
     left, until = set(pids), time.monotonic() + seconds
     while left := left & set(running()):
         assert time.monotonic() < until, f"still running: {left}"

@@ -10,6 +10,7 @@ from typing import IO
 
 import pytest
 
+from tests.patience import LONG_SECONDS
 from tests.spark.processes import is_running, require_end
 from tests.spark.test_deaths import WRITE_PIDS, wait_for
 
@@ -75,7 +76,7 @@ def test_dev_killed_in_the_middle_of_a_job_leaves_nothing(java: Path, tmp_path: 
         lines_until(again.stdout, "registered")
         assert json.loads(state.read_text())["pid"] == again.pid
         again.send_signal(signal.SIGTERM)
-        said = again.communicate(timeout=30)[0].splitlines()
+        said = again.communicate(timeout=LONG_SECONDS)[0].splitlines()
     finally:
         again.kill()
         again.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lamplighter.bundles import archive
-from lamplighter.bundles.archive import Archive, build_archive, open_archive
+from lamplighter.bundles.archive import Archive, build_archive, open_archive, open_stored
 from lamplighter.errors import DefinitionError
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -252,6 +252,79 @@ def test_entry_with_hidden_end_of_name_is_refused(tmp_path: Path) -> None:
     """A name that goes on after a NUL is judged whole."""
     data = zip_of(("dags/a.pyX/../../../b", b"x")).replace(b"a.pyX", b"a.py\0")
     assert "cannot be seen" in refused(data, tmp_path)
+
+
+def with_unicode_path(name: str, second_name: str) -> bytes:
+    """Return an archive of one file with Info-ZIP's Unicode Path, as its specification says."""
+    field = struct.pack("<BL", 1, zlib.crc32(name.encode())) + second_name.encode()
+    entry = zipfile.ZipInfo(name)
+    entry.extra = struct.pack("<HH", 0x7075, len(field)) + field
+    return zip_of(("dags/good.py", b"x"), (entry, b"x"))
+
+
+@pytest.mark.parametrize(
+    "second_name", ["dags/../../escaped.py", "{outside}/escaped.py", "dags/b.py", "dags/a.py", ""]
+)
+def test_entry_with_second_name_is_refused(second_name: str, tmp_path: Path) -> None:
+    """A Unicode Path is refused on every Python, before the ones that know it write to it."""
+    data = with_unicode_path("dags/a.py", second_name.format(outside=tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Python 3.13 warns about an empty one
+        assert "a second name" in refused(data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("dags/a.py", "dags/A.py"), ("dags/a/b.py", "dags/A/c.py"), ("dags/é", "dags/e\u0301")],
+)
+def test_names_that_differ_only_in_case_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    """On macOS and Windows the second would replace the first."""
+    assert "the same name" in refused(zip_of(*((name, b"") for name in names)), tmp_path)
+
+
+def test_bundle_with_names_that_differ_only_in_case_is_refused(write_bundle: WriteBundle) -> None:
+    """What could not be opened again is not packed."""
+    root = write_bundle({"dags/a.py": "", "dags/A.py": ""})
+    if len(list((root / "dags").iterdir())) == 1:
+        pytest.skip("the file system of this machine ignores case")
+    with pytest.raises(DefinitionError, match=r"'dags/A\.py' and 'dags/a\.py'"):
+        build_archive(root)
+
+
+# The hash that names an archive.
+
+
+def test_archive_that_matches_its_hash_is_opened(write_bundle: WriteBundle, tmp_path: Path) -> None:
+    """The hash is of names and contents, in whatever order and compression they come."""
+    packed = build_archive(write_bundle(FILES))
+    reordered = zip_of(*((name, FILES[name].encode()) for name in sorted(FILES, reverse=True)))
+    for number, data in enumerate((packed.data, reordered)):
+        root = open_archive(data, tmp_path / f"opened{number}", expected_hash=packed.hash)
+        assert read_all(root) == FILES
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("dags/a.py", b"other")],
+        [("dags/b.py", b"x")],
+        [("dags/a.py", b"x"), ("dags/b.py", b"")],
+        [("dags/a.p", b"yx")],
+    ],
+    ids=["content", "name", "more", "shifted"],
+)
+def test_archive_that_does_not_match_its_hash_is_refused(
+    entries: list[tuple[str, bytes]], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """The error names the bundle and both hashes, and nothing is left on disk."""
+    root = tmp_path_factory.mktemp("bundle")
+    (root / "dags").mkdir()
+    (root / "dags" / "a.py").write_text("x")
+    expected = build_archive(root).hash
+    words = f"bundle 'shop': the content .* stored as {expected} and hashes to [0-9a-f]{{64}}"
+    with pytest.raises(DefinitionError, match=words):
+        open_stored(zip_of(*entries), f"bundles/shop/{expected}.zip", tmp_path / "bundle")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])

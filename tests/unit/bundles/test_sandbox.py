@@ -1,6 +1,5 @@
 """The sandbox: author code parsed and asked in forks, whatever it does there."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from lamplighter.bundles.following import Answer, LastRun, Question
 from lamplighter.bundles.fork import OUTPUT_BYTES, Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
+from tests.patience import LONG_SECONDS, with_patience
 
 WriteBundle = Callable[[dict[str, str]], Path]
 
@@ -18,12 +18,14 @@ GIB = 1024**3
 GOOD = "from lamplighter import DAG\nDAG('good')\n"
 
 
-def parse(root: Path, *files: str, seconds: float = 20.0) -> list[ParsedFile]:
+def parse(root: Path, *files: str, seconds: float = LONG_SECONDS) -> list[ParsedFile]:
     """Parse with a limit that a healthy file never meets."""
     return parse_files(root, files, limits=Limits(seconds=seconds))
 
 
-def parse_one(write_bundle: WriteBundle, source: str, *, seconds: float = 20.0) -> ParsedFile:
+def parse_one(
+    write_bundle: WriteBundle, source: str, *, seconds: float = LONG_SECONDS
+) -> ParsedFile:
     """Parse a bundle of one file."""
     (parsed,) = parse(write_bundle({"dags/a.py": source}), "dags/a.py", seconds=seconds)
     return parsed
@@ -34,13 +36,18 @@ def ids(parsed: ParsedFile) -> list[str]:
     return [dag["dag_id"] for dag in parsed.dags]
 
 
+def late(parsed: ParsedFile) -> bool:
+    """Return whether a file was not imported in time."""
+    return any("took longer than" in problem.message for problem in parsed.errors)
+
+
 # Parsing.
 
 
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("while True: pass", "took longer than 2 s to import"),
+        ("while True: pass", "took longer than"),
         ("import sys; sys.exit(3)", "called sys.exit(3)"),
         ("import os; os._exit(3)", "ended before it was done (exit code 3)"),
         ("x = bytearray(2 * 1024**3)", "more memory than a DAG file may use"),
@@ -55,7 +62,10 @@ def test_file_that_misbehaves_is_one_error(
 ) -> None:
     """Whatever a file does is an error of its own, and the files beside it are parsed."""
     root = write_bundle({"dags/a.py": source, "dags/b.py": GOOD})
-    bad, good = parse(root, "dags/a.py", "dags/b.py", seconds=2)
+    bad, good = with_patience(
+        lambda seconds: parse(root, "dags/a.py", "dags/b.py", seconds=seconds),
+        lambda parsed: late(parsed[0]) != ("while" in source) or late(parsed[1]),
+    )
     assert words in bad.errors[0].message
     assert (bad.file, bad.dags) == ("dags/a.py", [])
     assert (ids(good), good.errors) == (["good"], [])
@@ -95,11 +105,12 @@ def test_file_that_prints_a_gigabyte_is_parsed(write_bundle: WriteBundle) -> Non
 
 def test_file_that_prints_for_ever_is_stopped(write_bundle: WriteBundle) -> None:
     """Output does not count as progress."""
-    start = time.monotonic()
-    parsed = parse_one(write_bundle, "while True: print('tick')", seconds=1)
-    assert "took longer than 1 s" in parsed.errors[0].message
+    parsed = with_patience(
+        lambda seconds: parse_one(write_bundle, "while True: print('tick')", seconds=seconds),
+        lambda parsed: not parsed.output,
+    )
+    assert late(parsed)
     assert parsed.output.startswith("tick\ntick\n")
-    assert time.monotonic() - start < 15
 
 
 def test_output_keeps_the_order_of_both_streams(write_bundle: WriteBundle) -> None:
@@ -143,11 +154,9 @@ def test_file_that_closes_its_output_is_parsed(write_bundle: WriteBundle, source
 
 
 def test_child_left_behind_does_not_delay_the_answer(write_bundle: WriteBundle) -> None:
-    """A child that holds every pipe open costs no time."""
-    start = time.monotonic()
-    source = f"import os, time\nif os.fork() == 0:\n    time.sleep(60)\n{GOOD}"
+    """A child that holds every pipe open, for longer than a test may take, is not waited for."""
+    source = f"import os, time\nif os.fork() == 0:\n    time.sleep(3600)\n{GOOD}"
     assert ids(parse_one(write_bundle, source)) == ["good"]
-    assert time.monotonic() - start < 15
 
 
 @pytest.mark.parametrize("files", [1, 40])
@@ -204,7 +213,7 @@ START = pendulum.datetime(2026, 1, 5)
 
 BAD_DEEDS = {
     "raises": ("raise RuntimeError('the moon is new')", "the moon is new"),
-    "hangs": ("while True: pass", "the timetable took longer than 2 s to answer"),
+    "hangs": ("while True: pass", "the timetable took longer than"),
     "exits": ("sys.exit(3)", "sys.exit(3)"),
     "vanishes": ("os._exit(3)", "the process that asked the timetable ended before it was done"),
     "crashes": ("os.abort()", "the process that asked the timetable died of Aborted"),
@@ -221,9 +230,14 @@ def question(dag_id: str, *, file: str = "dags/a.py", **changes: Any) -> Questio
     return asked | changes  # type: ignore[return-value]
 
 
-def ask(root: Path, *questions: Question, seconds: float = 20.0) -> list[Answer]:
+def ask(root: Path, *questions: Question, seconds: float = LONG_SECONDS) -> list[Answer]:
     """Ask with a limit that a healthy timetable never meets."""
     return coming_runs_of(root, questions, limits=Limits(seconds=seconds))
+
+
+def is_late(answer: Answer) -> bool:
+    """Return whether a timetable did not answer in time, or its file was not imported in time."""
+    return "took longer than" in (answer["error"] or "")
 
 
 def test_answer_has_the_documented_fields(write_bundle: WriteBundle) -> None:
@@ -302,7 +316,11 @@ def test_timetable_that_misbehaves_spoils_its_own_dag_only(write_bundle: WriteBu
         source += f"DAG({name!r}, schedule=Own({deed!r}), start_date=START)\n"
         source += f"DAG('after_{name}', schedule=Own(), start_date=START)\n"
     names = [name for bad in BAD_DEEDS for name in (bad, f"after_{bad}")]
-    answers = ask(write_bundle({"dags/a.py": source}), *map(question, names), seconds=2)
+    root = write_bundle({"dags/a.py": source})
+    answers = with_patience(
+        lambda seconds: ask(root, *map(question, names), seconds=seconds),
+        lambda answers: [each["dag_id"] for each in answers if is_late(each)] != ["hangs"],
+    )
     errors = {answer["dag_id"]: answer["error"] for answer in answers}
     for name, (_, words) in BAD_DEEDS.items():
         assert words in str(errors[name])
@@ -329,7 +347,7 @@ def test_question_about_missing_dag_is_an_error(write_bundle: WriteBundle) -> No
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("import os; os._exit(3)", "the process that imported the file ended before it was done"),
-        ("while True: pass", "the file took longer than 2 s to import"),
+        ("while True: pass", "the file took longer than"),
     ],
 )
 def test_question_about_broken_file_is_an_error(
@@ -338,7 +356,10 @@ def test_question_about_broken_file_is_an_error(
     """A file that cannot be imported is the error of all its DAGs, and of no other file's."""
     root = write_bundle({"dags/a.py": source, "dags/b.py": GOOD})
     questions = [question("a"), question("b"), question("good", file="dags/b.py")]
-    first, second, good = ask(root, *questions, seconds=2)
+    first, second, good = with_patience(
+        lambda seconds: ask(root, *questions, seconds=seconds),
+        lambda answers: is_late(answers[0]) != ("while" in source) or is_late(answers[2]),
+    )
     assert words in str(first["error"])
     assert second["error"] == first["error"]
     assert (good["error"], good["is_last"]) == (None, True)

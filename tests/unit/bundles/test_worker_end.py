@@ -15,6 +15,7 @@ from lamplighter.bundles.sandbox import parse_files
 from lamplighter.bundles.worker import ParseRequest
 from lamplighter.bundles.workers import _start_worker
 from tests.conftest import WriteBundle
+from tests.patience import LONG_SECONDS
 
 # Writes down its process, and then takes longer than any test.
 SLOW = """
@@ -62,7 +63,7 @@ def importing(root: Path) -> Iterator[Popen[str]]:
 
 def the_fork(root: Path) -> int:
     """Return the process that imports the file, once it does."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + LONG_SECONDS
     while not (root / "pid").exists():
         assert time.monotonic() < until, "the import never began"
         time.sleep(0.02)
@@ -71,7 +72,7 @@ def the_fork(root: Path) -> int:
 
 def require_end(pid: int) -> None:
     """Return when a process is gone."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + LONG_SECONDS
     while _exists(pid):
         assert time.monotonic() < until, f"still running: {pid}"
         time.sleep(0.02)
@@ -91,7 +92,7 @@ def test_worker_whose_caller_is_gone_ends_with_its_fork(importing: Popen[str], r
     assert importing.stdin is not None
     importing.stdin.close()
     importing.stdin = None
-    assert importing.wait(10) == 0
+    assert importing.wait(LONG_SECONDS) == 0
     require_end(fork)
 
 
@@ -101,7 +102,7 @@ def test_worker_that_is_interrupted_ends_with_its_fork(
     """Ctrl-C reaches the worker too, and it is silent about it."""
     fork = the_fork(root)
     importing.send_signal(signal.SIGINT)
-    assert importing.wait(10) == 0
+    assert importing.wait(LONG_SECONDS) == 0
     require_end(fork)
     assert capfd.readouterr().err == ""
 

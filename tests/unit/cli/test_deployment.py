@@ -106,7 +106,9 @@ class TestLocal:
         """Its address, names and region are taken, and no profile or key of the user's."""
         monkeypatch.setenv("AWS_PROFILE", "precious")
         address = "https://dynamodb.us-east-1.amazonaws.com"  # which moto answers
-        state = DevState(address, "us-east-1", os.getpid(), "x", "", asdict(elsewhere))
+        state = DevState(
+            address, "us-east-1", os.getpid(), "x", "", "key", "secret", asdict(elsewhere)
+        )
         dev_state.write(state)
         result = lamplighter("--local", "dags", "list", "--json")
         assert (result.code, result.err) == (0, "")
@@ -125,9 +127,22 @@ class TestLocal:
 
     def test_local_of_another_version_is_one_line(self, lamplighter: Command) -> None:
         """Settings that this version does not know are no traceback."""
-        dev_state.write(DevState("http://x", "r", os.getpid(), "x", "", {"new": "setting"}))
+        state = DevState("http://x", "r", os.getpid(), "x", "", "key", "secret", {"new": "setting"})
+        dev_state.write(state)
         result = lamplighter("--local", "dags", "list")
         assert (result.code, "started by another version" in result.err) == (1, True)
+
+    def test_local_file_without_a_key_is_one_line(
+        self, lamplighter: Command, tmp_path: Path
+    ) -> None:
+        """A session of before there were keys, or a file that someone wrote, is not believed."""
+        old = {"endpoint_url": "http://x", "region": "r", "pid": os.getpid(), "bundle": "x"}
+        (tmp_path / "dev.json").write_text(json.dumps({**old, "started_at": "", "settings": {}}))
+        result = lamplighter("--local", "dags", "list")
+        assert result.err == (
+            f"error: {tmp_path}/dev.json is not what `lamplighter dev` writes: remove it and start"
+            " that again\n"
+        )
 
     @pytest.mark.parametrize("other", [["--stack", "shop"], ["--endpoint-url", "http://x"]])
     def test_local_and_another_deployment_are_refused(

@@ -21,6 +21,7 @@ from lamplighter_cli.dev_screen import line_of, screen_of
 from lamplighter_local.dev.news import LiveStep, News
 from lamplighter_local.dev.session import Place, View
 from tests.conftest import WriteBundle
+from tests.patience import LONG_SECONDS
 from tests.unit.cli.conftest import Command
 
 NOW = datetime(2026, 1, 5, 12, 0, 5)
@@ -162,7 +163,7 @@ def test_dev_on_a_pipe_writes_lines_and_ends_by_ctrl_c(write_bundle: WriteBundle
             said.append(line)
             if "registered" in line:
                 process.send_signal(signal.SIGINT)
-        err = process.communicate(timeout=30)[1]
+        err = process.communicate(timeout=LONG_SECONDS)[1]
     finally:
         process.kill()
         process.wait()

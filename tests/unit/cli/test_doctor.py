@@ -59,6 +59,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
             "tick",
             "bundles",
             "imports",
+            "rows",
             "schedules",
             "watchers",
             "versions",
@@ -103,6 +104,7 @@ def dead_claim(_: LocalStack) -> None:
         (dead_claim, "dead letters", ("warning", 0)),
         (
             lambda _: Dags("dag").update([Dags.schedule_error.set("it raises")]),
+            "rows",
             "schedules",
             ("warning", 0),
         ),

@@ -71,7 +71,7 @@ def test_local_deployment_is_found_from_another_process(
     address, names = emulator
     found = {"table_prefix": names["LAMPLIGHTER_TABLE_PREFIX"]}
     monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path))
-    dev_state.write(DevState(address, "us-east-1", os.getpid(), "x", "", found))
+    dev_state.write(DevState(address, "us-east-1", os.getpid(), "x", "", "key", "secret", found))
     others = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
     done = subprocess.run(
         [*COMMAND, "--local", "runs", "show", "dag/x"],

@@ -109,7 +109,8 @@ def test_many_owed_runs_need_a_yes(
     result = lamplighter("push", root, "--bundle", "mine")
     assert result.code == 3
     assert result.err == (
-        "error: 243 runs would be owed: pass --yes, or use catchup=False or a later start_date\n"
+        "error: 243 runs would be owed: pass --yes to have them created, or --skip-owed to go on"
+        " without them\n"
     )
     assert "hourly owes 243 runs" in result.out
     assert list(Catalog.scan()) == []
@@ -151,6 +152,7 @@ def test_json_has_the_documented_fields(
         "push": 1,
         "dags": ["hourly"],
         "owed": {"hourly": 3},
+        "skipped": {},
         "changes": [
             {
                 "dag_id": "hourly",
@@ -159,7 +161,11 @@ def test_json_has_the_documented_fields(
                 "next_run_now": None,
                 "next_run_then": "2026-01-05T10:00:00+00:00",
                 "owed": 3,
+                "skipped": 0,
                 "dropped_events": 0,
+                "new_schedule_begins": None,
+                "uncovered": None,
+                "repeated": None,
             }
         ],
         "errors": [],

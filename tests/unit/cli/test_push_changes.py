@@ -46,7 +46,7 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
             {"schedule": "'0 0 * * *'"},
             (
                 "dag: 0 * * * * becomes 0 0 * * *;"
-                " next run after 2026-01-07 00:00 UTC (was after 2026-01-05 13:00 UTC)"
+                " next run after 2026-01-06 00:00 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
         (
@@ -64,7 +64,7 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
             {"schedule": "'30 6 * * *'", "start_date": "NINE.in_timezone('Europe/Zurich')"},
             (
                 "dag: 0 * * * * becomes 30 6 * * *;"
-                " next run after 2026-01-07 05:30 UTC (was after 2026-01-05 13:00 UTC)"
+                " next run after 2026-01-06 05:30 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
     ],
@@ -138,3 +138,104 @@ def test_broken_file_does_not_make_its_dags_leave(push: Command) -> None:
     """A DAG whose file cannot be imported waits for its author, and is not said to go."""
     push(dag())
     assert "leaves the bundle" not in push("raise ValueError\n", "--force").out
+
+
+# Schedules that are replaced while runs are due, or where the two do not meet.
+
+EVERY = """
+class Every(Timetable):
+    def __init__(self, minutes, skew=0):
+        self.minutes, self.skew = minutes, skew
+    def serialize(self):
+        return {"minutes": self.minutes, "skew": self.skew}
+    @classmethod
+    def deserialize(cls, data):
+        return cls(**data)
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        last = last_automated_data_interval
+        start = last.end if last else restriction.earliest
+        if start.minute == 0:
+            start = start.add(minutes=self.skew)
+        return DagRunInfo.interval(start, start.add(minutes=self.minutes))
+"""
+
+
+def own_dag(**arguments: str) -> str:
+    """Return a file with one DAG that has a timetable of its author's."""
+    return dag(**arguments).replace("DAG('dag'", f"{EVERY}\nDAG('dag'")
+
+
+def test_runs_due_under_the_old_schedule_are_said_to_come_first(
+    push: Command, stack: LocalStack
+) -> None:
+    """A push over a schedule that owes runs counts them, and says when the new one begins."""
+    push(dag())
+    stack.clock.move(to=stack.clock.now().add(hours=3))
+    first, second, *_ = push(dag(schedule="'30 * * * *'")).out.splitlines()
+    assert first == (
+        "dag: 0 * * * * becomes 30 * * * *; next run after 2026-01-05 13:00 UTC; what is due comes"
+        " first, the new schedule begins with a run after 2026-01-05 15:30 UTC"
+    )
+    assert second == "dag owes 3 runs from its start until now"
+    assert len(stack.runs("dag")) == 6
+
+
+def test_owed_runs_that_are_skipped_are_counted(push: Command, stack: LocalStack) -> None:
+    """With --skip-owed nothing is asked, the skipped runs are counted and never created."""
+    push(dag())
+    stack.clock.move(to=stack.clock.now().add(hours=200))
+    assert push(dag(schedule="'30 * * * *'")).code == 3
+    result = push(dag(schedule="'30 * * * *'"), "--skip-owed")
+    assert result.code == 0
+    assert "dag skips 200 runs that it owes" in result.out
+    assert "next run after 2026-01-13 20:30 UTC" in result.out
+    row = stack.dag("dag")
+    assert row.next_run_after is not None
+    assert iso(row.next_run_after) == "2026-01-13T20:30:00+00:00"
+    assert len(stack.runs("dag")) == 3
+
+
+def test_hole_that_a_timetable_leaves_is_named(push: Command) -> None:
+    """An author's timetable that begins later than the old schedule ended leaves time out."""
+    push(dag())
+    result = push(own_dag(schedule="Every(60, skew=20)"), "--json")
+    (change,) = json.loads(result.out)["changes"]
+    assert change["uncovered"] == ["2026-01-05T12:00:00+00:00", "2026-01-05T12:20:00+00:00"]
+    assert change["repeated"] is None
+
+
+def test_overlap_that_a_timetable_makes_is_named(push: Command) -> None:
+    """An author's timetable that begins earlier than the old schedule ended repeats some time."""
+    push(dag())
+    result = push(own_dag(schedule="Every(60, skew=-30)"))
+    assert (
+        "the new schedule covers 2026-01-05 11:30 UTC to 2026-01-05 12:00 UTC again" in result.out
+    )
+
+
+def test_time_before_a_later_start_date_is_named(push: Command) -> None:
+    """A start date after the last interval is the author's wish, and told."""
+    push(dag())
+    result = push(dag(start_date="NINE.add(days=1)"))
+    assert (
+        "the new schedule leaves 2026-01-05 12:00 UTC to 2026-01-06 09:00 UTC uncovered"
+        in result.out
+    )
+
+
+def test_old_schedule_that_is_followed_is_shown(
+    push: Command, stack: LocalStack, lamplighter: Command
+) -> None:
+    """`dags show` says which schedule the owed runs come from, and until when."""
+    push(dag())
+    stack.clock.move(to=stack.clock.now().add(hours=3))
+    lamplighter("dags", "pause", "dag")
+    push(dag(schedule="'0 0 * * *'"))
+    assert "0 * * * *, for the runs that were due until 2026-01-05 15:00 UTC" in (
+        lamplighter("dags", "show", "dag").out
+    )
+    shown = json.loads(lamplighter("dags", "show", "dag", "--json").out)
+    assert (shown["old_schedule"], shown["switch_at"]) == (
+        "0 * * * *",
+        "2026-01-05T15:00:00+00:00",
+    )

@@ -1,5 +1,6 @@
 """One local Spark for all tests that ask for it."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +52,8 @@ def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(home))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        # Else its workers run on whichever Python the search path has.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("examples")
         session = builder.config(map={**CONF, **folders}).getOrCreate()
         session.sparkContext.setLogLevel("ERROR")

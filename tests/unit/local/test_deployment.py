@@ -155,7 +155,7 @@ def test_pause_keeps_or_drops_what_is_missed(lamp: LocalDeployment) -> None:
 
 
 def test_push_of_another_version_changes_what_follows(lamp: LocalDeployment) -> None:
-    """A new schedule goes on with its first interval that is not over; what left is stale."""
+    """A new schedule goes on where the last interval ended; what left is stale."""
     lamp.advance(hours=2)
     version = lamp.dag("hourly").version
     lamp.push([hourly(schedule="30 * * * *")])
@@ -165,7 +165,7 @@ def test_push_of_another_version_changes_what_follows(lamp: LocalDeployment) -> 
     assert [str(run.logical_date)[11:16] for run in lamp.runs("hourly")] == [
         "00:00",
         "01:00",
-        "01:30",
+        "02:00",
         "02:30",
     ]
     lamp.check_invariants()
@@ -435,7 +435,7 @@ def traces() -> tuple[object, ...]:
         dict(os.environ),
         settings._given,
         type(clock.now()),
-        abs(clock.now() - DateTime.now("UTC")) < duration(seconds=5),
+        abs(clock.now() - DateTime.now("UTC")) < duration(hours=1),
         aws.client.cache_info().currsize,
         dict(vars(Runs.Meta)),
     )

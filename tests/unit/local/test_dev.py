@@ -66,8 +66,14 @@ class Session:
 
     def client(self, service: str) -> Any:
         """Return a client of another process, as far as one can see."""
-        url = self.dev.place.endpoint_url
-        return boto3.client(service, endpoint_url=url, region_name="us-east-1")
+        state = dev_state.read()
+        return boto3.client(
+            service,
+            endpoint_url=state.endpoint_url,
+            region_name=state.region,
+            aws_access_key_id=state.access_key_id,
+            aws_secret_access_key=state.secret_access_key,
+        )
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,8 +19,7 @@ from lamplighter_local.dev.watch import watching
 from lamplighter_local.emulator.moto_guard import guarded_moto
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.spark.executor import LocalSparkExecutor
-
-LONG = 30.0
+from tests.patience import LONG_SECONDS
 
 
 def request(name: str) -> JobRequest:
@@ -30,7 +29,7 @@ def request(name: str) -> JobRequest:
 
 def wait_until(is_so: Callable[[], bool]) -> None:
     """Return when something has become true."""
-    until = time.monotonic() + LONG
+    until = time.monotonic() + LONG_SECONDS
     while not is_so():
         assert time.monotonic() < until, "it never came"
         time.sleep(0.02)
@@ -41,7 +40,7 @@ def test_jobs_run_while_their_starter_goes_on(tmp_path: Path) -> None:
     spark, go, ran = BackgroundSpark(tmp_path), threading.Event(), list[str]()
 
     def run(_: LocalSparkExecutor) -> bool:
-        assert go.wait(LONG)
+        assert go.wait(LONG_SECONDS)
         ran.append(threading.current_thread().name)
         return True
 
@@ -65,7 +64,7 @@ def test_end_while_jobs_wait_cancels_them(tmp_path: Path) -> None:
 
     with patch.object(LocalSparkExecutor, "work", run), spark.working():
         job_run_id = spark.start(request("a"))
-        assert is_there.wait(LONG)
+        assert is_there.wait(LONG_SECONDS)
     job = spark.describe(job_run_id)
     assert job is not None
     assert job.state is JobState.CANCELLED
@@ -121,8 +120,8 @@ def test_requests_wait_while_the_endpoint_is_busy() -> None:
             "sqs",
             endpoint_url=endpoint.url,
             region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",  # noqa: S106 - there is nothing to protect
+            aws_access_key_id=endpoint.key.id,
+            aws_secret_access_key=endpoint.key.secret,
         )
         thread = threading.Thread(target=client.create_queue, kwargs={"QueueName": "later"})
         with endpoint.busy():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from botocore.session import get_session as boto_session
 
 from lamplighter.errors import RefusedError
 from lamplighter_local.dev import state as dev_state
@@ -19,6 +20,8 @@ STATE = DevState(
     pid=os.getpid(),
     bundle="/some/where",
     started_at="2026-01-05T12:00:00+00:00",
+    access_key_id="LOCALKEY",
+    secret_access_key="quiet",  # noqa: S106 - of nobody
     settings={"table_prefix": "dev-"},
 )
 
@@ -37,11 +40,54 @@ def ended_process() -> int:
 
 
 def test_state_is_read_as_it_was_written(folder: Path) -> None:
-    """Whoever runs it may read the file, nobody else, and nothing is left beside it."""
+    """Whoever runs it may read both files, nobody else, and nothing is left beside them."""
     path = dev_state.write(STATE)
     assert dev_state.read() == STATE
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert list(folder.iterdir()) == [path]
+    assert {each.name for each in folder.iterdir()} == {"dev.json", "dev.credentials"}
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert path == folder / "dev.json"
+
+
+def test_key_is_never_in_a_file_that_others_can_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files have their mode before anything is written, whatever was there and the umask is."""
+    folder.mkdir()
+    for name in ("dev.json", "dev.credentials"):
+        (folder / name).write_text("of an old session")
+        (folder / name).chmod(0o666)
+    modes = []
+    rename = Path.replace
+
+    def replace_and_look(source: Path, target: Path) -> Path:
+        modes.append(source.stat().st_mode & 0o777)
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace_and_look)
+    before = os.umask(0)
+    try:
+        dev_state.write(STATE)
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o600]
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
+
+
+def test_key_is_not_shown_with_the_state() -> None:
+    """Whoever prints or logs the state does not print the secret."""
+    assert "quiet" not in repr(STATE)
+
+
+def test_credentials_file_is_one_of_aws(folder: Path) -> None:
+    """Programs that know nothing of Lamplighter find the key under a profile of its own."""
+    dev_state.write(STATE)
+    session = boto_session()
+    session.set_config_variable("credentials_file", str(dev_state.credentials_path()))
+    session.set_config_variable("profile", dev_state.PROFILE)
+    found = session.get_credentials()
+    assert found is not None
+    assert (found.access_key, found.secret_key) == ("LOCALKEY", "quiet")
 
 
 def test_state_of_a_new_process_replaces_the_old() -> None:
@@ -88,6 +134,7 @@ def test_state_is_removed_by_its_own_process_only() -> None:
     assert dev_state.path().exists()
     dev_state.remove(pid=os.getpid())
     assert not dev_state.path().exists()
+    assert not dev_state.credentials_path().exists()
     dev_state.remove()
 
 

@@ -1,6 +1,7 @@
 """The fake EMR Serverless over HTTP: the same answers as in this process, and events on a bus."""
 
 import datetime
+import http.client
 import json
 from collections.abc import Iterator
 
@@ -90,6 +91,34 @@ def test_refusal_over_http_is_the_error_of_the_service(movable: MovableClock) ->
         with pytest.raises(client.exceptions.ValidationException):
             client.start_job_run(**REQUEST, executionTimeoutMinutes=1)
     assert throttled.value.response["Error"]["Code"] == "ThrottlingException"
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+    ],
+    ids=["unsigned", "origin", "cross-site", "host"],
+)
+@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
+def test_request_of_a_web_page_is_refused(
+    movable: MovableClock, method: str, headers: dict[str, str]
+) -> None:
+    """A page that a browser shows can neither start a job nor ask whether it may."""
+    emr = Bus()
+    with serving_emr(emr) as address:
+        connection = http.client.HTTPConnection("127.0.0.1", int(address.rpartition(":")[2]))
+        path = f"/applications/{REQUEST['applicationId']}/jobruns"
+        connection.request(method, path, json.dumps(REQUEST), headers)
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("Access-Control-Allow-Origin")) == (403, None)
+        connection.close()
+        listed = _client(address).list_job_runs(applicationId=REQUEST["applicationId"])
+    assert listed["jobRuns"] == []
 
 
 def test_request_of_another_kind_is_for_nobody() -> None:

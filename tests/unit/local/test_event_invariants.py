@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local.definitions import register_dags
@@ -16,6 +16,7 @@ from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound, violations
 from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.unit.local.planted import plant, pretend_ticks
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 A, B = Asset("a", "s3://lake/a"), Asset("b")
@@ -55,17 +56,6 @@ def uri_key() -> str:
     """Return the id of the URI that a DAG waits for."""
     (key,) = Assets.get("a", ITSELF).also
     return str(key)
-
-
-def plant(row: Any, **columns: Any) -> None:
-    """Let a row say something else."""
-    model = type(row)
-    row.update(
-        [
-            getattr(model, name).remove() if value is None else getattr(model, name).set(value)
-            for name, value in columns.items()
-        ]
-    )
 
 
 def test_whole_story_is_sound(stack: LocalStack) -> None:
@@ -186,6 +176,32 @@ def test_trigger_is_not_lost_while_someone_will_look(stack: LocalStack) -> None:
     assert violations() == []
     plant(Assets("a", ITSELF), open_shard=None)
     assert len(violations()) == 1
+
+
+def test_event_that_nobody_hands_on_is_found(stack: LocalStack) -> None:
+    """An asset that stays open, with no message on its way and no sweep that helps, is found."""
+    plant(Assets("a", ITSELF), open_shard=1)
+    stack.clock.advance(timedelta(minutes=10))
+    assert violations() == []
+    stack.clock.advance(timedelta(minutes=30))
+    expected = "has not reached everyone, and nobody will look at it"
+    assert [text for text in violations() if expected in text] != []
+    assert violations(is_idle=False) == []
+
+
+def test_event_noted_on_a_dag_that_stays_due_is_found(stack: LocalStack) -> None:
+    """A condition that holds, is noted and in the index, and does not become a run, is stuck."""
+    since = stack.clock.now()
+    plant(
+        Dags("both"),
+        asset_condition={"any": ["a", "b"]},
+        asset_since=since,
+        next_run_create_after=since,
+        due_shard=shard_of("both", stack.settings.due_shards),
+    )
+    assert violations() == []
+    pretend_ticks(stack, minutes=20)
+    assert [text for text in violations() if f"DAG both: it has been due since {since}" in text]
 
 
 def test_events_may_expire_from_the_oldest_on(stack: LocalStack) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from lamplighter_local.emulator import loopback_process
 from lamplighter_local.emulator.loopback_process import ServerStartError, serving
+from tests.patience import LONG_SECONDS
 
 # Follows the contract without being a server: a port, then silence until its input ends.
 OBEDIENT = "import sys; print(4711, flush=True); sys.stdin.read()"
@@ -82,9 +83,9 @@ def test_server_ends_with_a_killed_parent(tmp_path: Path) -> None:
         with serving({python(f"{OBEDIENT}; {last_act}")!r}):
             os.kill(os.getpid(), signal.SIGKILL)
     """
-    done = subprocess.run(python(textwrap.dedent(parent)), check=False, timeout=60)
+    done = subprocess.run(python(textwrap.dedent(parent)), check=False, timeout=LONG_SECONDS)
     assert done.returncode == -signal.SIGKILL
-    end = time.monotonic() + 30
+    end = time.monotonic() + LONG_SECONDS
     while not (tmp_path / "ended").exists():
         assert time.monotonic() < end, "the server is still there"
         time.sleep(0.05)

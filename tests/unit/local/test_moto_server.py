@@ -1,5 +1,6 @@
 """The emulator behind a socket: guarded as it is in process."""
 
+import http.client
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +27,21 @@ def transact(client: Any, name: str, *, is_refused: bool) -> None:
         client.transact_write_items(TransactItems=[put, check])
     except client.exceptions.TransactionCanceledException:
         assert is_refused
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_server_refuses_web_pages_and_its_control_paths() -> None:
+    """Neither a page that a browser shows nor an unsigned request is served."""
+    with moto_server() as endpoint:
+        for method, path, headers in (
+            ("POST", "/moto-api/reset", {}),
+            ("PUT", "/lake", {"Origin": "https://evil.example"}),
+            ("PUT", "/lake", {}),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", int(endpoint.rpartition(":")[2]))
+            connection.request(method, path, b"", headers)
+            assert connection.getresponse().status == 403
+            connection.close()
 
 
 @pytest.mark.slow

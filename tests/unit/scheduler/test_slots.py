@@ -117,3 +117,26 @@ def test_deleted_dag_is_left_alone(runs: list[Runs]) -> None:
     Dags("dag").delete()
     assert drift() is None
     assert mend(Drift("dag", ("x",), ())) is None
+
+
+def test_run_that_waits_for_its_past_is_not_lost(stack: LocalStack, runs: list[Runs]) -> None:
+    """Whether it has begun or not, it has its place on the row."""
+    row = stack.dag("dag")
+    row.active, row.waiting = None, None
+    row.waiting_for_past = {run.run_key for run in runs}
+    row.save()
+    runs[0].update([Runs.state.set("running"), Runs.state_bucket.set("running#0")])
+    assert drift() is None
+
+
+def test_finished_run_that_waits_for_its_past_is_forgotten(
+    stack: LocalStack, runs: list[Runs]
+) -> None:
+    """One that is over, or has a slot as well, does not wait."""
+    row = stack.dag("dag")
+    row.waiting_for_past = {runs[0].run_key, "gone"}
+    row.save()
+    assert drift() == (tuple(sorted((runs[0].run_key, "gone"))), ())
+    mend(find_drift()[0])
+    assert stack.dag("dag").waiting_for_past is None
+    assert drift() is None

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lamplighter import aws
+from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import DefinitionError
 from lamplighter.registry.push import push_bundle
 from lamplighter.streams import author_bundles
@@ -155,8 +157,23 @@ def test_archive_that_cannot_be_opened_leaves_no_folder(
     def fail(*_: object) -> Path:
         raise DefinitionError("it is no archive")
 
-    monkeypatch.setattr(author_bundles, "open_archive", fail)
+    monkeypatch.setattr(author_bundles, "open_stored", fail)
     monkeypatch.setattr(author_bundles, "_folders", {})
     with pytest.raises(DefinitionError, match="no archive"):
         unpacked("one", version)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_archive_with_other_content_than_its_name_says_is_refused(
+    push: Push, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger is not built from an archive that was replaced after it was pushed."""
+    monkeypatch.setattr(author_bundles, "_folders", {})
+    version = push("one", {"triggers/watching.py": trigger("'one'")})
+    other = push("one", {"triggers/watching.py": trigger("'other'")})
+    s3, bucket = aws.client("s3"), stack.settings.bucket
+    content = s3.get_object(Bucket=bucket, Key=bundle_key("one", other))["Body"].read()
+    s3.put_object(Bucket=bucket, Key=bundle_key("one", version), Body=content)
+    with pytest.raises(DefinitionError, match="bundle 'one': the content of the archive"):
+        says("one", version)
+    assert says("one", other) == "other"

@@ -1,11 +1,11 @@
 """Rounds: everyone reads everything, and what someone is not done with comes again."""
 
-import time
 from unittest.mock import patch
 
 import pytest
 
 from lamplighter import queues
+from tests.loop_time import let_pass
 from tests.unit.streams.scripted import (
     MadeUpWatcher,
     Scripted,
@@ -193,7 +193,7 @@ def test_slow_queue_lets_what_is_not_sent_in_time_come_again() -> None:
         send = sent.send
 
         def send_slowly(queue: str, messages: list[dict[str, str]]) -> None:
-            time.sleep(0.3)
+            let_pass(0.3)
             send(queue, messages)
 
         with patch.object(queues, "send", send_slowly):

@@ -11,11 +11,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import lamplighter
 from lamplighter import aws, clock, settings
-from lamplighter.errors import SerializationError
+from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_documents
-from lamplighter.store.look_ahead import covered_until
+from lamplighter.scheduler.plan import PATIENT_FAILURES
+from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
@@ -57,6 +58,7 @@ def findings() -> Iterator[Finding]:
     yield _tick()
     yield from _bundles()
     yield _import_errors()
+    yield from _rows()
     yield _schedule_errors()
     yield _watchers()
     yield _versions()
@@ -155,7 +157,7 @@ def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _tick() -> Finding:
-    covered = covered_until()
+    covered = read_look_ahead().covered_until
     fix = "is the timer that calls `tick` every minute enabled? see the function's log"
     if covered is None:
         return Finding("tick", ERROR, "it has never run", fix)
@@ -194,6 +196,23 @@ def _import_errors() -> Finding:
         text = f"{count} {'error' if count == 1 else 'errors'} in pushed files"
         return Finding("imports", WARNING, text, "lamplighter dags errors")
     return Finding("imports", OK, "no errors")
+
+
+def _rows() -> Iterator[Finding]:
+    """Name DAGs whose rows cannot be read, and those whose claims get nowhere."""
+    malformed: list[MalformedRowError] = []
+    rows = list(Dags.scan(consistent_read=True, malformed=malformed))
+    for error in malformed:
+        yield Finding("rows", ERROR, str(error), "repair the attribute in DynamoDB")
+    stalled = [row for row in rows if (row.claim_failures or 0) >= PATIENT_FAILURES]
+    for row in stalled:
+        text = (
+            f"DAG {row.dag_id!r}: {row.claim_failures:.0f} claims in a row got nowhere:"
+            f" {row.claim_problem}"
+        )
+        yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
+    if not malformed and not stalled:
+        yield Finding("rows", OK, f"{len(rows)} DAGs can be read and claimed")
 
 
 def _schedule_errors() -> Finding:

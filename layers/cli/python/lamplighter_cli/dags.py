@@ -72,11 +72,14 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "bundle_version": row.bundle_version,
         "version": row.version,
         "file": row.place.rpartition("#")[0],
+        "old_schedule": (row.old_schedule or {}).get("words"),
+        "switch_at": instant_json(row.switch_at),
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
         "backfill": row.backfill,
         "waiting": [entry.partition("|")[2] for entry in sorted(row.waiting or ())],
+        "waiting_for_past": sorted(row.waiting_for_past or ()),
         "tasks": [task["task_id"] for task in document.get("tasks", ())],
     }
     if as_json:
@@ -97,16 +100,19 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
     zone = zone_of(row)
     plain = ("description", "schedule", "timezone", "paused_because", "error", "file", "version")
     slots = f"{len(row.active or ())} of {row.max_active_runs:.0f} taken"
+    slots += f", {len(row.waiting)} waiting" if row.waiting else ""
+    slots += f", {len(row.waiting_for_past)} waiting for their past" if row.waiting_for_past else ""
     console.out().print(
         console.facts(
             {
                 "DAG": Text(row.dag_id, "bold"),
                 "state": console.state(described["state"]),
                 **{name.replace("_", " "): described[name] for name in plain},
+                "old schedule": _old_schedule(row, zone),
                 "bundle": f"{row.bundle}, push {row.push:.0f}",
                 "tasks": ", ".join(described["tasks"]),
                 "catchup": "yes" if row.catchup else "no",
-                "slots": slots + (f", {len(row.waiting)} waiting" if row.waiting else ""),
+                "slots": slots,
                 "backfill": row.backfill,
                 "next run": instant(row.next_run, zone),
                 "interval": _interval(row, zone),
@@ -117,6 +123,13 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
             }
         )
     )
+
+
+def _old_schedule(row: Dags, zone: Any) -> str | None:
+    if row.old_schedule is None:
+        return None
+    until = instant(row.switch_at, zone)
+    return f"{row.old_schedule['words']}, for the runs that were due until {until}"
 
 
 @app.command()

@@ -83,8 +83,8 @@ def in_force(target: Target) -> Iterator[None]:
 
 def _local_variables(state: dev_state.DevState) -> dict[str, str]:
     return {
-        "AWS_ACCESS_KEY_ID": "local",
-        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_ACCESS_KEY_ID": state.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": state.secret_access_key,
         "AWS_DEFAULT_REGION": state.region,
         "AWS_ENDPOINT_URL": state.endpoint_url,
     }

@@ -3,6 +3,7 @@
 Owns: what one sees of it, and how signals end it. `lamplighter_local.dev.session` runs it.
 """
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from rich.text import Text
 from lamplighter_cli import console
 from lamplighter_cli.dev_screen import line_of, screen_of
 from lamplighter_cli.options import BundleName, Variables, needing_local, read_variables
+from lamplighter_local.dev import state as dev_state
 
 if TYPE_CHECKING:
     from lamplighter_local.dev.session import Dev
@@ -121,14 +123,19 @@ def _follow(session: "Dev") -> None:
 def _introduce(session: "Dev", out: Console) -> None:
     """Say where it is, and what can be typed elsewhere."""
     place = session.place
-    aws = f"aws --endpoint-url {place.endpoint_url} --region us-east-1 dynamodb list-tables"
+    # The key itself is not printed: what a terminal has shown is read by others too.
+    credentials = shlex.quote(str(dev_state.credentials_path()))
+    aws = (
+        f"AWS_SHARED_CREDENTIALS_FILE={credentials} aws --profile {dev_state.PROFILE}"
+        f" --endpoint-url {place.endpoint_url} --region us-east-1 dynamodb list-tables"
+    )
     lines = [
         f"bundle {place.bundle} runs at {place.endpoint_url}; Ctrl-C ends it",
         "in a second terminal:",
         "  lamplighter --local dags list",
         "  lamplighter --local runs trigger DAG",
         "  lamplighter --local assets emit ASSET",
-        f"  {aws}  (any credentials do)",
+        f"  {aws}",
     ]
     lines.append(
         "steps are not executed: each succeeds after a second"

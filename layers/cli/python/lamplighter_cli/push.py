@@ -17,6 +17,7 @@ from lamplighter.registry.owing import DagChange, changes_of_push
 from lamplighter.registry.push import push_bundle
 from lamplighter.registry.reading import read_definition
 from lamplighter.registry.watchers import unwired
+from lamplighter.timetables.base import DataInterval
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
 from lamplighter_cli.deployment import on_deployment
@@ -41,6 +42,12 @@ def push(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask about runs that would be owed.")
     ] = False,
+    skip_owed: Annotated[
+        bool,
+        typer.Option(
+            "--skip-owed", help="Do not create the runs that new and changed schedules owe now."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
@@ -54,16 +61,20 @@ def push(
         raise typer.Exit(1)
     _require_wired(report)
     # What a broken file had defined stays where it is.
-    changes = changes_of_push(root, report.dags, bundle=None if report.errors else name)
+    changes = changes_of_push(
+        root, report.dags, bundle=None if report.errors else name, is_skipping=skip_owed
+    )
     owed = {change.dag_id: change.owed for change in changes if change.owed}
+    skipped = {change.dag_id: change.skipped for change in changes if change.skipped}
     if not as_json:
         _show_changes(changes)
-        _show_owed(owed)
+        _show_runs(owed, "owes {} from its start until now")
+        _show_runs(skipped, "skips {} that it owes")
     if sum(owed.values()) > MAX_UNASKED and not yes:
         _confirm(sum(owed.values()))
     with console.progress() as progress:
         progress.add_task("Uploading", total=None)
-        source = push_bundle(root, name)
+        source = push_bundle(root, name, skip_owed=skip_owed)
     if as_json:
         console.print_json(
             {
@@ -72,6 +83,7 @@ def push(
                 "version": source.version,
                 "dags": [dag.dag_id for dag in report.dags],
                 "owed": owed,
+                "skipped": skipped,
                 "changes": [_change_json(change) for change in changes],
                 "errors": [problem.message for problem in report.errors],
             }
@@ -117,10 +129,21 @@ def _in_words(change: DagChange) -> str:
         f"{change.dag_id}: {'its schedule changes' if is_same else what}",
         f"next run {before}" if before == after else f"next run {after} (was {before})",
     ]
+    if change.switches_to is not None:
+        first = _when(change.switches_to)
+        parts.append(f"what is due comes first, the new schedule begins with a run {first}")
+    if change.uncovered is not None:
+        parts.append(f"the new schedule leaves {_span(change.uncovered)} uncovered")
+    if change.repeated is not None:
+        parts.append(f"the new schedule covers {_span(change.repeated)} again")
     if change.dropped_events:
         events = "event is" if change.dropped_events == 1 else "events are"
         parts.append(f"{change.dropped_events:,} pending {events} dropped")
     return "; ".join(parts)
+
+
+def _span(interval: DataInterval) -> str:
+    return " to ".join(map(console.instant, interval))
 
 
 def _when(at: DateTime | None) -> str:
@@ -135,22 +158,34 @@ def _change_json(change: DagChange) -> dict[str, Any]:
         "next_run_now": console.instant_json(change.next_before),
         "next_run_then": console.instant_json(change.next_after),
         "owed": change.owed,
+        "skipped": change.skipped,
         "dropped_events": change.dropped_events,
+        "new_schedule_begins": console.instant_json(change.switches_to),
+        "uncovered": _span_json(change.uncovered),
+        "repeated": _span_json(change.repeated),
     }
 
 
-def _show_owed(owed: dict[str, int]) -> None:
-    for dag_id, count in sorted(owed.items(), key=lambda item: (-item[1], item[0])):
+def _span_json(interval: DataInterval | None) -> list[str | None] | None:
+    return None if interval is None else [console.instant_json(at) for at in interval]
+
+
+def _show_runs(counts: dict[str, int], words: str) -> None:
+    for dag_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         least = "at least " if count >= STOP_COUNTING_AT else ""
-        runs = "run" if count == 1 else "runs"
-        console.out().print(Text(f"{dag_id} owes {least}{count:,} {runs} from its start until now"))
+        runs = f"{least}{count:,} {'run' if count == 1 else 'runs'}"
+        console.out().print(Text(f"{dag_id} {words.format(runs)}"))
 
 
 def _confirm(total: int) -> None:
-    question = f"{total:,} runs would be owed, and created as slots allow. Push?"
+    question = (
+        f"{total:,} runs would be owed, and created as slots allow (--skip-owed leaves them out)."
+        " Push?"
+    )
     if console.is_interactive() and typer.confirm(question, err=True):
         return
     console.error(
-        f"{total:,} runs would be owed: pass --yes, or use catchup=False or a later start_date"
+        f"{total:,} runs would be owed: pass --yes to have them created, or --skip-owed to go on"
+        " without them"
     )
     raise typer.Exit(_UNCONFIRMED)

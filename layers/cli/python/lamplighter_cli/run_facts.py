@@ -43,7 +43,8 @@ def run_name(row: Runs) -> str:
 def run_json(row: Runs) -> dict[str, Any]:
     """Return a run for programs."""
     instants = {name: instant_json(getattr(row, name)) for name in _INSTANTS}
-    return {name: getattr(row, name) for name in _TEXTS} | instants | _costs(row)
+    texts = {name: getattr(row, name) for name in _TEXTS}
+    return {**texts, "marks": row.marks or [], **instants, **_costs(row)}
 
 
 def step_json(step: Steps) -> dict[str, Any]:
@@ -55,6 +56,7 @@ def step_json(step: Steps) -> dict[str, Any]:
         "submission": int(step.submission),
         "job_run_id": step.job_run_id,
         "error": step.error,
+        "marked": step.marked,
         "tries": step.tries or [],
         **{name: instant_json(getattr(step, name)) for name in _STEP_INSTANTS},
         **_costs(step),
@@ -80,8 +82,14 @@ def run_table(row: Runs, zone: Zone | None) -> Table:
     """Return a run for people."""
     values = {name: getattr(row, name) for name in _TEXTS} | _costs(row)
     instants = {name: instant(getattr(row, name), zone) for name in _INSTANTS}
-    shown = {**values, "state": console.state(row.state), **instants}
+    marks = "\n".join(map(_mark_text, row.marks or ())) or None
+    shown = {**values, "state": console.state(row.state), "marks": marks, **instants}
     return console.facts({name.replace("_", " "): value for name, value in shown.items()})
+
+
+def _mark_text(mark: dict[str, Any]) -> str:
+    what = f"task {mark['task_id']}" if mark["task_id"] else "run"
+    return f"{mark['at']} {what} {mark['from']} -> {mark['to']} by {mark['by']}: {mark['why']}"
 
 
 def runs_table(rows: list[Runs], zone: Zone | None) -> Rows:

@@ -1,5 +1,6 @@
 """`lamplighter runs`: which there are, what one is made of, and what can be asked of it."""
 
+import getpass
 import json
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.text import Text
 from lamplighter import clock
 from lamplighter.errors import RefusedError
 from lamplighter.events.ledger import RunEvents, triggering_asset_events
+from lamplighter.runs.marks import mark_run, mark_step
 from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.listing import STATES, recent_runs, runs_of
@@ -119,6 +121,44 @@ def clear(
     row = find_run(run)
     cleared = clear_run(row.dag_id, row.run_key, tasks=task or ())
     _tell(cleared, "it begins again", as_json=as_json)
+
+
+@app.command()
+@on_deployment
+def mark(
+    run: Run,
+    *,
+    is_success: Annotated[
+        bool | None, typer.Option("--success/--failed", help="What it is from now on.")
+    ] = None,
+    why: Annotated[str, typer.Option(help="The reason, which is recorded with your name.")] = "",
+    task: Annotated[str, typer.Option(help="Only the step of this task.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say that a run or a step is a success or failed, whatever became of it.
+
+    A job that still runs is cancelled first. What waits for it goes on; nothing is told of outlets.
+    """
+    if is_success is None:
+        raise RefusedError("say what it is: --success or --failed")
+    if not why:
+        raise RefusedError("say why it is marked: --why TEXT")
+    row, state = find_run(run), "success" if is_success else "failed"
+    if task:
+        marked = mark_step(row.dag_id, row.run_key, task, state, why=why, by=_user())
+        what = f"task {task} was marked {state}"
+    else:
+        marked = mark_run(row.dag_id, row.run_key, state, why=why, by=_user())
+        what = f"it was marked {state}"
+    _tell(marked, what, as_json=as_json)
+
+
+def _user() -> str:
+    """Return the name that a mark is recorded under."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a process whose user has no name, as in some containers
+        return "unknown"
 
 
 @app.command()

@@ -56,6 +56,10 @@ class PermanentError(LamplighterError):
     """A service refuses what it was asked for, and will again: a mistake of ours, or no right."""
 
 
+class MalformedRowError(PermanentError):
+    """A row holds what no version of this library writes: someone edited it, or it was damaged."""
+
+
 # All that code may raise which takes data from elsewhere for what it claims to be.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 

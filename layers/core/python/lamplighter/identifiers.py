@@ -20,6 +20,8 @@ RUN_TYPES = frozenset({"scheduled", "manual", "asset_triggered", "backfill"})
 _ALIAS = "alias:"
 # How the id of an event begins that tells of a step's outlet.
 OUTLET = "outlet-"
+# How the key of a run begins whose id a person chose; it sorts after every date.
+FREE_TEXT = "~"
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
 
 
@@ -94,4 +96,4 @@ def run_key(run_id: str) -> str:
     id that a person chose freely is marked, and never meets a date.
     """
     kind, mark, rest = run_id.partition("__")
-    return rest if mark and kind in RUN_TYPES and rest else f"~{run_id}"
+    return rest if mark and kind in RUN_TYPES and rest else f"{FREE_TEXT}{run_id}"

@@ -83,7 +83,8 @@ class Settings:
     watch_event_sources: str = "[]"
 
     # A claim rewrites one entry of the due index; a shard takes about 500 of them per second. The
-    # number may be raised at any time: entries move when they are next written.
+    # number may be changed at any time: entries move when they are next written, and the tick reads
+    # all shards that were ever in use.
     due_shards: int = 16
     # Shards of the indexes on runs, and of the one on assets whose events are being handed on.
     run_shards: int = 8

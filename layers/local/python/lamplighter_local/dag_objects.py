@@ -31,7 +31,7 @@ class DagObjects:
     def __init__(self) -> None:
         self._pushed: dict[str, Mapping[str, DAG]] = {}
 
-    def push(self, dags: Iterable[DAG], bundle: str) -> Source:
+    def push(self, dags: Iterable[DAG], bundle: str, *, skip_owed: bool = False) -> Source:
         """Announce DAGs as a bundle that has these and no others."""
         found: dict[str, DAG] = {}
         for dag in _require_dags(dags):
@@ -40,7 +40,7 @@ class DagObjects:
         hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
         version = hashlib.sha256(hashes.encode()).hexdigest()
         self._pushed[bundle_key(bundle, version)] = found
-        source = Source(bundle, version, bundles.number(bundle))
+        source = Source(bundle, version, bundles.number(bundle), skip_owed=skip_owed)
         bundles.announce(source)
         return source
 

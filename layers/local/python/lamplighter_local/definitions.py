@@ -9,9 +9,10 @@ from lamplighter import clock
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
 from lamplighter.registry import bundles
-from lamplighter.registry.definition import Definition, Source, ask_schedule, define, new_row
+from lamplighter.registry.definition import Definition, Source, define, new_row
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler.schedule_edit import ask_schedule
 from lamplighter.serialization import content_hash, encode_dag, to_json
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import dag_write

@@ -30,17 +30,19 @@ from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler import cursor, pause
+from lamplighter.scheduler import pause
 from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
-from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.timetables.base import DataInterval
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.from_now import begin_now
+from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
@@ -87,7 +89,7 @@ class LocalDeployment(OpenDeployment):
         self._seed = seed
         self._events_sent = 0
         # By DAG, where its present schedule began, if that was not at its beginning.
-        self._origins: dict[str, DagRunInfo] = {}
+        self._origins = Origins()
 
     def _begin(self) -> None:
         if self._bundle is not None:
@@ -127,28 +129,28 @@ class LocalDeployment(OpenDeployment):
 
     # What comes from outside.
 
-    def push(self, bundle: Bundle, *, name: str | None = None) -> None:
-        """Push a new version of a bundle and let it be registered."""
+    def push(self, bundle: Bundle, *, name: str | None = None, skip_owed: bool = False) -> None:
+        """Push a new version of a bundle and let it be registered.
+
+        Args:
+            bundle: The folder of a bundle, or DAG objects.
+            name: The bundle's name, if it is not that of the folder.
+            skip_owed: Whether runs that new and changed schedules owe are left out.
+        """
         self._require_open()
         before = {row.dag_id: row for row in Dags.scan(consistent_read=True)}
         if isinstance(bundle, str | Path):
             root = require_bundle(Path(bundle))
-            self.stack.push(root, bundle=name or root.name, until_idle=False)
+            given = name or root.name
+            self.stack.push(root, bundle=given, until_idle=False, skip_owed=skip_owed)
         else:
-            self.stack.push_dags(bundle, bundle=name or OBJECTS, until_idle=False)
+            given = name or OBJECTS
+            self.stack.push_dags(bundle, bundle=given, until_idle=False, skip_owed=skip_owed)
         for row in Dags.scan(consistent_read=True):
-            known = before.get(row.dag_id)
-            if known is not None and _schedule(known) == _schedule(row):
-                continue
-            if known is not None:
-                self._note_origin(row.dag_id, cursor.position(known))
-            if not self._catch_up:
-                self._note_origin(row.dag_id, begin_now(row.dag_id))
+            is_new = self._origins.note_push(before.get(row.dag_id), row)
+            if is_new and not self._catch_up:
+                self._origins.begin_at(row.dag_id, begin_now(row.dag_id))
         self.stack.run_until_idle()
-
-    def _note_origin(self, dag_id: str, origin: DagRunInfo | None) -> None:
-        if origin is not None:
-            self._origins[dag_id] = origin
 
     def emit(
         self,
@@ -243,9 +245,9 @@ class LocalDeployment(OpenDeployment):
             raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
         choice = None if missed is None else choices[missed]
         row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
-        if row.catchup and choice not in {None, pause.Missed.ALL}:
+        if schedule_in_force(row).catchup and choice not in {None, pause.Missed.ALL}:
             # What was passed over is nobody's debt.
-            self._note_origin(dag_id, cursor.position(row))
+            self._origins.note_skipped(row)
 
     # Backfills.
 
@@ -384,12 +386,9 @@ class LocalDeployment(OpenDeployment):
         has not reached its consumer yet is not wrong.
         """
         is_idle = self.stack.is_idle()
-        found = violations(origins=self._origins, is_idle=is_idle)
+        found = violations(origins=self._origins.now(), is_idle=is_idle)
+        found += self._origins.missing()
         if isinstance(self.executor, FakeEmr):
             found += job_violations(self.executor, is_idle=is_idle)
         if found:
             raise AssertionError("\n".join(found))
-
-
-def _schedule(row: Dags) -> tuple[object, ...]:
-    return (row.timetable, row.earliest, row.latest, row.catchup)

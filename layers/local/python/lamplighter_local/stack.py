@@ -86,15 +86,31 @@ class LocalStack:
         self._watched: dict[str, str] = {}
         # How a function is called; whoever lets functions die puts something else here.
         self.call: Call = handlers.call
+        # Whether the newest call of a timer ended in a death: its work is left to the next one.
+        self._has_timer_died = False
 
-    def push(self, root: Path | str, *, bundle: str = "bundle", until_idle: bool = True) -> None:
+    def push(
+        self,
+        root: Path | str,
+        *,
+        bundle: str = "bundle",
+        until_idle: bool = True,
+        skip_owed: bool = False,
+    ) -> None:
         """Push a bundle and let it be registered; and, unless told otherwise, what comes of it."""
-        push_bundle(Path(root), bundle)
+        push_bundle(Path(root), bundle, skip_owed=skip_owed)
         self._register(until_idle=until_idle)
 
-    def push_dags(self, dags: Iterable[DAG], *, bundle: str, until_idle: bool = True) -> None:
+    def push_dags(
+        self,
+        dags: Iterable[DAG],
+        *,
+        bundle: str,
+        until_idle: bool = True,
+        skip_owed: bool = False,
+    ) -> None:
         """Push DAG objects as a bundle, in the same way."""
-        self._objects.push(dags, bundle)
+        self._objects.push(dags, bundle, skip_owed=skip_owed)
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:
@@ -111,7 +127,7 @@ class LocalStack:
         """Fire the minute timer once."""
         now = self.clock.now()
         minute = as_utc(scheduled_at) if scheduled_at else now.start_of("minute")
-        answer: dict[str, int] = self.call("tick", {"time": iso(minute)})
+        answer: dict[str, int] = self._fire("tick", {"time": iso(minute)})
         return answer
 
     def emit(self, asset: str | None = None, **event: Any) -> str:
@@ -132,7 +148,12 @@ class LocalStack:
 
     def sweep(self) -> dict[str, float]:
         """Fire the timer that looks for what was left behind."""
-        answer: dict[str, float] = self.call("sweep", {})
+        answer: dict[str, float] = self._fire("sweep", {})
+        return answer
+
+    def _fire(self, function: str, event: dict[str, Any]) -> Any:
+        answer = self.call(function, event)
+        self._has_timer_died = answer is None
         return answer
 
     def run_until_idle(self) -> None:
@@ -183,8 +204,12 @@ class LocalStack:
         self.clock.move(to=max(end, self.clock.now()))
 
     def is_idle(self) -> bool:
-        """Return whether no message waits to be delivered, or redelivered; delayed ones may."""
-        return not any(is_on_its_way(url) for url, _ in self._sources())
+        """Return whether no message waits to be delivered, or redelivered; delayed ones may.
+
+        After a timer that has died it is not: what it left undone is done at its next time.
+        """
+        is_waiting = any(is_on_its_way(url) for url, _ in self._sources())
+        return not is_waiting and not self._has_timer_died
 
     def _next_message(self) -> DateTime | None:
         """Return when the next message that waits for its delay, or for redelivery, can come."""

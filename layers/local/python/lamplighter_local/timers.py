@@ -28,12 +28,19 @@ def next_tick(now: DateTime, made: Settings) -> DateTime | None:
     covered = _covered_until(made)
     ahead = timedelta(seconds=made.look_ahead_seconds)
     # A message was sent for all up to `covered`: only if it gets lost, the minute after it acts.
-    instants = (parse_instant(text) for text in set(due))
+    instants = (_instant(text, now) for text in set(due))
     minutes = (
         _minute_after(at) if covered and at <= covered else _minute_from(as_utc(at - ahead))
         for at in instants
     )
     return max(min(minutes), _minute_after(now))
+
+
+def _instant(text: str, now: DateTime) -> DateTime:
+    try:
+        return parse_instant(text)
+    except ValueError:
+        return now  # a malformed row is found by every tick
 
 
 def _covered_until(made: Settings) -> DateTime | None:

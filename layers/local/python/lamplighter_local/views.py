@@ -83,6 +83,7 @@ class Dag:
     next_run_create_after: DateTime | None
     active: tuple[str, ...]
     waiting: tuple[str, ...]
+    waiting_for_past: tuple[str, ...]
     bundle: str
     version: str
 
@@ -148,6 +149,7 @@ def view_dag(row: Dags) -> Dag:
         next_run_create_after=row.next_run_create_after,
         active=tuple(sorted(row.active or ())),
         waiting=tuple(entry.partition("|")[2] for entry in sorted(row.waiting or ())),
+        waiting_for_past=tuple(sorted(row.waiting_for_past or ())),
         bundle=row.bundle,
         version=row.version,
     )

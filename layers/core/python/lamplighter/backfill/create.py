@@ -147,8 +147,10 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
         require_allowed(dag, "backfill")
     except RefusedError as refused:
         raise refusals.DagRunTypeNotAllowed(str(refused)) from refused
-    is_custom = is_foreign(cursor.timetable_of(dag))
-    if not is_custom and not cursor.timetable_of(dag).periodic:
+    # The newest schedule, also while runs of an old one are still owed.
+    timetable = cursor.read_timetable(dag.timetable)
+    is_custom = is_foreign(timetable)
+    if not is_custom and not timetable.periodic:
         raise refusals.DagNonPeriodicScheduleException(
             f"DAG {dag_id!r} has no dates to backfill: its schedule is {dag.schedule}"
         )
@@ -214,7 +216,7 @@ def _require_conf(request: Request) -> None:
 def _dates(
     request: Request, dag: Dags, now: DateTime, ask_author: AskAuthor | None
 ) -> list[DagRunInfo]:
-    timetable = cursor.timetable_of(dag)
+    timetable = cursor.read_timetable(dag.timetable)
     if ask_author is not None:
         found = iter(ask_author(dag, request.start, request.end))
     elif is_foreign(timetable):

@@ -1,7 +1,8 @@
 """Bundles as zip archives: built the same from the same files, opened without trusting them.
 
-Owns: what belongs into an archive and how large it may be. Opening refuses anything but plain files
-below the bundle's folders, and leaves nothing behind when it refuses. Nothing is executed here.
+Owns: what belongs into an archive, how large it may be, and that its content is what its hash says.
+Opening refuses anything but plain files below the bundle's folders, and leaves nothing behind when
+it refuses. Nothing is executed here.
 """
 
 import hashlib
@@ -11,11 +12,12 @@ import shutil
 import stat
 import struct
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lamplighter.bundles.layout import IMPORT_FOLDERS, require_bundle
 from lamplighter.errors import DefinitionError
@@ -26,11 +28,14 @@ MAX_UNPACKED_BYTES = 250_000_000
 MAX_ARCHIVE_BYTES = MAX_UNPACKED_BYTES + 10_000_000
 
 _CHUNK = 1 << 20
+_EXTRA_HEADING = struct.Struct("<HH")  # kind and size
 # The first instant a zip can hold: the real ones would make two archives of the same files differ.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
 _LISTED_FILE = b"PK\x01\x02"
 _ENCRYPTED = 0x1
+# Info-ZIP's Unicode Path, a second name for an entry. Python 3.13 uses it, older ones do not.
+_UNICODE_PATH = 0x7075
 # What the file systems that a bundle meets can hold: in one part of a name, and in all of it.
 _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 1_000
@@ -67,25 +72,41 @@ def build_archive(root: Path) -> Archive:
     size = sum(path.stat().st_size for path in paths.values())
     if size > MAX_UNPACKED_BYTES:
         raise DefinitionError(_too_large(f"has {size:,} bytes"))
+    _require_distinct(paths)
     digest = hashlib.sha256()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, path in paths.items():
             content = path.read_bytes()
-            for part in (name.encode(), content):
-                # With its length, so that no byte can move from one part to the next unnoticed.
-                digest.update(len(part).to_bytes(8, "big") + part)
+            digest.update(_heading(name, len(content)))
+            digest.update(content)
             archive.writestr(_entry(name), content, compresslevel=6)
     return Archive(packed.getvalue(), digest.hexdigest(), tuple(paths))
 
 
-def open_archive(data: bytes | Path, into: Path) -> Path:
+def _heading(name: str, size: int) -> bytes:
+    """Return what stands before a file's content in the hash of an archive."""
+    # With both lengths, so that no byte can move from one part to the next unnoticed.
+    encoded = name.encode()
+    return len(encoded).to_bytes(8, "big") + encoded + size.to_bytes(8, "big")
+
+
+def open_stored(data: bytes, key: str, into: Path) -> Path:
+    """Unpack the archive that the bucket holds under `key`, if its content is what `key` names."""
+    place = PurePosixPath(key)
+    try:
+        return open_archive(data, into, expected_hash=place.stem)
+    except DefinitionError as error:
+        raise DefinitionError(f"bundle {place.parent.name!r}: {error}") from error
+
+
+def open_archive(data: bytes | Path, into: Path, *, expected_hash: str | None = None) -> Path:
     """Unpack an archive into the new or empty folder `into` and return it, or leave no trace."""
     packed = _bytes_of(data)
     into.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=into.parent))
     try:
-        _unpack(packed, fresh)
+        _require_hash(_unpack(packed, fresh), expected_hash)
         fresh.replace(into)
     except BaseException:
         shutil.rmtree(fresh)
@@ -149,6 +170,14 @@ def _entry(name: str) -> zipfile.ZipInfo:
 # Opening.
 
 
+def _require_hash(found: str, expected: str | None) -> None:
+    if expected not in (None, found):
+        raise DefinitionError(
+            f"the content of the archive does not match its hash: it is stored as {expected} and"
+            f" hashes to {found}. Delete it from the bucket and push the bundle again"
+        )
+
+
 def _bytes_of(data: bytes | Path) -> bytes:
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     if size > MAX_ARCHIVE_BYTES:
@@ -162,36 +191,81 @@ def _bytes_of(data: bytes | Path) -> bytes:
     return packed
 
 
-def _unpack(packed: bytes, into: Path) -> None:
+def _unpack(packed: bytes, into: Path) -> str:
+    """Write all files below `into` and return the hash of their names and contents."""
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            entries = archive.infolist()
-            _require_plain(entries)
-            _write_all(archive, entries, into)
+            entries = _by_name(archive.infolist())
+            writer = _Writer(archive, into)
+            # In the order in which they were hashed when the archive was built.
+            for name in sorted(entries):
+                writer.write(name, entries[name])
     except DefinitionError:
         raise
     except _NOT_A_ZIP as error:
         raise DefinitionError(f"the archive is not a zip file that can be read: {error}") from error
+    return writer.hash
 
 
-def _require_plain(entries: Iterable[zipfile.ZipInfo]) -> None:
-    """Refuse the archive unless every entry is a file or folder that may be written."""
-    names = set()
+def _by_name(entries: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    """Return the entries by the names under which they are written, or refuse the archive."""
+    found: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
-        # A name is cut at its first NUL when it is read; what was written is judged.
-        name = entry.orig_filename
-        _require_name(name.removesuffix("/"))
-        if name in names:
+        name = _name_of(entry)
+        if name in found:
             raise DefinitionError(f"the archive holds {name!r} twice")
-        names.add(name)
-        if entry.flag_bits & _ENCRYPTED:
-            raise DefinitionError(f"the archive holds {name!r} encrypted")
-        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise DefinitionError(
-                f"the archive holds {name!r} as a link or device: only files and folders may be"
-            )
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DefinitionError(f"the archive holds {name!r} in a compression other than deflate")
+        found[name] = entry
+        _require_plain(name, entry)
+    _require_distinct(found)
+    return found
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """Return the one name of an entry, or refuse it if different readers could see different ones.
+
+    `orig_filename` is what stands in the archive, `filename` what Python made of it: cut at the
+    first NUL and, from 3.13 on, replaced by a Unicode Path field.
+    """
+    name = entry.orig_filename
+    _require_name(name.removesuffix("/"))
+    if name != entry.filename or _UNICODE_PATH in _kinds_of_extra(entry.extra):
+        raise DefinitionError(f"the archive gives {name!r} a second name")
+    return name
+
+
+def _kinds_of_extra(extra: bytes) -> Iterator[int]:
+    """Yield the kinds of the extra fields of an entry."""
+    while len(extra) >= _EXTRA_HEADING.size:
+        kind, size = _EXTRA_HEADING.unpack_from(extra)
+        yield kind
+        extra = extra[_EXTRA_HEADING.size + size :]
+
+
+def _require_plain(name: str, entry: zipfile.ZipInfo) -> None:
+    """Refuse an entry unless it is a file or folder that may be written."""
+    if entry.flag_bits & _ENCRYPTED:
+        raise DefinitionError(f"the archive holds {name!r} encrypted")
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise DefinitionError(
+            f"the archive holds {name!r} as a link or device: only files and folders may be"
+        )
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DefinitionError(f"the archive holds {name!r} in a compression other than deflate")
+
+
+def _require_distinct(names: Iterable[str]) -> None:
+    """Refuse names that a file system which ignores case takes for the same file or folder."""
+    spellings: dict[str, str] = {}
+    for name in names:
+        parts = name.removesuffix("/").split("/")
+        for depth in range(1, len(parts) + 1):
+            path = "/".join(parts[:depth])
+            other = spellings.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+            if other != path:
+                raise DefinitionError(
+                    f"the bundle holds {other!r} and {path!r}, which are the same name where upper"
+                    " and lower case are not told apart: rename one of them"
+                )
 
 
 def _require_name(name: str) -> None:
@@ -218,27 +292,45 @@ def _problem_of_name(name: str) -> str | None:
     return None
 
 
-def _write_all(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], into: Path) -> None:
-    left = MAX_UNPACKED_BYTES
-    for entry in entries:
-        path = into / entry.filename
+class _Writer:
+    """Writes the files of an archive, and takes their hash and counts their bytes as they come."""
+
+    def __init__(self, archive: zipfile.ZipFile, into: Path) -> None:
+        self._archive = archive
+        self._into = into
+        self._left = MAX_UNPACKED_BYTES
+        self._digest = hashlib.sha256()
+
+    @property
+    def hash(self) -> str:
+        """The hash of the names and contents of all files so far."""
+        return self._digest.hexdigest()
+
+    def write(self, name: str, entry: zipfile.ZipInfo) -> None:
+        """Write one file or folder under a name that has been judged."""
+        path = self._into / name
         try:
-            (path if entry.is_dir() else path.parent).mkdir(parents=True, exist_ok=True)
-            if not entry.is_dir():
-                left = _write(archive, entry, path, left)
+            if name.endswith("/"):
+                path.mkdir(parents=True, exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._write_file(name, entry, path)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise DefinitionError(
-                f"the archive holds {entry.filename!r} both as a file and as a folder, or twice"
+                f"the archive holds {name!r} both as a file and as a folder, or twice"
             ) from error
 
-
-def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, left: int) -> int:
-    """Write one file and return how many bytes may still follow."""
-    # Counted as they come: the sizes in an archive are whatever its maker wrote there.
-    with archive.open(entry) as source, path.open("xb") as target:
-        while chunk := source.read(_CHUNK):
-            left -= len(chunk)
-            if left < 0:
-                raise DefinitionError(_too_large(f"has more than {MAX_UNPACKED_BYTES:,} bytes"))
-            target.write(chunk)
-    return left
+    def _write_file(self, name: str, entry: zipfile.ZipInfo, path: Path) -> None:
+        self._digest.update(_heading(name, entry.file_size))
+        size = 0
+        # Counted as they come: the sizes in an archive are whatever its maker wrote there.
+        with self._archive.open(entry) as source, path.open("xb") as target:
+            while chunk := source.read(_CHUNK):
+                size += len(chunk)
+                if size > self._left:
+                    raise DefinitionError(_too_large(f"has more than {MAX_UNPACKED_BYTES:,} bytes"))
+                self._digest.update(chunk)
+                target.write(chunk)
+        if size != entry.file_size:
+            raise zipfile.BadZipFile(f"{name!r} has another size than the archive says")
+        self._left -= size

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 # asset stays open until the sweep has seen that each of them was claimed.
 MOST_AT_ONCE = 50
 _SHARD_TURN_SECONDS = 300
+# A consumer that stayed busy through all tries is left alone for this time.
+_BUSY_SECONDS = 30
 
 
 def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> ClaimReport:
@@ -35,6 +37,9 @@ def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> Clai
     now = clock.now()
     named = dict.fromkeys(dag_id for row in many for dag_id in _waiting(row))
     queues.send_claims((dag_id, now) for dag_id in named)
+    # The open asset remembers them, too, but the sweep would take minutes.
+    soon = now.add(seconds=_BUSY_SECONDS)
+    queues.send_claims((dag_id, soon) for dag_id in sorted(report.left_busy))
     return report
 
 

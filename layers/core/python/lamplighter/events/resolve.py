@@ -18,6 +18,7 @@ class Resolver:
     """The rows that some events are about. Each is read once, whatever their number."""
 
     rows: dict[str, Assets] = field(default_factory=dict)
+    malformed: set[str] = field(default_factory=set)
 
     @classmethod
     def reading(cls, events: Sequence[AssetEvent]) -> "Resolver":
@@ -34,7 +35,7 @@ class Resolver:
         self.rows[row.asset_id] = row
         uris = [key for key, uri in self.rows.items() if uri.target == row.asset_id]
         if uris:
-            self.rows |= read_assets(uris)
+            self.rows |= read_assets(uris, malformed=self.malformed)
         self._follow()
 
     def _follow(self) -> None:
@@ -45,7 +46,7 @@ class Resolver:
     def _read(self, keys: Iterable[str]) -> None:
         missing = set(keys) - self.rows.keys()
         if missing:
-            self.rows |= read_assets(missing)
+            self.rows |= read_assets(missing, malformed=self.malformed)
 
     def _register(self, events: Sequence[AssetEvent]) -> None:
         """Let assets that nobody has named yet have their rows."""
@@ -60,6 +61,8 @@ class Resolver:
 
     def streams_of(self, event: AssetEvent) -> tuple[str, ...]:
         """Return the ids under which an event is recorded, that of its asset first."""
+        if unreadable := self.malformed.intersection((*_named(event), *_aliases(event))):
+            raise TransientError(f"asset {min(unreadable)!r} cannot be read: its row is malformed")
         found = (self.rows[key] for key in _named(event) if key in self.rows)
         row = next(filter(_is_in_use, found), None)
         if row is None:

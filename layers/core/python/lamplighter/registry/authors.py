@@ -7,13 +7,15 @@ from typing import Any, cast
 
 from pendulum import DateTime
 
+from lamplighter import clock
 from lamplighter.bundles.following import LastRun, Question
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, foretold
+from lamplighter.scheduler import cursor, foretold, schedule_edit
 from lamplighter.scheduler.cursor import Foretold, NothingForetold
 from lamplighter.scheduler.foretold import run_as_json, run_from_json
+from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.base import DagRunInfo
@@ -32,13 +34,33 @@ class Answer:
     def apply(self, row: Dags) -> Put:
         """Assign the next run to a DAG's row; return the write that stores the rest."""
         row.schedule_error = self.error
+        schedule = schedule_in_force(row)
         outlook = Foretold(self.runs, is_last=self.is_last or self.error is not None)
         # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
         # claim, which finds nothing foretold, has the timetable asked again.
         with suppress(NothingForetold):
-            cursor.set_next(row, outlook.after(cursor.position(row), catchup=row.catchup))
+            cursor.set_next(row, outlook.after(cursor.position(row), catchup=schedule.catchup))
+        if self.error is None:
+            schedule_edit.switch_if_done(row, now=clock.now())
         runs = [run_as_json(info) for info in self.runs]
-        return foretold.replace(row.dag_id, row.version, runs, is_last=self.is_last)
+        return foretold.replace(row.dag_id, schedule, runs, is_last=self.is_last)
+
+
+def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
+    """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
+
+    What was not asked for before cannot differ. Without catchup only the newest counts, and if
+    that was not asked for, it is taken to differ: then the old code is asked for it.
+    """
+    known = old.runs_after(cursor.position(row))
+    before = [info for info in known if info.run_after <= now]
+    after = [info for info in new.runs if info.run_after <= now]
+    is_known = old.is_last or len(before) < len(known)
+    if not row.catchup:
+        return is_known and before[-1:] == after[-1:]
+    count = min(len(before), len(after))
+    is_whole = is_known and len(after) < len(new.runs)
+    return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
 
 
 def read_answer(data: Any, *, most: int = foretold.COUNT) -> Answer:

@@ -7,7 +7,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.single import update, update_if
 from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
 
 KIND = "bundle"
@@ -17,13 +17,14 @@ _PUSHES = "pushes"
 def number(bundle: str) -> int:
     """Return the number of a new push."""
     row = Catalog(KIND, bundle)
-    row.update(
+    update(
+        row,
         [
             Catalog.pushed.add(1),
             Catalog.updated_at.set(clock.now()),
             Catalog.resend_at.remove(),
             Catalog.resends.remove(),
-        ]
+        ],
     )
     assert row.pushed is not None
     return int(row.pushed)
@@ -95,7 +96,7 @@ def announce(source: Source) -> None:
     aws.client("s3").put_object(
         Bucket=settings.current().require("bucket"),
         Key=announcement_key(source.bundle, source.push),
-        Body=json.dumps({"version": source.version}).encode(),
+        Body=json.dumps({"version": source.version, "skip_owed": source.skip_owed}).encode(),
         ContentType="application/json",
     )
 
@@ -113,5 +114,6 @@ def announcement_key(bundle: str, push: int) -> str:
 def read_announcement(bucket: str, key: str) -> Source:
     """Return the push that an object announces."""
     _, bundle, name = key.split("/")
-    body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
-    return Source(bundle, json.loads(body)["version"], int(name.removesuffix(".json")))
+    data = json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+    number = int(name.removesuffix(".json"))
+    return Source(bundle, data["version"], number, skip_owed=bool(data.get("skip_owed")))

@@ -9,14 +9,13 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter import clock
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import DefinitionError, in_short
-from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler.cursor import Due, Outlook
 from lamplighter.scheduler.pending import ids_of
+from lamplighter.scheduler.schedules import followed_until, own_schedule, schedule_in_force
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import encode_timetable
 from lamplighter.timetables.foreign import is_foreign
 
@@ -28,6 +27,7 @@ class Source:
     bundle: str
     version: str
     push: int
+    skip_owed: bool = False  # runs that are due at this moment are not created
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def define(
     """
     dag = definition.dag
     before = _schedule(row)
+    old = own_schedule(row) if row.is_stored else None
     bounds = dag.restriction()
     row.timetable = to_json(encode_timetable(dag.timetable))
     row.earliest, row.latest, row.catchup = bounds.earliest, bounds.latest, dag.catchup
@@ -89,45 +90,48 @@ def define(
     row.bundle, row.bundle_version, row.push = source.bundle, source.version, source.push
     row.place = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
+    if row.next_run_after is None:
+        schedule_edit.forget(row)  # an old schedule that failed cannot be followed any further
+    elif old is not None and _schedule(row) != before:
+        schedule_edit.keep_if_owed(row, old, now=now)
     return is_changed or definition.is_custom
+
+
+def has_new_schedule(row: Dags) -> bool:
+    """Return whether a definition that was assigned brings a schedule of its own."""
+    return not row.is_stored or _schedule(row) != _schedule(row.as_stored())
 
 
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
 
 
-def ask_schedule(row: Dags, *, now: DateTime) -> None:
-    """Let the next run be what the built-in timetable says, from where the schedule stands."""
-    row.schedule_error = None
-    try:
-        with clock.at(now):
-            info = next_run_of(row, now=now)
-    except DefinitionError as error:
-        info = None
-        row.schedule_error = in_short(error)
-    cursor.set_next(row, info)
+def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
+    """Return how many runs a row owes, those of an old schedule first; counting stops somewhere.
 
-
-def owed_of(row: Dags, *, now: DateTime, stop_at: int) -> int:
-    """Return how many runs a row with a built-in timetable owes; counting stops somewhere."""
+    `outlook` is that of the schedule in force.
+    """
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not stop_at:
+    if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    if not row.catchup or cursor.is_continuous(row):
-        return 1
-    due = cursor.runs_due(cursor.rule_of(row), stored, catchup=True, now=now, most=stop_at)
-    return len(due.runs)
+    due = _due(row, outlook, now=now, most=stop_at)
+    count = len(due.runs)
+    if row.switch_at is None or (due.then is not None and due.then.run_after <= row.switch_at):
+        return count
+    later = schedule_edit.after_old(row, due.runs[-1], now=now)
+    if later.is_custom:
+        return count  # its timetable is asked when its turn comes
+    return count + owed_of(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
 
 
-def next_run_of(row: Dags, *, now: DateTime) -> DagRunInfo | None:
-    """Return the run that follows the row's position."""
+def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
+    stored = cursor.stored_next(row)
+    assert stored is not None
+    until = followed_until(row, now)
     if cursor.is_continuous(row):
-        end = row.last_interval_end
-        if end is not None and end == row.last_interval_start:
-            # Another schedule's run at this very instant has the key that this one would take.
-            end = end.add(microseconds=1)
-        return cursor.next_continuous(row, end, now=now)
-    return cursor.rule_of(row).after_another(cursor.position(row), catchup=row.catchup)
+        return Due((cursor.continuous_now(row, stored, now=until),), None)
+    catchup = schedule_in_force(row).catchup
+    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, most=most)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -11,20 +11,25 @@ from lamplighter import clock
 from lamplighter.bundles.check import CheckedDag
 from lamplighter.bundles.sandbox import coming_runs_of
 from lamplighter.dags.owed import STOP_COUNTING_AT
-from lamplighter.registry.authors import question, read_answer
+from lamplighter.registry.authors import Answer, question, read_answer
 from lamplighter.registry.definition import (
     Definition,
     Source,
-    ask_schedule,
     define,
+    has_new_schedule,
     new_row,
     owed_of,
 )
 from lamplighter.registry.reading import read_definition
 from lamplighter.registry.references import compile_condition
+from lamplighter.registry.skipping import skip_owed
+from lamplighter.scheduler import cursor, foretold, schedule_edit
+from lamplighter.scheduler.cursor import NothingForetold
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
+from lamplighter.scheduler.schedules import followed_until
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import read_dags
+from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 if TYPE_CHECKING:
     from lamplighter.bundles.following import Question
@@ -43,10 +48,16 @@ class DagChange:
     # When its next run may be created, if time decides about it.
     next_before: DateTime | None = None
     next_after: DateTime | None = None
-    # Runs that are due by then, and created as slots allow.
+    # Runs that are due by then, and created as slots allow; or left out, if that was asked for.
     owed: int = 0
+    skipped: int = 0
     # Events that wait for it, of assets that it will not wait for any more.
     dropped_events: int = 0
+    # When the first run of the new schedule may be created, if some of the old one come before it.
+    switches_to: DateTime | None = None
+    # Times that neither schedule covers, or both do.
+    uncovered: DataInterval | None = None
+    repeated: DataInterval | None = None
 
     @property
     def is_new(self) -> bool:
@@ -72,46 +83,94 @@ class _Asked:
     definition: Definition
     before: Dags | None
     row: Dags
+    # And as it is when the old schedule has had its last due run, as far as that is known.
+    later: Dags
     dropped_events: int
 
 
 def changes_of_push(
-    root: Path, dags: Sequence[CheckedDag], *, bundle: str | None = None
+    root: Path,
+    dags: Sequence[CheckedDag],
+    *,
+    bundle: str | None = None,
+    is_skipping: bool = False,
 ) -> list[DagChange]:
     """Return what a push would change: DAGs whose schedules are new, changed, or leave the bundle.
 
-    The author's own timetables are asked here, in forks: it is the author's machine.
+    The author's own timetables are asked here, in forks: it is the author's machine. With
+    `is_skipping`, what is owed is counted, but not created.
     """
     now = clock.now()
-    asked = _asked(dags, now)
+    asked = _asked(dags, now, is_skipping=is_skipping)
     questions: list[Question] = [
-        question(one.row.dag_id, one.definition.file, one.before, now=now)
+        question(one.row.dag_id, one.definition.file, one.later, now=now)
         for one in asked
         if one.definition.is_custom
     ]
-    said = {answer["dag_id"]: answer for answer in coming_runs_of(root, questions)}
-    found = []
-    for one in asked:
-        row, before = one.row, one.before
-        if one.definition.is_custom:
-            answer = read_answer(said[row.dag_id])
-            then, owed = next((info.run_after for info in answer.runs), None), answer.owed
-        else:
-            ask_schedule(row, now=now)
-            then, owed = row.next_run_after, owed_of(row, now=now, stop_at=STOP_COUNTING_AT)
-        found.append(
-            DagChange(
-                row.dag_id,
-                None if before is None else before.schedule,
-                one.definition.schedule,
-                None if before is None else before.next_run_after,
-                then,
-                owed,
-                one.dropped_events,
-            )
-        )
+    said = {answer["dag_id"]: read_answer(answer) for answer in coming_runs_of(root, questions)}
+    found = [
+        _change(one, said.get(one.row.dag_id), now=now, is_skipping=is_skipping) for one in asked
+    ]
     found += _leaving(bundle, {dag.dag_id for dag in dags}) if bundle else ()
     return sorted(found, key=lambda change: change.dag_id)
+
+
+def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: bool) -> DagChange:
+    """Return what changes for one DAG, given what its author's timetable says, if it has one."""
+    row, before, last = one.row, one.before, cursor.position(one.later)
+    first = cursor.stored_next(one.later) if answer is None else next(iter(answer.runs), None)
+    is_kept = row.switch_at is not None
+    owed = (answer.owed if answer else 0) + (_owed(row, now) if is_kept or not answer else 0)
+    is_skipped = is_skipping and (is_kept or has_new_schedule(row))
+    if is_skipped:
+        following, is_kept = _after_skipping(one.later, answer, now), False
+    else:
+        following = row.next_run_after if is_kept or first is None else first.run_after
+    uncovered, repeated = _seam(one.row, last, first)
+    return DagChange(
+        row.dag_id,
+        None if before is None else before.schedule,
+        one.definition.schedule,
+        None if before is None else before.next_run_after,
+        following,
+        owed=0 if is_skipped else owed,
+        skipped=owed if is_skipped else 0,
+        dropped_events=one.dropped_events,
+        switches_to=first.run_after if first is not None and is_kept else None,
+        uncovered=uncovered,
+        repeated=repeated,
+    )
+
+
+def _owed(row: Dags, now: DateTime) -> int:
+    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    try:
+        return owed_of(row, outlook, now=now, stop_at=STOP_COUNTING_AT)
+    except NothingForetold:
+        return 1  # at least the next one
+
+
+def _after_skipping(later: Dags, answer: Answer | None, now: DateTime) -> DateTime | None:
+    if answer is not None:
+        return next((info.run_after for info in answer.runs if info.run_after > now), None)
+    skip_owed(later, now=now)
+    return later.next_run_after
+
+
+def _seam(
+    row: Dags, last: DagRunInfo | None, first: DagRunInfo | None
+) -> tuple[DataInterval | None, DataInterval | None]:
+    """Return what neither schedule covers, and what both cover, where one ends and one begins."""
+    if last is None or last.data_interval is None or not has_new_schedule(row):
+        return None, None
+    if first is None or first.data_interval is None:
+        return None, None
+    (_, end), (start, stop) = last.data_interval, first.data_interval
+    if start == stop:
+        return None, None  # a trigger: it covers no time
+    # What has no length took the key of its instant, so that the other begins just after it.
+    hole = DataInterval(end, start) if start > end.add(microseconds=1) else None
+    return hole, DataInterval(start, end) if start < end else None
 
 
 def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
@@ -119,7 +178,7 @@ def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
     return {change.dag_id: change.owed for change in changes_of_push(root, dags) if change.owed}
 
 
-def _asked(dags: Sequence[CheckedDag], now: DateTime) -> list[_Asked]:
+def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> list[_Asked]:
     rows = {row.dag_id: row for row in read_dags(dag.dag_id for dag in dags)}
     dropped = dict(_dropped(rows.values(), dags))
     found = []
@@ -130,9 +189,27 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime) -> list[_Asked]:
         row = new_row(definition) if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_SOURCE, now=now)
         lost = dropped.get(each.dag_id, 0)
-        if is_changed or lost:
-            found.append(_Asked(definition, before, row, lost))
+        if is_changed or lost or (is_skipping and row.switch_at is not None):
+            if not definition.is_custom:
+                schedule_edit.ask_schedule(row, now=now)
+            found.append(_Asked(definition, before, row, _after_old(row, now), lost))
     return found
+
+
+def _after_old(row: Dags, now: DateTime) -> Dags:
+    """Return the row as it is when the old schedule has had its last due run, if it has one."""
+    stored = cursor.stored_next(row)
+    if row.switch_at is None or stored is None:
+        return row
+    until = followed_until(row, now)
+    if cursor.is_continuous(row):
+        return schedule_edit.after_old(row, cursor.continuous_now(row, stored, now=until), now=now)
+    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    try:
+        newest = cursor.newest_due(outlook, stored, now=until)
+    except NothingForetold:
+        newest = stored  # not known any further
+    return schedule_edit.after_old(row, newest, now=now)
 
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:

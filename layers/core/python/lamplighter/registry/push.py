@@ -1,6 +1,5 @@
 """Pushes a bundle: its archive into the bucket, and the news of it to whoever registers."""
 
-import io
 from pathlib import Path
 
 from botocore.exceptions import ClientError
@@ -12,25 +11,39 @@ from lamplighter.identifiers import require_id
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 
-# A part of the archive over a slow line.
+# An archive over a slow line; at most 260 MB, and one request may have 5 GB.
 _UPLOAD_SECONDS = 120.0
 
 
-def push_bundle(root: Path, bundle: str) -> Source:
-    """Upload the bundle at `root` and announce it; return what was pushed."""
+def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Source:
+    """Upload the bundle at `root` and announce it; return what was pushed.
+
+    With `skip_owed`, runs that a new or changed schedule owes at the push are not created.
+    """
     require_id(bundle, what="bundle")
-    return push_archive(build_archive(root), bundle)
+    return push_archive(build_archive(root), bundle, skip_owed=skip_owed)
 
 
-def push_archive(archive: Archive, bundle: str) -> Source:
+def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Source:
     """Upload an archive, unless its content is there already, and announce it."""
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
-        client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
-        client.upload_fileobj(io.BytesIO(archive.data), bucket, key)
-    source = Source(bundle, archive.hash, bundles.number(bundle))
+        _put_if_absent(bucket, key, archive.data)
+    source = Source(bundle, archive.hash, bundles.number(bundle), skip_owed=skip_owed)
     bundles.announce(source)
     return source
+
+
+def _put_if_absent(bucket: str, key: str, data: bytes) -> None:
+    """Upload an archive, but never over one that someone else has uploaded meanwhile."""
+    client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+    except ClientError as error:
+        # 412: it is there. 409: it was written or deleted at the same moment.
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status not in {412, 409} or not _exists(bucket, key):
+            raise
 
 
 def _exists(bucket: str, key: str) -> bool:

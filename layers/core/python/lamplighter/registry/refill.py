@@ -3,31 +3,53 @@
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
-from lamplighter.errors import DefinitionError, in_short
+from lamplighter.errors import DefinitionError, TransientError, in_short
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler.schedules import (
+    Schedule,
+    followed_until,
+    is_custom,
+    schedule_in_force,
+)
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, read_dag
+from lamplighter.store.transactions import Write, change_dag, pauses, read_dag
 
 
 def refill(dag_id: str) -> None:
     """Replace what is foretold for a DAG by what its timetable says now."""
-    row = read_dag(dag_id)
-    if row is None or not row.is_custom or row.is_stale:
-        return
-    asked = authors.question(dag_id, row.place.rpartition("#")[0], row, now=clock.now())
-    try:
-        answer = authors.ask(Sandbox(row.bundle, row.bundle_version), [asked])[dag_id]
-    except DefinitionError as error:  # the bundle itself is gone
-        answer = authors.Answer(error=in_short(error))
-    version = row.bundle_version
+    for _ in pauses():
+        row = read_dag(dag_id)
+        if row is None or row.is_stale or not is_custom(row):
+            return
+        if _refill(row):
+            return
+    raise TransientError(f"the schedule of DAG {dag_id!r} is being changed; try again")
+
+
+def _refill(row: Dags) -> bool:
+    """Ask about the schedule in force; return False if it is another one by now."""
+    schedule = schedule_in_force(row)
+    answer = _ask(row, schedule)
+    is_same = True
 
     def change(row: Dags) -> Sequence[Write] | None:
-        if row.bundle_version != version or not row.is_custom:
-            return None  # pushed again meanwhile: that push has asked
-        return [answer.apply(row)]
+        nonlocal is_same
+        is_same = schedule_in_force(row).source == schedule.source
+        return [answer.apply(row)] if is_same else None
 
-    written = change_dag(dag_id, change, row=row)
+    written = change_dag(row.dag_id, change, row=row)
     if written is not None:
         queues.announce_due(announcement(written))
+    return is_same
+
+
+def _ask(row: Dags, schedule: Schedule) -> authors.Answer:
+    # Of an old schedule, what was due when it was replaced: without catchup that is one run.
+    at = followed_until(row, clock.now())
+    asked = authors.question(row.dag_id, schedule.file, row, now=at)
+    try:
+        return authors.ask(Sandbox(schedule.bundle, schedule.bundle_version), [asked])[row.dag_id]
+    except DefinitionError as error:  # the bundle itself is gone
+        return authors.Answer(error=in_short(error))

@@ -5,8 +5,9 @@ a registration. Every step may be repeated, so a register that was interrupted i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lamplighter import clock, queues, settings
 from lamplighter.bundles.check import CheckedDag, combine
@@ -15,12 +16,12 @@ from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import bundles, problems, references, watchers
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.authors import ask_authors
+from lamplighter.registry.authors import Answer, agree, ask_authors
 from lamplighter.registry.definition import (
     Definition,
     Source,
-    ask_schedule,
     define,
+    has_new_schedule,
     new_row,
     newest_version,
     owed_of,
@@ -29,7 +30,11 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
+from lamplighter.registry.skipping import skip_owed
+from lamplighter.scheduler import cursor, foretold, schedule_edit
+from lamplighter.scheduler.cursor import Foretold, NothingForetold
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
+from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
@@ -42,6 +47,10 @@ from lamplighter.store.transactions import (
     read_dag,
     read_dags,
 )
+
+if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
+    from lamplighter.timetables.base import DagRunInfo
 
 _DAGS_AT_ONCE = 100
 # Documents of one transaction, which may have 4 MB in all.
@@ -104,6 +113,9 @@ class _Registration:
         self.report = RegisterReport(source)
         self.steps_left = _STEPS_FOR_COUNTING
         self.refused: dict[str, set[str]] = defaultdict(set)
+        # What authors' timetables say, and after which run of their DAGs.
+        self.answers: dict[str, Answer] = {}
+        self.asked_after: dict[str, DagRunInfo | None] = {}
 
     def run(self) -> RegisterReport:
         try:
@@ -153,12 +165,15 @@ class _Registration:
 
     def _write(self, group: Sequence[Definition]) -> None:
         """Write the rows of some DAGs, with all that belongs to them."""
-        rows = {row.dag_id: row for row in read_dags(item.dag.dag_id for item in group)}
+        malformed: list[Malformed] = []
+        found = read_dags((item.dag.dag_id for item in group), malformed=malformed)
+        rows = {row.dag_id: row for row in found}
+        group = list(self._readable(group, {key[0]: problem for key, problem in malformed}))
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
         references.add_consumers(wanted, self.source)
-        self.answers = ask_authors(self.sandbox, mine, rows, now=self.now)
+        self._ask_authors(mine, rows)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
@@ -171,6 +186,29 @@ class _Registration:
                 declared = watchers.watchers_of(dags[row.dag_id])
                 watchers.register_watchers(row, declared, self.source)
         queues.announce_due(entry for row in written for entry in announcement(row))
+
+    def _readable(
+        self, group: Sequence[Definition], malformed: Mapping[str, str]
+    ) -> Iterator[Definition]:
+        """Yield the DAGs whose rows can be read; the others are errors of this push."""
+        for item in group:
+            problem = malformed.get(item.dag.dag_id)
+            if problem is None:
+                yield item
+            else:
+                self._refuse(item.dag.dag_id, Problem(item.file, None, problem))
+
+    def _ask_authors(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
+        """Ask timetables what follows the positions of their DAGs, where that is not known."""
+        ids = [item.dag.dag_id for item in items]
+        positions = {id_: cursor.position(rows[id_]) if id_ in rows else None for id_ in ids}
+        new = [
+            item
+            for item, id_ in zip(items, ids, strict=True)
+            if id_ not in self.answers or self.asked_after[id_] != positions[id_]
+        ]
+        self.answers |= ask_authors(self.sandbox, new, rows, now=self.now)
+        self.asked_after |= positions
 
     def _condition(self, item: Definition) -> references.Compiled:
         return references.compile_condition(item.dag.timetable.asset_condition)
@@ -201,10 +239,8 @@ class _Registration:
             version = version_row(row, item, now=self.now)
             size = len(item.stored)
             writes.append(Put(version))
-        if item.is_custom:
-            writes.append(self.answers[row.dag_id].apply(row))
-        elif must_ask:
-            ask_schedule(row, now=self.now)
+        if must_ask or (row.switch_at is not None and self.source.skip_owed):
+            writes += self._next_run(item, row)
         return _Member(
             item,
             row,
@@ -213,6 +249,33 @@ class _Registration:
             is_changed=row.hash != before,
             is_asked=must_ask,
         )
+
+    def _next_run(self, item: Definition, row: Dags) -> Sequence[Write]:
+        """Assign the next run to a DAG's row; return the writes that go with it."""
+        writes: Sequence[Write] = []
+        if not item.is_custom:
+            schedule_edit.ask_schedule(row, now=self.now)
+        else:
+            self._keep_other_code(row)
+            if row.switch_at is None:
+                writes = [self.answers[row.dag_id].apply(row)]
+        if self.source.skip_owed and (row.switch_at is not None or has_new_schedule(row)):
+            # Whatever was foretold before is foretold again, from the new position.
+            writes = skip_owed(row, now=self.now) or writes
+        return writes
+
+    def _keep_other_code(self, row: Dags) -> None:
+        """Keep the old schedule if the code of its timetable says other due runs than before."""
+        before = row.as_stored()
+        if not row.is_stored or row.switch_at is not None or has_new_schedule(row):
+            return
+        if before.bundle_version == row.bundle_version or not before.is_custom:
+            return
+        if schedule_edit.is_owing(before, now=self.now):
+            old = foretold.outlooks_of([before])[row.dag_id]
+            assert isinstance(old, Foretold)
+            if not agree(old, self.answers[row.dag_id], row, now=self.now):
+                schedule_edit.keep(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
@@ -247,6 +310,8 @@ class _Registration:
             if row is None:
                 row = new_row(item)
                 row.version = newest_version(item.dag.dag_id)
+            # A claim may have moved the schedule on: what follows must be asked again.
+            self._ask_authors([item], {row.dag_id: row})
             member = self._member(item, row)
             try:
                 bundles.write(self.source, member.writes)
@@ -270,16 +335,25 @@ class _Registration:
             report.unchanged += 1
         if not member.is_asked:
             return
-        if row.schedule_error is not None:
-            report.errors.append(Problem(member.item.file, None, row.schedule_error))
+        answer = self.answers.get(row.dag_id)
+        error = row.schedule_error or (None if answer is None else answer.error)
+        if error is not None:
+            report.errors.append(Problem(member.item.file, None, error))
         owed = self._owed(member)
         if owed:
             report.owed[row.dag_id] = owed
 
     def _owed(self, member: _Member) -> int:
-        if member.item.is_custom:
-            return self.answers[member.row.dag_id].owed
+        row = member.row
+        if not schedule_edit.is_owing(row, now=self.now):
+            return 0
+        if member.item.is_custom and row.switch_at is None:
+            return self.answers[row.dag_id].owed
         stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
-        owed = owed_of(member.row, now=self.now, stop_at=stop_at)
+        outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        try:
+            owed = owed_of(row, outlook, now=self.now, stop_at=stop_at)
+        except NothingForetold:
+            owed = 1  # at least the next one
         self.steps_left -= owed
         return owed

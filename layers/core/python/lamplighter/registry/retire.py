@@ -17,7 +17,8 @@ def retire(source: Source) -> tuple[list[str], list[str]]:
     broken_files, refused = problems.broken(source.bundle)
     stale: list[str] = []
     broken: list[str] = []
-    rows = read_dags(row.dag_id for row in Dags.by_file.query(source.bundle))
+    # A row that cannot be read is named by `doctor`; the others are retired.
+    rows = read_dags((row.dag_id for row in Dags.by_file.query(source.bundle)), malformed=[])
     for row in rows:
         is_broken = row.dag_id in refused or row.place.rpartition("#")[0] in broken_files
         if _mark(row, source, is_broken=is_broken):

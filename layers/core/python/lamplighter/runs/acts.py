@@ -39,7 +39,8 @@ def act(turn: Turn) -> list[Seen]:
     _count(turn)
     tell_of_move(view)
     send_outlets(turn.events)
-    _wake_others(turn)
+    if turn.wakes_others:
+        wake_others(view)
     turn.report.cancelled_jobs += cancel_strays(turn.strays, turn.hands)
     more = _cancel(turn)
     if turn.is_handed_over:
@@ -84,15 +85,15 @@ def _count(turn: Turn) -> None:
     )
 
 
-def _wake_others(turn: Turn) -> None:
+def wake_others(view: RunView) -> None:
     """Let the runs that may wait for this one's steps look again."""
-    if turn.wakes_others and turn.view.row is not None:
-        others = set(turn.view.row.active or ())
+    if view.row is not None:
+        others = set(view.row.active or ()) | set(view.row.waiting_for_past or ())
         # Dates of the past and of the present follow each other in one line.
-        backfill = turn.view.backfill or newest_of(turn.view.row)
+        backfill = view.backfill or newest_of(view.row)
         others |= set((backfill and backfill.active) or ())
-        others.discard(turn.view.run.run_key)
-        queues.send_submits((turn.view.run.dag_id, key) for key in sorted(others))
+        others.discard(view.run.run_key)
+        queues.send_submits((view.run.dag_id, key) for key in sorted(others))
 
 
 def _cancel(turn: Turn) -> list[Seen]:

@@ -3,9 +3,9 @@
 from pendulum import DateTime
 
 from lamplighter.runs.moves import move_run
+from lamplighter.runs.slots import forget
 from lamplighter.store import backfills
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import run_of
 from lamplighter.store.models import Backfills, Dags, Runs
 
 
@@ -25,20 +25,16 @@ def end_run(
     move_run(run, state)
     run_rows.set_state_columns(run, now)
     run.ending = None
+    # Each decision raises `rev` by one, and a step's submission by one at most.
+    run.submission_floor = run.rev
     if run.slot_of is not None:
         run.slot_of = None
         if backfill is not None:
             seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
             backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
     elif row is not None:
-        _free_slot(row, run.run_key)
+        forget(row, run.run_key)
         _count_failures(row, state)
-
-
-def _free_slot(row: Dags, run_key: str) -> None:
-    row.active = set(row.active or ()) - {run_key} or None
-    waiting = {entry for entry in row.waiting or () if run_of(entry) != run_key}
-    row.waiting = waiting or None
 
 
 def _count_failures(row: Dags, state: str) -> None:

@@ -20,8 +20,8 @@ OVER = frozenset({SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED})
 _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 
 STEP_MOVES: dict[str, frozenset[str]] = {
-    # Failed without a job: what it was to be started with could not be made.
-    NONE: frozenset({SUBMITTED, FAILED, SKIPPED, UPSTREAM_FAILED}),
+    # Failed without a job: what it was to be started with could not be made. Or someone marked it.
+    NONE: frozenset({SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
     SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING},
     RUNNING: _ENDS_OF_A_JOB | {CANCELLING},
     CANCELLING: _ENDS_OF_A_JOB | {NONE},

@@ -99,6 +99,8 @@ class _Ending:
         events: list[AssetEvents] = []
         if step.then == CLEAR:
             move_step(step, NONE)
+        elif step.then in {SUCCESS, FAILED}:
+            move_step(step, step.then)  # as it was marked; that tells of no outlets
         elif job.state is JobState.SUCCESS and self.seen.report.is_skipped:
             self._skip()
         elif job.state is JobState.SUCCESS:
@@ -193,7 +195,7 @@ def end_step(view: RunView, step: Steps, now: DateTime) -> None:
     """Let a step of a run that is being ended not go on, nor begin again."""
     if step.state in {SUBMITTED, RUNNING}:
         move_step(step, CANCELLING)
-    if step.state == CANCELLING:
+    if step.state == CANCELLING and step.then not in {SUCCESS, FAILED}:
         step.then = CANCEL
     if step.state == UP_FOR_RETRY:
         move_step(step, FAILED)
@@ -227,8 +229,23 @@ def add_up_costs(view: RunView) -> None:
 
 def keep_or_expire(step: Steps, now: DateTime) -> None:
     """Let a step that is over be kept for as long as its run, and any other for ever."""
-    kept = settings.current().keep_finished_runs_days
-    step.expires_at = now.add(days=kept) if step.state in OVER else None
+    step.expires_at = _end_of_keeping(now) if step.state in OVER else None
+
+
+def expire(step: Steps, now: DateTime) -> None:
+    """Let a step of a run that is over be kept for as long as the run."""
+    if step.expires_at is None:
+        step.expires_at = _end_of_keeping(now)
+
+
+def keep(step: Steps, now: DateTime) -> None:
+    """Let a step not expire before its run is over, however long that takes."""
+    if step.expires_at is not None and step.expires_at - now < (_end_of_keeping(now) - now) / 2:
+        step.expires_at = None
+
+
+def _end_of_keeping(now: DateTime) -> DateTime:
+    return now.add(days=settings.current().keep_finished_runs_days)
 
 
 def _note_attempt(step: Steps) -> None:

@@ -24,6 +24,8 @@ def waits_for_past(view: RunView, task_id: str) -> bool:
         step = Steps.get(run_ref(before.dag_id, before.run_key), task_id, consistent_read=True)
     except Steps.DoesNotExist:
         step = None
+    if step is None and before.state == SUCCESS:
+        return False  # steps may expire before their run does
     if step is None or step.born_at != before.created_at:
         # Not begun, unless the run before never had such a task.
         then = definition_of(before)

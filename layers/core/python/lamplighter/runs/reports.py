@@ -31,17 +31,27 @@ NO_REPORT = Report()
 
 
 def read_report(job: Job) -> Report:
-    """Return what a job that is over has left, which may be nothing."""
+    """Return what a job that is over has left, which may be nothing.
+
+    Only a report that is surely not there is none. Whoever may not read it would settle the step
+    without its skip, its extras and its error; that raises instead, and the message comes again.
+    """
     bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
     s3 = aws.client("s3")
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_BYTES)
     except ClientError as error:
-        # Without the right to list, S3 says of an object that is not there that it is forbidden.
-        if error.response["Error"]["Code"] in {"NoSuchKey", "AccessDenied"}:
+        code = error.response["Error"]["Code"]
+        # S3 may call a missing object forbidden, but it never lists one that is not there.
+        if code == "NoSuchKey" or (code == "AccessDenied" and not _is_listed(s3, bucket, key)):
             return NO_REPORT
         raise
     return _read(body)
+
+
+def _is_listed(s3: Any, bucket: str, key: str) -> bool:
+    answer = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    return any(found["Key"] == key for found in answer.get("Contents", ()))
 
 
 def _read(body: bytes) -> Report:

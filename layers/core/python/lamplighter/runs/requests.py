@@ -24,7 +24,7 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import CLEAR, keep_or_expire
+from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.scheduler.manual import require_usable
 from lamplighter.store.due import waiting_entry
@@ -34,7 +34,7 @@ from lamplighter.store.transactions import Cancelled, stand_back
 
 _TRIES = 12
 # So many steps begin again in one transaction, beside the run and its DAG.
-_AT_ONCE = 90
+AT_ONCE = 90
 
 
 def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for it") -> Runs:
@@ -44,14 +44,16 @@ def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for i
         if view.run.state in FINISHED:
             raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} is {view.run.state}")
         view.run.because = because
-        if view.live or view.run.state != QUEUED:
+        if view.live or view.run.state != QUEUED or len(view.steps) > AT_ONCE:
             view.run.ending = CANCELLED
             view.run.wake_at = now
         else:
+            for step in view.steps.values():
+                expire(step, now)
             end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True
 
-    return _change(dag_id, run_key, change)
+    return change_run(dag_id, run_key, change)
 
 
 def retry_run(dag_id: str, run_key: str) -> Runs:
@@ -67,22 +69,18 @@ def retry_run(dag_id: str, run_key: str) -> Runs:
         has_begun = True
         return _begin_again(view, failed, now)
 
-    return _change(dag_id, run_key, change)
+    return change_run(dag_id, run_key, change)
 
 
 def clear_run(dag_id: str, run_key: str, *, tasks: Collection[str] = ()) -> Runs:
     """Let a run, or some of its tasks with all that follow them, begin again."""
 
     def change(view: RunView, now: DateTime) -> bool:
-        if unknown := sorted(set(tasks) - set(view.dag.tasks)):
-            raise RefusedError(
-                f"DAG {dag_id!r} has no task {unknown[0]!r} in this run; it has"
-                f" {', '.join(sorted(view.dag.tasks))}"
-            )
-        chosen = set(_with_downstream(view.dag, tasks or view.dag.tasks))
+        require_tasks(view, tasks)
+        chosen = set(with_downstream(view.dag, tasks or view.dag.tasks))
         return _begin_again(view, [view.steps[each] for each in chosen & set(view.steps)], now)
 
-    return _change(dag_id, run_key, change)
+    return change_run(dag_id, run_key, change)
 
 
 def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool:
@@ -90,12 +88,9 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
 
     A run that was over begins again with the last of them: until then, nobody moves it.
     """
-    if view.run.ending is not None:
-        raise RefusedError(
-            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
-        )
+    require_not_ending(view)
     todo = [step for step in steps if step.state != NONE and step.then != CLEAR]
-    for step in todo[:_AT_ONCE]:
+    for step in todo[:AT_ONCE]:
         if step.state in LIVE:
             if step.state != CANCELLING:
                 move_step(step, CANCELLING)
@@ -104,30 +99,71 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
             move_step(step, NONE)
             step.retry_at = step.turned_away = None
             keep_or_expire(step, now)
+        step.marked = None
         # As many attempts as at first, on top of those there have been.
         step.last_try = step.try_number + view.dag.tasks[step.step_id].retries + 1
-    if len(todo) > _AT_ONCE:
+    if len(todo) > AT_ONCE:
         return False
-    if view.run.state in FINISHED:
-        _queue_again(view, now)
     view.run.because = None
+    if view.run.state in FINISHED:
+        return queue_again(view, now)
     view.run.wake_at = now
     return True
 
 
-def _queue_again(view: RunView, now: DateTime) -> None:
-    """Let a run that was over wait for a slot."""
+def require_not_ending(view: RunView) -> None:
+    """Refuse what cannot be asked of a run while its last jobs are being cancelled."""
+    if view.run.ending is not None:
+        raise RefusedError(
+            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
+        )
+
+
+def require_tasks(view: RunView, tasks: Collection[str]) -> None:
+    """Refuse tasks that the run does not have."""
+    if unknown := sorted(set(tasks) - set(view.dag.tasks)):
+        raise RefusedError(
+            f"DAG {view.run.dag_id!r} has no task {unknown[0]!r} in this run; it has"
+            f" {', '.join(sorted(view.dag.tasks))}"
+        )
+
+
+def queue_again(view: RunView, now: DateTime) -> bool:
+    """Let a run that was over begin again, as soon as it has a slot.
+
+    Before that, all its steps are kept; returns False if those are more than fit at once.
+    """
+    if view.row is not None:
+        require_usable(view.row)
+    if not keep_steps(view):
+        return False
+    wait_for_slot(view, now)
+    view.run.queued_at, view.run.started_at = now, None
+    view.run.wake_at = now
+    return True
+
+
+def keep_steps(view: RunView) -> bool:
+    """Let no step of a run expire; return False if there are more than fit at once."""
+    expiring = [step for step in view.steps.values() if step.expires_at is not None]
+    room = max(0, AT_ONCE - view.size)
+    for step in expiring[:room]:
+        step.expires_at = None
+    return len(expiring) <= room
+
+
+def wait_for_slot(view: RunView, now: DateTime) -> None:
+    """Let a run that was over not be over, and wait for a slot."""
     run, row = view.run, view.row
     if row is None:
         raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
-    require_usable(row)
     move_run(run, QUEUED)
     set_state_columns(run, now)
-    run.queued_at, run.started_at = now, None
     row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
 
 
-def _with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
+def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
+    """Yield tasks and all that come after them, each once."""
     todo, seen = list(tasks), set(tasks)
     while todo:
         task_id = todo.pop()
@@ -137,7 +173,7 @@ def _with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
         todo += new
 
 
-def _change(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], bool]) -> Runs:
+def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], bool]) -> Runs:
     """Write what is asked for, in parts if need be, and let others do what follows."""
     tries = _TRIES
     while tries:

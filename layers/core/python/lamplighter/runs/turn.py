@@ -11,12 +11,15 @@ from pendulum import DateTime
 
 from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
+from lamplighter.runs import slots
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
+from lamplighter.runs.marking import assign_mark, is_to_be_marked
 from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
     FAILED,
+    LIVE,
     OVER,
     QUEUED,
     RUNNING,
@@ -31,6 +34,8 @@ from lamplighter.runs.observe import (
     add_up_costs,
     deadline_of,
     end_step,
+    expire,
+    keep,
     keep_or_expire,
     observe,
     time_out,
@@ -89,6 +94,7 @@ class Turn:
         if view.run.state in FINISHED:
             return
         self._heed_its_backfill()
+        self._for_each_step(lambda step: keep(step, self.now))
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.ending is not None:
@@ -137,11 +143,14 @@ class Turn:
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
         """Change steps as far as a transaction holds them."""
+        room = self._room
         for step in self.view.steps.values():
-            if self._room <= 0:
+            if room <= 0:
                 self.is_cut_short = True
                 return
+            was_changed = step.is_changed
             change(step)
+            room -= step.is_changed and not was_changed
 
     def _heed_its_backfill(self) -> None:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
@@ -151,14 +160,31 @@ class Turn:
             run.ending, run.because = CANCELLED, f"backfill {run.slot_of} was cancelled"
 
     def _end_early(self) -> None:
+        self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
         if not (self.is_cut_short or self.view.live):
             assert self.view.run.ending is not None
             self._finish(self.view.run.ending)
 
+    def _mark_steps(self) -> None:
+        """Let the steps of a run that was marked be what that means for them."""
+        view, ending = self.view, self.view.run.ending
+        removed = removed_tasks(view.dag, view.run)
+        for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
+            if not is_to_be_marked(view.steps.get(task_id), str(ending)):
+                continue
+            if self._room <= 0:
+                self.is_cut_short = True
+                return
+            assign_mark(view.step(task_id), view.run.marks[-1], self.now)
+            self.wakes_others |= view.dag.tasks[task_id].depends_on_past
+
     def _finish(self, state: str) -> None:
-        add_up_costs(self.view)
         view = self.view
+        self._for_each_step(lambda step: expire(step, self.now))
+        if self.is_cut_short:
+            return
+        add_up_costs(view)
         end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
     def _carry_on(self) -> None:
@@ -174,8 +200,22 @@ class Turn:
         if found.outcome is not None:
             self._finish(found.outcome)
             return
-        if self._may_start():
+        if self._waits_for_past(found.ready):
+            slots.give_back(view)
+        elif slots.has_given_back(view):
+            slots.queue_again(view, self.now)
+        elif self._may_start():
             self._start(found.ready)
+
+    def _waits_for_past(self, ready: Sequence[str]) -> bool:
+        """Return whether the run can do nothing until the run before it has got on."""
+        view = self.view
+        is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
+        if is_busy or view.run.slot_of is not None:
+            return False
+        if not (slots.holds_slot(view) or slots.has_given_back(view)):
+            return False  # it has nothing to give back
+        return all(waits_for_past(view, task_id) for task_id in ready)
 
     def _is_to_retry(self, step: Steps) -> bool:
         return (
@@ -195,11 +235,9 @@ class Turn:
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
-        if run.state != QUEUED:
-            return True
         if run.slot_of is not None:
-            return may_begin(self.view.backfill)
-        return row is None or run.run_key in (row.active or ())
+            return run.state != QUEUED or may_begin(self.view.backfill)
+        return slots.holds_slot(self.view)
 
     def _start(self, ready: Sequence[str]) -> None:
         view = self.view
@@ -251,6 +289,7 @@ class Turn:
         step.try_number += 1
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
+        step.marked = None
         step.short_limit = self._short_limit(task_id)
         try:
             job = prepare(run, step, self.view.dag)

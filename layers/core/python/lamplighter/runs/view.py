@@ -8,7 +8,7 @@ always made from all that is true, and two steps that end at once cannot overloo
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pendulum import DateTime
 
@@ -29,6 +29,9 @@ from lamplighter.store.transactions import (
     read_dags,
     transact,
 )
+
+if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
 
 
 def run_ref(dag_id: str, run_key: str) -> str:
@@ -68,17 +71,23 @@ class RunView:
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
         """Return the runs that can be read, in fewer calls than one by one."""
-        runs = list(Runs.batch_get(dict.fromkeys(names), consistent_read=True))
-        rows = {row.dag_id: row for row in read_dags({run.dag_id for run in runs})}
+        malformed: list[Malformed] = []
+        runs = list(Runs.batch_get(dict.fromkeys(names), True, malformed=malformed))
+        found = read_dags({run.dag_id for run in runs}, malformed=malformed)
+        rows = {row.dag_id: row for row in found}
+        unreadable = {key[0] for key, _ in malformed}
         backfills = read_backfills(run.slot_of for run in runs if run.slot_of is not None)
         views = []
         for run in runs:
-            with suppress(PermanentError):  # whoever reads it alone is told what is wrong with it
+            if run.dag_id in unreadable:
+                continue  # whoever reads it alone is told what is wrong with it
+            with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
                 backfill = backfills.get(run.slot_of or "")
                 # Each its own: what one of them assigns is not what the others have read.
                 own = None if backfill is None else backfill.as_stored()
-                views.append(cls(run, _steps_of(run), dag, rows.get(run.dag_id), own))
+                row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
+                views.append(cls(run, _steps_of(run), dag, row, own))
         return views
 
     @property
@@ -99,6 +108,7 @@ class RunView:
                 task_id,
                 state=NONE,
                 born_at=self.run.created_at,
+                submission=int(self.run.submission_floor or 0),
                 last_try=self.dag.tasks[task_id].retries + 1,
             )
         return self.steps[task_id]
@@ -111,7 +121,8 @@ class RunView:
     @property
     def is_changed(self) -> bool:
         """Whether something was assigned that is not written."""
-        return bool(self.size) or self.run.is_changed
+        rows = (self.run, self.row, self.backfill)
+        return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
         """Write everything that was assigned, or raise `Cancelled` if the run has moved on."""

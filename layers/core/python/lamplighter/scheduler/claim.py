@@ -7,18 +7,25 @@ finds it changed has lost, which is normal and never an error.
 
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.errors import UNREADABLE, PermanentError, TransientError, in_short
+from lamplighter.errors import (
+    UNREADABLE,
+    MalformedRowError,
+    PermanentError,
+    TransientError,
+    in_short,
+)
 from lamplighter.scheduler import cursor, foretold
 from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.plan import (
+    BACKING_OFF,
     MOST_RUNS,
     Plan,
     Skipped,
@@ -27,12 +34,14 @@ from lamplighter.scheduler.plan import (
     step_over,
 )
 from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.due import announcement
+from lamplighter.store.due import announcement, run_of
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
 from lamplighter.store.transactions import (
     Cancelled,
     Reason,
+    Update,
     Verdict,
     pack,
     pauses,
@@ -46,17 +55,18 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 500
 # The clocks of two machines differ: a message may come this much too early, and waits.
 _PATIENCE_SECONDS = 1.0
-# A row that stayed busy through all tries is left alone for this time.
-_BUSY_SECONDS = 30
 
 
 def claim_all(
-    dag_ids: Iterable[str], *, has_time: Callable[[], bool] = lambda: True
+    dag_ids: Iterable[str],
+    *,
+    has_time: Callable[[], bool] = lambda: True,
+    sends_rest: bool = True,
 ) -> ClaimReport:
     """Create every run that is due among the named DAGs, each exactly once.
 
     Every DAG has its turn before one with a backlog has its second. What is left when time is up is
-    sent on as messages.
+    sent on as messages; without `sends_rest`, DAGs that had no turn are only reported.
     """
     report = ClaimReport()
     todo, most = list(dict.fromkeys(dag_ids)), 1
@@ -71,16 +81,19 @@ def claim_all(
         if not todo:
             todo, later, most = later, [], MOST_RUNS
     now = clock.now()
-    queues.send_claims((dag_id, now) for dag_id in [*todo, *later])
+    rest = [*todo, *later] if sends_rest else later
+    queues.send_claims((dag_id, now) for dag_id in rest)
     report.unclaimed |= set(todo)
     return report
 
 
 def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport, list[str]]:
     """Claim each DAG once, at most so many runs of each; return also those that could have more."""
-    rows = read_dags(dag_ids)
+    malformed: list[Malformed] = []
+    rows = read_dags(dag_ids, malformed=malformed)
     _wait_for_the_second(rows)
     this = _Claim(most, foretold.outlooks_of(rows))
+    this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
     found = [this.plan(row, pending.get(row.dag_id)) for row in rows]
@@ -118,26 +131,31 @@ class _Claim:
     report: ClaimReport = field(default_factory=ClaimReport)
     won: list[Plan] = field(default_factory=list)
     refills: list[str] = field(default_factory=list)
-    busy: list[str] = field(default_factory=list)
+    # By DAG, what refused commits have taught: keys of runs that exist, and entries of `waiting`
+    # whose runs need no slot any more. A replan that forgot one would try it again, and so on.
+    taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    over: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def skip(self, malformed: Iterable[Malformed]) -> None:
+        """Mark and count rows that cannot be read; nobody else is held up by them."""
+        for (dag_id,), problem in malformed:
+            self.report.malformed += 1
+            self._give_up(dag_id, problem)
 
     def plan(self, row: Dags, pending: PendingEvents | None) -> Plan | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
         if pending is None:
-            self._leave_busy(row.dag_id)
+            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
         plan = self._try(lambda outlook: self._plan(row, outlook, pending), row, pending)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
+            if plan.reason == BACKING_OFF:
+                self.report.unclaimed.add(row.dag_id)
             return None
         return plan
 
-    def _plan(
-        self,
-        row: Dags,
-        outlook: Outlook | None,
-        pending: PendingEvents,
-        taken: AbstractSet[str] = frozenset(),
-    ) -> Plan | Skipped:
+    def _plan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
         room = settings.current().transaction_actions - len(pending.assets) - 1
         return plan_claim(
             row,
@@ -146,18 +164,12 @@ class _Claim:
             claim_id=self.claim_id,
             most=max(1, min(self.most, room)),
             pending=pending,
-            taken=taken,
+            taken=self.taken[row.dag_id],
         )
 
-    def _replan(
-        self,
-        row: Dags,
-        outlook: Outlook | None,
-        pending: PendingEvents,
-        taken: AbstractSet[str],
-        over: AbstractSet[str],
-    ) -> Plan | Skipped:
+    def _replan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
+        taken, over = self.taken[row.dag_id], self.over[row.dag_id]
         if not taken and not over:
             return self._plan(row, outlook, pending)
         moved = step_over(
@@ -170,7 +182,7 @@ class _Claim:
             pending=pending,
         )
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row, outlook, pending, taken) if isinstance(moved, Skipped) else moved
+        return self._plan(row, outlook, pending) if isinstance(moved, Skipped) else moved
 
     def _try(
         self, plan: Callable[[Outlook | None], Plan | Skipped], row: Dags, pending: PendingEvents
@@ -180,11 +192,7 @@ class _Claim:
         Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
         """
         try:
-            # A DAG that has no next run is not asked for one, and may have lost its timetable.
-            has_next = row.next_run_after is not None
-            return plan(
-                (self.outlooks.get(row.dag_id) or cursor.rule_of(row)) if has_next else None
-            )
+            return _written(plan(self._outlook(row)))
         except NothingForetold:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
@@ -192,12 +200,21 @@ class _Claim:
                 return Plan(waiting, self.claim_id, self.now, pending=pending)
             return Skipped("waits for its timetable")
         except UNREADABLE as error:
-            log.exception("the schedule of DAG %s failed", row.dag_id)
+            log.exception("DAG cannot be claimed", extra={"dag_id": row.dag_id})
+            return self._note_error(row, pending, in_short(error))
+
+    def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> Plan | Skipped:
+        """Return the plan that takes a DAG whose schedule fails out of the index, and says why."""
+        try:
             broken = row.as_stored()
             note_condition(broken, pending, self.now)
-            broken.schedule_error = in_short(error)
+            broken.schedule_error = error
             cursor.set_next(broken, None)
-            return Plan(broken, self.claim_id, self.now, pending=pending)
+            return _written(Plan(broken, self.claim_id, self.now, pending=pending))
+        except UNREADABLE:  # not only its schedule: nothing can be made of the row
+            self.report.malformed += 1
+            self._give_up(row.dag_id, error)
+            return Skipped("malformed")
 
     def _outlook(self, row: Dags) -> Outlook | None:
         if row.next_run_after is None:
@@ -209,7 +226,7 @@ class _Claim:
     def commit(self, bulk: list[Plan], *, is_second: bool = False) -> None:
         """Commit plans together. Whoever stands in the way is taken out, and the rest go again."""
         try:
-            transact([write for plan in bulk for write in plan.writes()])
+            transact([write for plan in bulk for write in plan.writes])
         except Cancelled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
         except (TransientError, PermanentError):
@@ -243,7 +260,7 @@ class _Claim:
     def _commit_alone(self, plan: Plan) -> None:
         for _ in pauses():
             try:
-                transact(plan.writes())
+                transact(plan.writes)
             except Cancelled as cancelled:
                 if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
                     replanned = self._learn(plan, cancelled.reasons)
@@ -251,24 +268,42 @@ class _Claim:
                         return
                     plan = replanned
             except TransientError:
-                log.warning("the claim of DAG %s has to be repeated", plan.row.dag_id)
-            except PermanentError:
-                log.exception("the claim of DAG %s is not possible", plan.row.dag_id)
-                self.report.failed += 1
-                self.report.unclaimed.add(plan.row.dag_id)
+                log.warning("claim is repeated", extra={"dag_id": plan.row.dag_id})
+            except PermanentError as error:
+                log.exception("claim is not possible", extra={"dag_id": plan.row.dag_id})
+                self.report.malformed += isinstance(error, MalformedRowError)
+                self._give_up(plan.row.dag_id, str(error))
                 return
             else:
                 self.won.append(plan)
                 return
-        self._leave_busy(plan.row.dag_id)
+        self._give_up(plan.row.dag_id, "its row or its runs kept changing", is_busy=True)
 
-    def _leave_busy(self, dag_id: str) -> None:
-        self.report.left_busy += 1
+    def _give_up(self, dag_id: str, problem: str, *, is_busy: bool = False) -> None:
+        """Leave a DAG to a later claim, and note that this one got nowhere."""
         self.report.unclaimed.add(dag_id)
-        self.busy.append(dag_id)
+        if is_busy:
+            self.report.left_busy.add(dag_id)
+        else:
+            self.report.failed += 1
+        actions = [
+            # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
+            Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
+            Dags.claim_failed_at.set(self.now),
+            Dags.claim_problem.set(in_short(problem)),
+        ]
+        try:
+            # As a transaction, which does not read the row back: it may be malformed.
+            transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
+        # A note that cannot be written must not keep others from their claims.
+        except (Cancelled, TransientError, PermanentError) as error:
+            log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
 
     def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
-        """Return what is left to do for a DAG whose conditions did not hold, if anything."""
+        """Return what is left to do for a DAG whose conditions did not hold, if anything.
+
+        All that the new plan uses is read again: the schedule may have been pushed anew.
+        """
         dag = reasons[-1]
         refused = {
             key: reason.row
@@ -284,12 +319,16 @@ class _Claim:
         if row is None:  # the DAG is gone
             self.report.lost += 1
             return None
-        over = set(plan.released) & set(refused)
-        taken = set(refused) - over
-        pending = pending_of([row])[row.dag_id]
-        replanned = self._try(
-            lambda outlook: self._replan(row, outlook, pending, taken, over), row, pending
-        )
+        created = {run.run_key for run in plan.runs}
+        self.taken[row.dag_id] |= created & refused.keys()
+        self.over[row.dag_id] |= {each for each in plan.released if run_of(each) in refused}
+        self.outlooks.pop(row.dag_id, None)
+        self.outlooks |= foretold.outlooks_of([row])
+        pending = pending_of([row]).get(row.dag_id)
+        if pending is None:
+            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
+            return None
+        replanned = self._try(lambda outlook: self._replan(row, outlook, pending), row, pending)
         if isinstance(replanned, Skipped):
             self.report.lost += 1
             return None
@@ -324,8 +363,13 @@ class _Claim:
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
-        # The index remembers due times, but not yet that a condition holds: the hint lives on.
-        queues.send_claims((dag_id, self.now.add(seconds=_BUSY_SECONDS)) for dag_id in self.busy)
         foretold.ask_for_more(self.refills)
-        self.won, self.refills, self.busy = [], [], []
+        self.won, self.refills = [], []
         return unfinished
+
+
+def _written(plan: Plan | Skipped) -> Plan | Skipped:
+    """Return a plan whose writes have been made, so that what is wrong with its row shows here."""
+    if isinstance(plan, Plan):
+        _ = plan.writes
+    return plan

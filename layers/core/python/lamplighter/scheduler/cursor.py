@@ -6,7 +6,7 @@ never derived from the history of runs, so that expiring old runs or backfilling
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -15,10 +15,12 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.dags.next_run import ask, next_run
 from lamplighter.loading import author_code_as_data
+from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.timetables.codec import decode_timetable
+from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.timetables.simple import ContinuousTimetable
 
 # Missed runs that are walked through one by one, where a timetable has no shorter way.
@@ -55,6 +57,8 @@ class Rule:
             return self.after(None, catchup=catchup)
         if last.data_interval is None:  # a partition; here, where it stands in time is what counts
             last = DagRunInfo.exact(last.run_after)
+        if isinstance(timed(self.timetable), DataIntervalTimetable):
+            return self._continue_from(last.data_interval or DataInterval.exact(last.run_after))
         restriction = TimeRestriction(self.earliest, self.latest, catchup)
         info = ask(self.timetable, last, restriction)
         for _ in range(_MAX_STEPS):
@@ -62,6 +66,20 @@ class Rule:
                 break
             info = self.after(info, catchup=True)
         return info
+
+    def _continue_from(self, last: DataInterval) -> DagRunInfo | None:
+        """Return the first interval, cut to begin where another schedule's last one ended."""
+        # A run without length has taken the key of this very instant.
+        begin = last.end if last.end > last.start else last.end.add(microseconds=1)
+        earliest = begin if self.earliest is None else max(begin, self.earliest)
+        timetable = timed(self.timetable)
+        assert isinstance(timetable, DataIntervalTimetable)
+        rest = timetable.rest_of_interval(begin) if earliest == begin else None
+        if rest is None:
+            return replace(self, earliest=earliest).after(None, catchup=True)
+        if self.latest is not None and begin > self.latest:
+            return None
+        return DagRunInfo.interval(*rest)
 
 
 @dataclass(frozen=True)
@@ -77,17 +95,20 @@ class Foretold:
         *,
         catchup: bool,  # noqa: ARG002 - it was on when these were told; the claim skips among them
     ) -> DagRunInfo | None:
-        for info in self.runs:
-            if last is None or _place(info) > _place(last):
-                return info
+        for info in self.runs_after(last):
+            return info
         if self.is_last:
             return None
         raise NothingForetold
 
     def is_short_after(self, last: DagRunInfo | None) -> bool:
         """Return whether half of what was foretold is used, and more should be asked for."""
-        left = sum(last is None or _place(info) > _place(last) for info in self.runs)
+        left = len(self.runs_after(last))
         return not self.is_last and 2 * left < len(self.runs)
+
+    def runs_after(self, last: DagRunInfo | None) -> list[DagRunInfo]:
+        """Return those that follow a run."""
+        return [info for info in self.runs if last is None or _place(info) > _place(last)]
 
 
 def _place(info: DagRunInfo) -> DateTime:
@@ -95,27 +116,31 @@ def _place(info: DagRunInfo) -> DateTime:
 
 
 @lru_cache(maxsize=4096)
-def _timetable(text: str) -> Timetable:
+def read_timetable(text: str) -> Timetable:
+    """Return the timetable that a document describes; an author's own as a stand-in."""
     with author_code_as_data():
         return decode_timetable(json.loads(text))
 
 
 def timetable_of(row: Dags) -> Timetable:
-    """Return the row's timetable; DAGs with the same schedule share one."""
-    return _timetable(row.timetable)
+    """Return the timetable that claims follow; DAGs with the same schedule share one."""
+    return read_timetable(schedule_in_force(row).timetable)
 
 
 def rule_of(row: Dags) -> Rule:
     """Return the outlook of a row with a built-in timetable."""
-    return Rule(timetable_of(row), row.earliest, row.latest)
+    schedule = schedule_in_force(row)
+    return Rule(read_timetable(schedule.timetable), schedule.earliest, schedule.latest)
+
+
+def timed(timetable: Timetable) -> Timetable:
+    """Return the part of a timetable that decides about times."""
+    return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
 
 
 def is_continuous(row: Dags) -> bool:
     """Return whether each run begins where the one before ended."""
-    timetable = timetable_of(row)
-    if isinstance(timetable, AssetOrTimeSchedule):
-        timetable = timetable.timetable
-    return isinstance(timetable, ContinuousTimetable)
+    return isinstance(timed(timetable_of(row)), ContinuousTimetable)
 
 
 # The columns.
@@ -224,10 +249,11 @@ def newest_due(outlook: Outlook, stored: DagRunInfo, *, now: DateTime) -> DagRun
 
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
     """Return the next run of `@continuous` as it can be announced: where it begins, when it may."""
-    starts: tuple[DateTime | None, ...] = (last_end, row.earliest, now)
+    bounds = schedule_in_force(row)
+    starts: tuple[DateTime | None, ...] = (last_end, bounds.earliest, now)
     start = next(instant for instant in starts if instant is not None)
     at = start.add(seconds=settings.current().continuous_gap_seconds)
-    if row.latest is not None and at > row.latest:
+    if bounds.latest is not None and at > bounds.latest:
         return None
     return DagRunInfo(at, DataInterval(start, at))
 
@@ -235,5 +261,6 @@ def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> D
 def continuous_now(row: Dags, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
     """Return the run of `@continuous` that is claimed now: it reaches up to this moment."""
     assert stored.data_interval is not None
-    end = now if row.latest is None else min(now, row.latest)
+    latest = schedule_in_force(row).latest
+    end = now if latest is None else min(now, latest)
     return DagRunInfo.interval(stored.data_interval.start, end)

@@ -3,16 +3,22 @@
 Owns: the Catalog rows of kind `runs`. The claim reads them instead of running author code.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from lamplighter import clock, queues
+from lamplighter.errors import UNREADABLE, MalformedRowError
 from lamplighter.scheduler.cursor import Foretold, Outlook
+from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.single import update_if
-from lamplighter.store.transactions import Put
+from lamplighter.store.rows import Malformed
+from lamplighter.store.transactions import Cancelled, Put, Update, patiently
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
+
+log = logging.getLogger(__name__)
 
 KIND = "runs"
 COUNT = 64
@@ -21,29 +27,50 @@ _ASK_AGAIN_SECONDS = 300
 
 def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
     """Return what is foretold for each of the DAGs that have an author's timetable."""
-    versions = {row.dag_id: row.version for row in rows if row.is_custom}
-    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in versions}
-    if versions:
-        for found in Catalog.batch_get(
-            [(KIND, dag_id) for dag_id in versions], consistent_read=True
-        ):
-            # Written for another definition: what it says about this one is unknown.
-            if found.version == versions[found.id]:
+    custom = dict(_custom_schedules(rows))
+    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in custom}
+    malformed: list[Malformed] = []
+    keys = [(KIND, dag_id) for dag_id in custom]
+    for found in Catalog.batch_get(keys, consistent_read=True, malformed=malformed):
+        # Written for another definition: what it says about this one is unknown.
+        if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
+            try:
                 runs = tuple(run_from_json(run) for run in found.runs)
+            except UNREADABLE as error:
+                malformed.append(Malformed((KIND, found.id), str(error)))
+            else:
                 outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
+    # They can be worked out again: the claim finds none, and asks for more.
+    for (_, dag_id), problem in malformed:
+        log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
     return outlooks
+
+
+def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
+    for row in rows:
+        # One whose old schedule cannot be read gets its error when it is planned.
+        with suppress(*UNREADABLE):
+            if is_custom(row):
+                yield row.dag_id, schedule_in_force(row)
 
 
 def ask_for_more(dag_ids: Iterable[str]) -> None:
     """Have timetables asked again, unless that is on its way already."""
+    queues.send_refill(dag_id for dag_id in sorted(set(dag_ids)) if _note_asked(dag_id))
+
+
+def _note_asked(dag_id: str) -> bool:
+    """Note that a timetable is being asked; return False if it was a moment ago."""
     now = clock.now()
     recently = now.subtract(seconds=_ASK_AGAIN_SECONDS)
-    is_time = Catalog.asked_at.does_not_exist() | (Catalog.asked_at < recently)
-    queues.send_refill(
-        dag_id
-        for dag_id in set(dag_ids)
-        if update_if(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)
-    )
+    is_malformed = ~Catalog.asked_at.is_type()  # type: ignore[no-untyped-call] # PynamoDB's
+    is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < recently)
+    try:
+        # As a transaction, which does not read the row back: it may be malformed.
+        patiently([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
+    except (Cancelled, MalformedRowError):
+        return False
+    return True
 
 
 def run_from_json(data: dict[str, Any]) -> DagRunInfo:
@@ -67,7 +94,18 @@ def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
     }
 
 
-def replace(dag_id: str, version: str, runs: list[dict[str, str | None]], *, is_last: bool) -> Put:
-    """Return the write that replaces what is foretold for a DAG."""
-    row = Catalog(KIND, dag_id, version=version, runs=runs, is_last=is_last, updated_at=clock.now())
+def replace(
+    dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
+) -> Put:
+    """Return the write that replaces what is foretold for a DAG by the answers of a schedule."""
+    row = Catalog(
+        KIND,
+        dag_id,
+        version=schedule.version,
+        bundle=schedule.bundle,
+        bundle_version=schedule.bundle_version,
+        runs=runs,
+        is_last=is_last,
+        updated_at=clock.now(),
+    )
     return Put(row, may_replace=True)

@@ -135,5 +135,8 @@ def require_usable(row: Dags) -> None:
         raise RefusedError(f"DAG {row.dag_id!r} is in no bundle any more; push it again first")
     if row.has_import_errors:
         raise RefusedError(f"the file of DAG {row.dag_id!r} has import errors; mend and push it")
-    if len(row.waiting or ()) >= MAX_WAITING:
-        raise RefusedError(f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting for a slot already")
+    if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
+        raise RefusedError(
+            f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the run"
+            " before them"
+        )

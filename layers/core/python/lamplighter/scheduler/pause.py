@@ -7,9 +7,10 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler import cursor, foretold
+from lamplighter.scheduler import cursor, foretold, schedule_edit
 from lamplighter.scheduler.cursor import NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_of
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
@@ -54,11 +55,14 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
             return None
         row.is_paused = False
         row.paused_because = row.failed_in_a_row = None
+        catchup = schedule_in_force(row).catchup
+        _deal_with_missed(row, missed or (Missed.ALL if catchup else Missed.LATEST), now)
         choice = missed or (Missed.ALL if row.catchup else Missed.LATEST)
-        _deal_with_missed(row, choice, now)
         is_kept = choice is Missed.ALL if keep_events is None else keep_events
         return [] if is_kept else _drop_pending(row, now)
 
+    if missed is Missed.NONE:
+        change_dag(dag_id, lambda row: _leave_old_schedule(row, now))
     row = _change_unless_moved(dag_id, change) or require_dag(dag_id)
     queues.announce_due(announcement(row))
     # Runs that were frozen in the middle go on, and so does a backfill.
@@ -70,13 +74,27 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
     return row
 
 
+def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
+    """Begin the new schedule of a paused DAG, as if the runs owed under the old one were created.
+
+    A write of its own: the new timetable may be an author's, which then has to be asked first.
+    """
+    stored = cursor.stored_next(row)
+    if not row.is_paused or row.switch_at is None or stored is None:
+        return None
+    newest, _ = _newest_missed(row, _outlook(row), stored, Missed.NONE, now)
+    cursor.set_position(row, newest)
+    schedule_edit.switch(row, now=now)
+    return []
+
+
 def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
     stored = cursor.stored_next(row)
     row.catch_up_until = None
     if stored is None or stored.run_after > now:
         return
     if choice is Missed.ALL:
-        row.catch_up_until = None if row.catchup else now
+        row.catch_up_until = None if schedule_in_force(row).catchup else now
     elif not cursor.is_continuous(row):
         _skip(row, stored, choice, now)
     elif choice is Missed.NONE:
@@ -85,23 +103,49 @@ def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
 
 def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
     """Let the next run be the newest that was missed, or the one after it."""
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    outlook, catchup = _outlook(row), schedule_in_force(row).catchup
     try:
-        newest = cursor.newest_due(outlook, stored, now=now)
-        following = outlook.after(newest, catchup=True)
+        newest, following = _newest_missed(row, outlook, stored, choice, now)
+    except NothingForetold:
+        return  # the claim decides when the answer is there
+    if row.switch_at is not None:
+        later = schedule_edit.after_old(row, newest, now=now)
+        if not later.is_custom and schedule_edit.is_owing(later, now=now):
+            # The new schedule has missed some since, so that none of the old one is the latest.
+            cursor.set_position(row, newest)
+            schedule_edit.switch(row, now=now)
+            _deal_with_missed(row, choice, now)
+            return
+    # What is skipped counts as done: a schedule that is edited later begins after it.
+    done = newest if choice is Missed.NONE else _run_before(newest, outlook, stored)
+    if done is not None and (catchup or choice is Missed.NONE):
+        cursor.set_position(row, done)
+    cursor.set_next(row, following if choice is Missed.NONE else newest)
+    schedule_edit.switch_if_done(row, now=now)
+
+
+def _outlook(row: Dags) -> Outlook:
+    return foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+
+
+def _newest_missed(
+    row: Dags, outlook: Outlook, stored: DagRunInfo, choice: Missed, now: DateTime
+) -> tuple[DagRunInfo, DagRunInfo | None]:
+    """Return the newest run that was missed, and the one after it."""
+    until = followed_until(row, now)
+    if cursor.is_continuous(row):
+        return cursor.continuous_now(row, stored, now=until), None
+    try:
+        newest = cursor.newest_due(outlook, stored, now=until)
+        return newest, outlook.after(newest, catchup=True)
     except NothingForetold as error:
         foretold.ask_for_more([row.dag_id])
-        if row.catchup or choice is Missed.NONE:
+        if schedule_in_force(row).catchup or choice is Missed.NONE:
             raise RefusedError(
                 f"DAG {row.dag_id!r} has a timetable of its own, which has not been asked up to now"
                 " yet: ask again in a minute, or make up for all that was missed"
             ) from error
-        return  # the claim decides when the answer is there
-    # What is skipped counts as done: a schedule that is edited later begins after it.
-    done = newest if choice is Missed.NONE else _run_before(newest, outlook, stored)
-    if done is not None and (row.catchup or choice is Missed.NONE):
-        cursor.set_position(row, done)
-    cursor.set_next(row, following if choice is Missed.NONE else newest)
+        raise
 
 
 def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagRunInfo | None:

@@ -7,17 +7,20 @@ cannot be wrong (see docs/adr/0011). A range of numbers, never of time.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
-from lamplighter.errors import UNREADABLE, TransientError
+from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
 from lamplighter.store.assets import read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.transactions import Change, Check
 from lamplighter.zones import iso
+
+if TYPE_CHECKING:
+    from lamplighter.store.rows import Malformed
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +68,20 @@ class PendingEvents:
 def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
     """Return, by DAG, the events that are pending for what it waits for now.
 
-    DAGs whose assets cannot be read at this moment are left out, unless it is all of them.
+    DAGs whose assets cannot be read, at this moment or at all, are left out.
     """
     waits = {row.dag_id: waited_for(row) for row in rows}
     newest = _newest(waits)
     keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
     pending: dict[str, dict[str, Pending]] = {dag_id: {} for dag_id in newest}
-    for row in AssetQueue.batch_get(keys, consistent_read=True) if keys else ():
+    malformed: list[Malformed] = []
+    for row in AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed):
         asset = newest[row.dag_id][row.asset_id]
         if asset.recorded_at is not None and asset.seq > row.consumed_seq:
             found = Pending(row, int(asset.seq), asset.recorded_at)
             pending[row.dag_id][row.asset_id] = found
+    for dag_id, _ in (bad.key for bad in malformed):
+        newest.pop(dag_id, None)
     return {dag_id: PendingEvents(pending[dag_id], assets) for dag_id, assets in newest.items()}
 
 
@@ -89,22 +95,21 @@ def waited_for(row: Dags) -> set[str]:
 
 
 def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
-    """Return, by DAG, the rows of the assets that it waits for."""
+    """Return, by DAG, the rows of the assets that it waits for, if they can be read."""
     mixed = {dag_id: ids for dag_id, ids in waits.items() if len(ids) > 1 and share_events(ids)}
     together = {key for dag_id in waits.keys() - mixed.keys() for key in waits[dag_id]}
-    rows = read_assets(together) if together else {}
+    malformed: set[str] = set()
+    rows = read_assets(together, malformed=malformed)
     found: dict[str, Mapping[str, Assets]] = {
         dag_id: {key: rows[key] for key in ids if key in rows}
         for dag_id, ids in waits.items()
-        if dag_id not in mixed
+        if dag_id not in mixed and not ids & malformed
     }
     for dag_id, ids in mixed.items():
         try:
             found[dag_id] = read_assets_at_one_moment(ids)
-        except TransientError:
-            if len(waits) == 1:
-                raise
-            log.warning("what DAG %s waits for is busy", dag_id)
+        except (MalformedRowError, TransientError):
+            log.warning("assets of a DAG cannot be read", extra={"dag_id": dag_id}, exc_info=True)
     return found
 
 
@@ -123,6 +128,9 @@ def ids_of(condition: Any) -> Iterator[str]:
             yield from ids_of(member)
 
 
+_OPERATORS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"all": all, "any": any}
+
+
 def is_met(condition: Any, pending: Mapping[str, Pending]) -> bool:
     """Return whether there are events, and enough of them."""
     # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
@@ -135,4 +143,4 @@ def _holds(condition: Any, pending: Mapping[str, Pending]) -> bool:
     if not condition:
         return False
     ((kind, members),) = condition.items()
-    return (all if kind == "all" else any)(_holds(member, pending) for member in members)
+    return _OPERATORS[kind](_holds(member, pending) for member in members)

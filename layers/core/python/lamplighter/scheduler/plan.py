@@ -1,24 +1,33 @@
 """What a claim would do with one DAG, decided from its row alone. Pure; `claim` commits it.
 
-Owns: which of the things that wait for a slot get one, oldest first: a time that has come, a run
-that found no slot before, an asset condition that holds. Refuses: reading or writing anything.
+Owns: which of the things that wait for a slot get one: a run that found no slot before, a time
+that has come, an asset condition that holds. They take turns. Refuses: reading or writing anything.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 
 from pendulum import DateTime
 
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
-from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor, schedule_edit
 from lamplighter.scheduler.cursor import Due, Outlook
 from lamplighter.scheduler.pending import PendingEvents, is_met
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.attributes import instant_text
-from lamplighter.store.due import free_slots, is_open, run_of
+from lamplighter.store.due import (
+    by_logical_date,
+    free_slots,
+    is_open,
+    run_of,
+    slots_for_schedule,
+)
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
 from lamplighter.timetables.base import DagRunInfo
@@ -26,6 +35,12 @@ from lamplighter.timetables.base import DagRunInfo
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.
 MOST_RUNS = 20
 NO_EVENTS = PendingEvents()
+# What may want a slot. Among those that a person asked for are runs that were retried or cleared.
+MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
+# A DAG that could not be claimed so often in a row is left alone for a while, longer each time.
+PATIENT_FAILURES = 3
+_FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS = 60, 900
+BACKING_OFF = "backing off after claims that failed"
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class Plan:
     claim_id: str
     now: DateTime
     runs: list[Runs] = field(default_factory=list)
+    # Entries of `waiting` that get a slot.
     released: list[str] = field(default_factory=list)
     pending: PendingEvents = field(default_factory=PendingEvents)
     is_consuming: bool = False
@@ -52,11 +68,12 @@ class Plan:
         """The number of actions in a transaction."""
         return len(self.runs) + len(self.released) + len(self._of_events()) + 1
 
+    @cached_property
     def writes(self) -> list[Write]:
-        """Return the writes, those of `keys` first and the DAG's own row last."""
+        """The writes, those of `keys` first and the DAG's own row last."""
         released = [
-            run_rows.release(self.row.dag_id, key, now=self.now, claim_id=self.claim_id)
-            for key in self.released
+            run_rows.release(self.row.dag_id, run_of(entry), now=self.now, claim_id=self.claim_id)
+            for entry in self.released
         ]
         return [*map(Put, self.runs), *released, *self._of_events(), dag_write(self.row)]
 
@@ -77,7 +94,7 @@ class Plan:
     @property
     def keys(self) -> list[str]:
         """The run keys that get a slot."""
-        return [*(run.run_key for run in self.runs), *self.released]
+        return [*(run.run_key for run in self.runs), *map(run_of, self.released)]
 
 
 def plan_claim(
@@ -96,32 +113,58 @@ def plan_claim(
     the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up to
     the first of them.
     """
+    if is_backing_off(row, now):
+        return Skipped(BACKING_OFF)
     plan = Plan(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
+    is_noted = _forget_failures(row) or is_noted
     slots = min(free_slots(row), most) if is_open(row) else 0
     if not slots:
         return plan if is_noted else Skipped(_why_closed(row))
-    # Manual runs among them may have a date of the schedule's, which then has its run.
-    known = taken | set(row.active or ()) | {run_of(entry) for entry in row.waiting or ()}
+    known = _known_runs(row, taken)
     is_moved = _pass_over(row, outlook, known, now=now) or is_noted
-    timed = _due_until_known(row, outlook, known, now=now, most=slots)
-    chosen = _oldest(row, timed.runs, slots)
+    for_schedule = min(slots, slots_for_schedule(row))
+    timed = _due_until_known(row, outlook, known, now=now, most=for_schedule)
+    chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
         timed = _due(row, outlook, now=now, most=len(chosen.timed))
-    if timed.runs:
-        cursor.set_position(row, timed.runs[-1])
-        cursor.set_next(row, timed.then)
     plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
+    if timed.runs:
+        schedule_edit.move_on(row, timed, now=now)
     if chosen.has_assets:
         plan.runs.append(_asset_run(plan))
         plan.is_consuming = True
         row.asset_since = None
-    plan.released = [run_of(entry) for entry in chosen.waiting]
+    plan.released = chosen.waiting
     row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
     row.active = set(row.active or ()) | set(plan.keys) or None
-    if not (is_moved or timed.runs or chosen.waiting or plan.is_consuming):
+    if not (is_moved or plan.keys):
         return Skipped("not due")
     return plan
+
+
+def is_backing_off(row: Dags, now: DateTime) -> bool:
+    """Return whether the DAG is to be left alone, because claims of it got nowhere."""
+    failures = int(row.claim_failures or 0)
+    if failures < PATIENT_FAILURES or row.claim_failed_at is None:
+        return False
+    # A power of a large number would be larger than any clock.
+    doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - PATIENT_FAILURES, 10)
+    return now < row.claim_failed_at.add(seconds=min(doubled, _LONGEST_BACK_OFF_SECONDS))
+
+
+def _forget_failures(row: Dags) -> bool:
+    """Take back what failed claims have noted; return whether there was anything."""
+    if row.claim_failures is None and row.claim_problem is None:
+        return False
+    row.claim_failures = row.claim_failed_at = row.claim_problem = None
+    return True
+
+
+def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
+    """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
+    named = (row.active or ()), (row.waiting_for_past or ()), map(run_of, row.waiting or ())
+    return set(taken).union(*named)
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
@@ -154,15 +197,33 @@ class _Chosen:
     has_assets: bool
 
 
-def _oldest(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
-    """Share the slots by age among due times, runs that wait, and an asset condition that holds."""
-    ages: list[tuple[str, DagRunInfo | str | None]] = [
-        (entry, entry) for entry in row.waiting or ()
-    ]
-    ages += [(instant_text(info.run_after), info) for info in timed]
-    if row.asset_since is not None:
-        ages.append((instant_text(row.asset_since), None))
-    first = [item for _, item in sorted(ages, key=lambda pair: pair[0])[:slots]]
+def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
+    """Share the slots among waiting runs, due times and an asset condition that holds.
+
+    In each round every kind gets one slot: what people asked for first, the others by age. The row
+    remembers whose turn it was, so that a long backlog of one kind never holds up the others.
+    """
+    waiting = sorted(row.waiting or (), key=by_logical_date)
+    lines: dict[str, deque[DagRunInfo | str | None]] = {
+        MANUAL: deque[DagRunInfo | str | None](waiting),
+        SCHEDULED: deque(timed),
+        ASSET_TRIGGERED: deque([None] if row.asset_since is not None else []),
+    }
+    since = {
+        MANUAL: "",  # before all others
+        SCHEDULED: instant_text(timed[0].run_after) if timed else "",
+        ASSET_TRIGGERED: instant_text(row.asset_since) if row.asset_since is not None else "",
+    }
+    served = set(row.served_kinds or ())
+    first: list[DagRunInfo | str | None] = []
+    while len(first) < slots and any(lines.values()):
+        in_line = {kind for kind, line in lines.items() if line}
+        if not in_line - served:
+            served = set()
+        kind = min(in_line - served, key=since.__getitem__)
+        first.append(lines[kind].popleft())
+        served.add(kind)
+    row.served_kinds = served or None
     return _Chosen(
         [item for item in first if isinstance(item, DagRunInfo)],
         [item for item in first if isinstance(item, str)],
@@ -202,8 +263,9 @@ def _asset_run(plan: Plan) -> Runs:
 
 def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due:
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not most:
+    if stored is None or stored.run_after > now or not most or schedule_edit.has_switched(row):
         return Due((), stored)
+    now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
@@ -211,7 +273,8 @@ def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
         return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), most=most)
-    return cursor.runs_due(outlook, stored, catchup=row.catchup, now=now, most=most)
+    catchup = schedule_in_force(row).catchup
+    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, most=most)
 
 
 def _due_until_known(
@@ -233,8 +296,7 @@ def _pass_over(
         if not due.runs or key_of(row, due.runs[0]) not in taken:
             break
         is_moved = True
-        cursor.set_position(row, due.runs[0])
-        cursor.set_next(row, due.then)
+        schedule_edit.move_on(row, due, now=now)
     return is_moved
 
 
@@ -250,12 +312,14 @@ def step_over(
 ) -> Plan | Skipped:
     """Assign to `row` what lets it pass the runs that stood in the way, and create none.
 
-    `taken` are keys of runs that exist, such as manual ones for the same date; `over` those of
-    runs that were waiting for a slot and need none any more.
+    So no other run can stand in its way, and it always gets the DAG on. `taken` are keys of runs
+    that exist, such as manual ones for the same date; `over` are entries of `waiting` whose runs
+    need no slot any more.
     """
-    gone = {entry for entry in row.waiting or () if run_of(entry) in over}
-    row.waiting = set(row.waiting or ()) - gone or None
-    is_moved = _pass_over(row, outlook, taken, now=now) or bool(gone)
+    known = _known_runs(row, taken)
+    gone = over & (row.waiting or set())
+    row.waiting = (row.waiting or set()) - gone or None
+    is_moved = _pass_over(row, outlook, known, now=now) or bool(gone)
     if not is_moved:
         return Skipped("not due")
     note_condition(row, pending, now)  # for the claim that follows

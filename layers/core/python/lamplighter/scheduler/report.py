@@ -14,8 +14,11 @@ class ClaimReport:
     released_runs: int = 0
     lost: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    left_busy: int = 0
+    # DAGs whose rows kept changing, which is worth another try in a moment.
+    left_busy: set[str] = field(default_factory=set)
     failed: int = 0
+    # Rows that hold what no version of this library writes.
+    malformed: int = 0
     # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
     # named them must not forget them.
     unclaimed: set[str] = field(default_factory=set)
@@ -30,8 +33,9 @@ class ClaimReport:
         self.released_runs += other.released_runs
         self.lost += other.lost
         self.skipped += other.skipped
-        self.left_busy += other.left_busy
+        self.left_busy |= other.left_busy
         self.failed += other.failed
+        self.malformed += other.malformed
         self.unclaimed |= other.unclaimed
         self.lateness_seconds += other.lateness_seconds
 

@@ -3,9 +3,9 @@
 A row edited or deleted by hand, or a table restored to an earlier moment, can. Then a DAG waits for
 runs that are over, or runs more of them than it may.
 
-Owns: what a DAG's `active` and `waiting` must be, given its runs. Whoever ends a run, or begins it
-again, writes the DAG's row too; so what is worked out from runs that were read after the row holds
-if the row is written, or found, as it was read.
+Owns: what a DAG's `active`, `waiting` and `waiting_for_past` must be, given its runs. Whoever ends
+a run, or begins it again, writes the DAG's row too; so what is worked out from runs that were read
+after the row holds if the row is written, or found, as it was read.
 """
 
 from collections import defaultdict
@@ -25,9 +25,10 @@ class Drift:
     """How the slots of a DAG differ from its runs, by the keys of these."""
 
     dag_id: str
-    # Runs that occupy a slot, or wait for one, and are over or gone, or do both.
+    # Runs that occupy a slot, or wait for one or for their past, and are over or gone, or that do
+    # more than one of these.
     dead: tuple[str, ...]
-    # Runs that are not over, and do neither.
+    # Runs that are not over, and do none of these.
     lost: tuple[str, ...]
 
 
@@ -46,7 +47,7 @@ def find_drift() -> list[Drift]:
 
 def _named(row: Dags) -> list[str]:
     """Return the runs that a DAG's row names, each as often as it does."""
-    return [*(row.active or ()), *map(run_of, row.waiting or ())]
+    return [*(row.active or ()), *map(run_of, row.waiting or ()), *(row.waiting_for_past or ())]
 
 
 def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
@@ -82,15 +83,20 @@ def mend(drift: Drift) -> Drift | None:
 def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
     """Assign the slots that a DAG's runs mean; `others` are runs that it may have overlooked."""
     active, waiting = set(row.active or ()), set(row.waiting or ())
+    past = set(row.waiting_for_past or ())
     runs = _living(row.dag_id, {*_named(row), *others})
-    # Of two places a run keeps the slot.
+    # Of several places a run keeps the slot, or else its place among those that wait for one.
     kept = {entry for entry in waiting if run_of(entry) in runs and run_of(entry) not in active}
-    lost = runs.keys() - active - {run_of(entry) for entry in kept}
+    placed = active | {run_of(entry) for entry in kept}
+    kept_past = past & runs.keys() - placed
+    lost = runs.keys() - placed - kept_past
+    row.waiting_for_past = kept_past or None
     row.active = ((active & runs.keys()) | {k for k in lost if runs[k].state == RUNNING}) or None
     row.waiting = (
         kept | {waiting_entry(runs[k].queued_at, k) for k in lost if runs[k].state != RUNNING}
     ) or None
     dead = (active - runs.keys()) | {run_of(entry) for entry in waiting - kept}
+    dead |= past - kept_past
     return Drift(row.dag_id, tuple(sorted(dead)), tuple(sorted(lost))) if dead or lost else None
 
 

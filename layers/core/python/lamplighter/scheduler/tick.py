@@ -5,15 +5,15 @@ lost costs nothing as long as the ticks before it looked far enough, and a lost 
 minute, since every tick reads again all that is overdue.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import DueDag, due_until
+from lamplighter.scheduler.due import UNKNOWN, due_until
 from lamplighter.scheduler.report import TickReport
-from lamplighter.store.look_ahead import covered_until, raise_covered_until
+from lamplighter.store.look_ahead import raise_covered_until, read_look_ahead
 
 
 def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) -> TickReport:
@@ -23,25 +23,23 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     """
     now = clock.now()
     horizon = min(scheduled_at or now, now).add(seconds=settings.current().look_ahead_seconds)
-    found = due_until(max(now, horizon))
+    before = read_look_ahead()
+    shards = max(settings.current().due_shards, before.due_shards)
+    found = due_until(max(now, horizon), shards=shards)
     report = TickReport()
 
     overdue = [(due_at, dag_id) for due_at, dag_id in found if due_at <= now]
-    if overdue:  # the oldest comes first
-        report.backlog_seconds = now.timestamp() - overdue[0][0].timestamp()
+    known = [due_at for due_at, _ in overdue if due_at != UNKNOWN]
+    if known:
+        report.backlog_seconds = now.timestamp() - min(known).timestamp()
     try:
         # First, because it is quick: a long backlog must not delay what is due in a moment.
-        report.sent_ahead = _look_ahead(found, now, horizon)
+        covered = max(now, before.covered_until or now)
+        if horizon > covered:
+            ahead = [(dag_id, at) for at, dag_id in found if covered < at <= horizon]
+            report.sent_ahead = queues.send_claims(ahead)
+            # After sending: what was not sent must be sent by the next tick.
+            raise_covered_until(horizon, due_shards=shards)
     finally:
         report.add(claim_all((dag_id for _, dag_id in overdue), has_time=has_time))
     return report
-
-
-def _look_ahead(found: Sequence[DueDag], now: DateTime, horizon: DateTime) -> int:
-    """Send messages for what comes due, as far as no tick has yet; return how many."""
-    covered = max(now, covered_until() or now)
-    if horizon <= covered:
-        return 0
-    sent = queues.send_claims((dag_id, at) for at, dag_id in found if covered < at <= horizon)
-    raise_covered_until(horizon)
-    return sent

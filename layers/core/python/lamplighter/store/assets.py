@@ -14,7 +14,7 @@ from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.rows import connection
+from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import Cancelled, Put, pack, patiently, pauses
 
 
@@ -65,13 +65,20 @@ def put_missing(units: Sequence[Sequence[Assets]]) -> None:
                     patiently([Put(row) for row in unit])
 
 
-def read_assets(asset_ids: Iterable[str]) -> dict[str, Assets]:
-    """Return the rows that exist, each as it is now."""
+def read_assets(
+    asset_ids: Iterable[str], *, malformed: set[str] | None = None
+) -> dict[str, Assets]:
+    """Return the rows that exist, each as it is now; ids of others are added to `malformed`."""
     keys = [(key, ITSELF) for key in dict.fromkeys(asset_ids)]
+    bad: list[Malformed] = []
     try:
-        return {row.asset_id: row for row in Assets.batch_get(keys, consistent_read=True)}
+        rows = Assets.batch_get(keys, consistent_read=True, malformed=bad)
+        found = {row.asset_id: row for row in rows}
     except PynamoDBException as error:
         raise TransientError(f"assets cannot be read now: {error}") from error
+    if malformed is not None:
+        malformed.update(key[0] for key, _ in bad)
+    return found
 
 
 def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock
+from lamplighter.identifiers import FREE_TEXT
 from lamplighter.store.models import AssetEvents, Runs
 from lamplighter.store.runs import (
     CANCELLED,
@@ -25,8 +26,6 @@ from lamplighter.store.runs import (
 )
 
 STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
-# How a key begins whose id a person chose; it sorts after every date.
-_FREELY = "~"
 # Those of one DAG are read whole, because their keys say nothing about time.
 _MOST_FREE = 1_000
 _THREADS = 8
@@ -40,7 +39,7 @@ def runs_of(dag_id: str, *, most: int, states: Collection[str] = ()) -> list[Run
     wanted = Runs.state.is_in(*states) if states else None
     dated = Runs.query(
         dag_id,
-        Runs.run_key < _FREELY,
+        Runs.run_key < FREE_TEXT,
         filter_condition=wanted,
         scan_index_forward=False,
         limit=most,
@@ -50,7 +49,7 @@ def runs_of(dag_id: str, *, most: int, states: Collection[str] = ()) -> list[Run
     )
     free = Runs.query(
         dag_id,
-        Runs.run_key >= _FREELY,
+        Runs.run_key >= FREE_TEXT,
         filter_condition=wanted,
         limit=_MOST_FREE,
         consistent_read=True,
@@ -67,7 +66,7 @@ def last_runs(dag_ids: Sequence[str]) -> dict[str, Runs]:
     """Return the run of each DAG that has the newest date; one request each, several at once."""
 
     def last(dag_id: str) -> Runs | None:
-        found = Runs.query(dag_id, Runs.run_key < _FREELY, scan_index_forward=False, limit=1)
+        found = Runs.query(dag_id, Runs.run_key < FREE_TEXT, scan_index_forward=False, limit=1)
         return next(iter(found), None)
 
     with ThreadPoolExecutor(_THREADS) as threads:

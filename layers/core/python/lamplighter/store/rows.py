@@ -3,17 +3,26 @@
 Owns: the connection. All models share one client, so that a cold start pays for one.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from functools import cache
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pynamodb.connection import Connection, TableConnection
 from pynamodb.models import Model
 
 from lamplighter import aws, settings
+from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
 from lamplighter.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# DynamoDB's limit for BatchGetItem, and how often it may leave some of the keys out.
+_KEYS_PER_CALL = 100
+_MAX_CALLS_PER_PAGE = 10
 
 _lock = RLock()
 _connection: tuple[Settings, Connection] | None = None
@@ -33,6 +42,13 @@ def connection() -> Connection:
             )
             _connection = (now, made)
         return _connection[1]
+
+
+class Malformed(NamedTuple):
+    """A row that cannot be read, by its key, and why."""
+
+    key: tuple[Any, ...]
+    problem: str
 
 
 class Row(Model):
@@ -71,8 +87,82 @@ class Row(Model):
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
-        row = super().from_raw_data(data)
+        try:
+            row = super().from_raw_data(data)
+        except UNREADABLE as error:
+            raise MalformedRowError(f"{_describe(cls, data)}: {error}") from error
         row.stored = dict(row.attribute_values)
+        return row
+
+    @classmethod
+    def batch_get(  # type: ignore[override] # one more argument, and no choice of attributes
+        cls,
+        items: Iterable[Any],
+        consistent_read: bool | None = None,
+        *,
+        malformed: list[Malformed] | None = None,
+    ) -> Iterator[Self]:
+        """Yield the rows that exist, decoded one by one.
+
+        A malformed one is added to the list, if there is one, and the others go on. Without a list
+        it is an error: that a row cannot be read must not be taken for its absence.
+        """
+        keys = [cls._key(item) for item in set(items)]
+        for at in range(0, len(keys), _KEYS_PER_CALL):
+            for data in cls._pages(keys[at : at + _KEYS_PER_CALL], consistent_read):
+                try:
+                    yield cls._complete(data)
+                except MalformedRowError as error:
+                    if malformed is None:
+                        raise
+                    log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                    key = tuple(next(iter(data[name].values())) for name in cls.key_names())
+                    malformed.append(Malformed(key, str(error)))
+
+    @classmethod
+    def scan(  # type: ignore[override] # as above
+        cls, *arguments: Any, malformed: list[MalformedRowError] | None = None, **options: Any
+    ) -> Iterator[Self]:
+        """Yield all rows, or those that fulfil a condition. For listings: nothing depends on it.
+
+        A malformed row is logged and, if there is a list, added to it.
+        """
+        rows = iter(super().scan(*arguments, **options))
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except MalformedRowError as error:
+                log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                if malformed is not None:
+                    malformed.append(error)
+            else:
+                yield row
+
+    @classmethod
+    def _key(cls, item: Any) -> dict[str, Any]:
+        values = item if isinstance(item, tuple) else (item,)
+        return dict(zip(cls.key_names(), cls._serialize_keys(*values), strict=False))
+
+    @classmethod
+    def _pages(
+        cls, keys: list[dict[str, Any]], consistent_read: bool | None
+    ) -> Iterator[dict[str, Any]]:
+        for _ in range(_MAX_CALLS_PER_PAGE):
+            page, unprocessed = cls._batch_get_page(keys, consistent_read, None)  # type: ignore[no-untyped-call] # PynamoDB's
+            yield from page
+            if not unprocessed:
+                return
+            keys = unprocessed
+        raise TransientError(f"rows of {cls.__name__} could not all be read now")
+
+    @classmethod
+    def _complete(cls, data: dict[str, Any]) -> Self:
+        """Return a whole row; one that lacks a required attribute is malformed, too."""
+        row = cls.from_raw_data(data)
+        if missing := _required(cls) - row.attribute_values.keys():
+            raise MalformedRowError(f"{_describe(cls, data)}: it has no {min(missing)}")
         return row
 
     @property
@@ -90,3 +180,14 @@ class Row(Model):
     def is_changed(self) -> bool:
         """Whether something was assigned that was not stored."""
         return any(self.stored.get(name) != now for name, now in self.attribute_values.items())
+
+
+@cache
+def _required(model: type[Row]) -> frozenset[str]:
+    """Return the attributes that every whole row has."""
+    return frozenset(name for name, each in model.get_attributes().items() if not each.null)
+
+
+def _describe(model: type[Row], data: Mapping[str, Mapping[str, Any]]) -> str:
+    key = "/".join(str(value) for name in model.key_names() for value in data[name].values())
+    return f"row {key!r} of {model.__name__} is malformed"

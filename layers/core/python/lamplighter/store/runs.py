@@ -99,5 +99,6 @@ def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
         Runs.wake_at.set(wake_time(now)),
         Runs.rev.set(Runs.rev + 1),
     ]
-    is_mine_to_release = (Runs.state == QUEUED) & (Runs.claim_id != claim_id)
+    # One that has begun may wait too: it gave its slot back while it waited for its past.
+    is_mine_to_release = Runs.state.is_in(QUEUED, RUNNING) & (Runs.claim_id != claim_id)
     return Update(Runs(dag_id, key), actions, is_mine_to_release)

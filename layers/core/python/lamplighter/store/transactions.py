@@ -24,7 +24,7 @@ from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Malformed, Row
 
 T = TypeVar("T")
 
@@ -285,10 +285,13 @@ def read_dag(dag_id: str) -> Dags | None:
         return None
 
 
-def read_dags(dag_ids: Iterable[str]) -> list[Dags]:
-    """Return the rows of the DAGs that exist, as they are now, in the order of the ids."""
+def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None) -> list[Dags]:
+    """Return the rows of the DAGs that exist, as they are now, in the order of the ids.
+
+    Those that cannot be read are left out, and added to `malformed`.
+    """
     order = {dag_id: at for at, dag_id in enumerate(dag_ids)}
-    rows = Dags.batch_get(order, consistent_read=True)
+    rows = Dags.batch_get(order, consistent_read=True, malformed=malformed)
     return sorted(rows, key=lambda row: order[row.dag_id])
 
 

@@ -16,7 +16,7 @@ from threading import RLock
 from types import ModuleType
 
 from lamplighter import aws, settings
-from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_archive
+from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
 
 _lock = RLock()
@@ -76,15 +76,14 @@ def unpacked(bundle: str, version: str) -> Path:
         known = _folders.get(bundle)
         if known is not None and known[0] == version:
             return known[1]
-        archive = aws.client("s3").get_object(
-            Bucket=settings.current().require("bucket"), Key=bundle_key(bundle, version)
-        )
+        bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
+        archive = aws.client("s3").get_object(Bucket=bucket, Key=key)
         content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
         folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
         # A function's disk ends with it, but not that of a machine on which it is tried out.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
-            root = open_archive(content, folder / "bundle")
+            root = open_stored(content, key, folder / "bundle")
         except BaseException:
             shutil.rmtree(folder)  # or a function that tries again and again fills its disk
             raise

@@ -21,7 +21,7 @@ from lamplighter.zones import UTC
 _EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
 
 
-class _DataIntervalTimetable(Timetable):
+class DataIntervalTimetable(Timetable):
     """What cron and delta intervals share: where the next interval starts, and where it ends."""
 
     def next_dagrun_info(
@@ -44,6 +44,14 @@ class _DataIntervalTimetable(Timetable):
         if restriction.latest is not None and start > restriction.latest:
             return None
         return DagRunInfo.interval(start, self._get_next(start))
+
+    def rest_of_interval(self, start: DateTime) -> DataInterval | None:
+        """Return what is left from `start` on of the interval around it; None if there is none."""
+        try:
+            self._align_to_prev(start)  # a cron expression may name its years, which begin one day
+            return DataInterval(start, self._get_next(start))
+        except NoTickError:
+            return None
 
     def _start_after(self, last: DataInterval, earliest: DateTime | None) -> DateTime:
         start = self._align_to_prev(last.end)
@@ -75,7 +83,7 @@ class _DataIntervalTimetable(Timetable):
         raise NotImplementedError
 
 
-class CronDataIntervalTimetable(CronTimetable, _DataIntervalTimetable):
+class CronDataIntervalTimetable(CronTimetable, DataIntervalTimetable):
     """Intervals between the ticks of a cron expression: `"0 0 * * *"` is one run for each day."""
 
     @classmethod
@@ -95,7 +103,7 @@ class CronDataIntervalTimetable(CronTimetable, _DataIntervalTimetable):
         return start if earliest is None else max(start, self._align_to_next(earliest))
 
 
-class DeltaDataIntervalTimetable(DeltaTimetable, _DataIntervalTimetable):
+class DeltaDataIntervalTimetable(DeltaTimetable, DataIntervalTimetable):
     """Intervals of one length, laid end to end from the start date.
 
     Without catchup the newest one is found by counting from the epoch, as Airflow does.

@@ -1,7 +1,8 @@
 """Lets other processes reach the emulator of this one: over HTTP, on 127.0.0.1 only.
 
-Owns: the socket and its threads. Refuses: other addresses, and answering while someone else has the
-emulator: requests are served one at a time, also those of services that `moto_guard` does not know.
+Owns: the socket and its threads. Refuses: other addresses, requests that are not signed with the
+session's access key, and answering while someone else has the emulator: requests are served one at
+a time, also those of services that `moto_guard` does not know.
 """
 
 import socket
@@ -16,6 +17,7 @@ from moto.sqs.models import SQSBackend
 from werkzeug.serving import make_server
 
 from lamplighter.errors import RefusedError
+from lamplighter_local.emulator.guarded import AccessKey, guarded
 from lamplighter_local.emulator.moto_server import QuietHandler
 
 LOOPBACK = "127.0.0.1"
@@ -24,10 +26,11 @@ _WAIT_AT_MOST = 2.0
 
 
 class Endpoint:
-    """Where the emulator can be reached, and whether it has time."""
+    """Where the emulator can be reached, with which key, and whether it has time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: AccessKey) -> None:
         self.url = url
+        self.key = key
         self._has_time = threading.Event()
         self._has_time.set()
 
@@ -55,7 +58,7 @@ def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
     """
     listener = _listen(port)
     bound: int = listener.getsockname()[1]
-    endpoint = Endpoint(f"http://{LOOPBACK}:{bound}")
+    endpoint = Endpoint(f"http://{LOOPBACK}:{bound}", AccessKey.new())
     application = DomainDispatcherApplication(create_backend_app)
 
     def serve_alone(environ: dict[str, Any], start_response: Any) -> Any:
@@ -67,7 +70,7 @@ def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
         server = make_server(
             LOOPBACK,
             bound,
-            serve_alone,
+            guarded(serve_alone, port=bound, key=endpoint.key),
             threaded=True,
             request_handler=QuietHandler,
             fd=listener.fileno(),

@@ -41,6 +41,7 @@ from lamplighter_local.dev.log import Heard, listening
 from lamplighter_local.dev.news import Follower, LiveStep, News
 from lamplighter_local.dev.server import Endpoint, serving
 from lamplighter_local.dev.watch import Watch, watching
+from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 
@@ -221,7 +222,7 @@ def developing(
         heard, watch = enter(listening()), enter(watching(root))
         place = Place(root, bundle, endpoint.url, spark.folder if spark else None)
         dev = Dev(lamp, place, endpoint, heard, watch, catch_up=catch_up)
-        enter(_announced(place, lamp))
+        enter(_announced(place, lamp, endpoint.key))
         yield dev
 
 
@@ -258,8 +259,8 @@ def _new_folder(home: Path) -> Path:
 
 
 @contextmanager
-def _announced(place: Place, lamp: LocalDeployment) -> Iterator[None]:
-    """Let other commands find this session until the block ends."""
+def _announced(place: Place, lamp: LocalDeployment, key: AccessKey) -> Iterator[None]:
+    """Let other commands of the same user find this session until the block ends."""
     dev_state.write(
         dev_state.DevState(
             endpoint_url=place.endpoint_url,
@@ -267,6 +268,8 @@ def _announced(place: Place, lamp: LocalDeployment) -> Iterator[None]:
             pid=os.getpid(),
             bundle=place.bundle,
             started_at=iso(lamp.now),
+            access_key_id=key.id,
+            secret_access_key=key.secret,
             settings=asdict(lamp.stack.settings),
         )
     )

@@ -1,7 +1,8 @@
-"""The file that `lamplighter dev` leaves while it runs: how other commands find it.
+"""The files that `lamplighter dev` leaves while it runs: how other commands find it and its key.
 
-Owns: where the file is, its form, and who may read it. Refuses: believing a file whose process is
-gone, which is what a killed one leaves behind.
+Owns: where the files are, their form, and that only their owner may read them. `dev.json` is for
+`lamplighter --local`, `dev.credentials` for everything else that reads the shared credentials file
+of AWS. Refuses: believing a file whose process is gone, which is what a killed one leaves behind.
 """
 
 import json
@@ -14,7 +15,9 @@ from typing import Any
 
 from lamplighter.errors import UNREADABLE, RefusedError
 
+PROFILE = "lamplighter-dev"
 _FILE = "dev.json"
+_CREDENTIALS_FILE = "dev.credentials"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class DevState:
     pid: int
     bundle: str
     started_at: str
+    # What requests must be signed with.
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
     # Fields of `Settings`, by name.
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -38,15 +44,29 @@ def path() -> Path:
     return (Path(home) if home else Path.home() / ".local" / "state") / "lamplighter" / _FILE
 
 
+def credentials_path() -> Path:
+    """Return where the credentials file is, whether it is there or not."""
+    return path().with_name(_CREDENTIALS_FILE)
+
+
 def write(state: DevState) -> Path:
-    """Let the file say this, for its owner only; a reader sees the old or the new, never a part."""
-    target = path()
+    """Let the files say this, for their owner only."""
+    credentials = (
+        f"[{PROFILE}]\naws_access_key_id = {state.access_key_id}\n"
+        f"aws_secret_access_key = {state.secret_access_key}\n"
+    )
+    _write(credentials_path(), credentials)
+    return _write(path(), json.dumps(asdict(state), indent=2))
+
+
+def _write(target: Path, text: str) -> Path:
+    """Write a file for its owner only; a reader sees the old or the new, never a part."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Made with mode 0600.
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{_FILE}-")
+        # Made anew, and with mode 0600 from the beginning.
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(state), file, indent=2)
+            file.write(text)
         Path(name).replace(target)
     except OSError as error:
         raise RefusedError(
@@ -77,9 +97,10 @@ def read() -> DevState:
 
 
 def remove(*, pid: int | None = None) -> None:
-    """Let there be no file; with a process, only if it is that one's."""
+    """Let there be no files; with a process, only if they are that one's."""
     with suppress(OSError, *UNREADABLE):
         if pid is None or json.loads(path().read_text(encoding="utf-8"))["pid"] == pid:
+            credentials_path().unlink(missing_ok=True)
             path().unlink()
 
 

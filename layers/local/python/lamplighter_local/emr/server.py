@@ -3,7 +3,8 @@
     python -m lamplighter_local.emr.server --port 5001
 
 Owns: requests over HTTP, as botocore's model of the service says that they look, and telling
-EventBridge what becomes of jobs. Refuses: other addresses than 127.0.0.1.
+EventBridge what becomes of jobs. Refuses: other addresses than 127.0.0.1, and requests of web
+pages; any access key is accepted, because the jobs are not executed.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.requests import service_model
+from lamplighter_local.emulator.guarded import ERROR_CODE, Incoming, why_refused
 
 # AWS's own name is refused by `PutEvents`, whoever says it.
 SOURCE = "lamplighter.emr"
@@ -99,6 +101,10 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, _Server)
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
+        reason = self._why_refused()
+        if reason is not None:
+            self._reply(403, {"message": reason}, code=ERROR_CODE)
+            return
         found = read_request(self.command, self.path, body)
         if found is None:
             self._reply(404, {"message": f"nobody answers {self.command} {self.path}"})
@@ -110,7 +116,14 @@ class _Handler(BaseHTTPRequestHandler):
             status = _STATUS.get(said["Code"], _REFUSED)
             self._reply(status, {"message": said["Message"]}, code=said["Code"])
 
-    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - the names that the base class looks for
+    # The names that the base class looks for.
+    do_GET = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer  # noqa: N815
+
+    def _why_refused(self) -> str | None:
+        assert isinstance(self.server, _Server)
+        headers = {name.lower(): text for name, text in self.headers.items()}
+        request = Incoming(self.command, self.path, headers)
+        return why_refused(request, port=self.server.server_port, key=None)
 
     def _reply(self, status: int, answer: Mapping[str, Any], *, code: str = "") -> None:
         body = json.dumps(answer, default=_as_seconds).encode()

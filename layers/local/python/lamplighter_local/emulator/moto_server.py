@@ -2,7 +2,8 @@
 
     python -m lamplighter_local.emulator.moto_server --port 5000
 
-Owns: moto behind a socket on 127.0.0.1, with the guard of `moto_guard`. Refuses: other addresses.
+Owns: moto behind a socket on 127.0.0.1, with the lock of `moto_guard`. Refuses: other addresses,
+and requests of web pages; any access key is accepted, because nothing here runs what is stored.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from lamplighter_local.emulator.guarded import guarded
 from lamplighter_local.emulator.loopback_process import serving
 from lamplighter_local.emulator.moto_guard import guard
 
@@ -50,6 +52,7 @@ def main() -> None:
     server = make_server(
         "127.0.0.1", options.port, application, threaded=True, request_handler=QuietHandler
     )
+    server.app = guarded(application, port=server.server_port, key=None)
     if options.until_input_ends:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     print(server.server_port, flush=True)  # noqa: T201 - see `loopback_process`

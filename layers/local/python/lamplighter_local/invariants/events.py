@@ -8,6 +8,7 @@ out from the events and the runs.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
 from lamplighter import clock, settings
@@ -17,6 +18,9 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 
 RunsByDag = Mapping[str, Collection[Runs]]
+
+# The sweep comes every five minutes, and an event that it finds has waited for two.
+_PATIENCE = timedelta(minutes=30)
 
 
 class _Range(NamedTuple):
@@ -58,7 +62,7 @@ def event_violations(dags: Iterable[Dags], runs: RunsByDag, *, is_idle: bool) ->
     """Yield what is wrong with asset events; `is_idle` if nothing is on its way to a consumer."""
     tables = _Tables.read()
     for stream in sorted(tables.streams.keys() | tables.events.keys()):
-        for text in _of_stream(stream, tables):
+        for text in _of_stream(stream, tables, is_idle=is_idle):
             yield f"asset {stream}: {text}"
     for dag_id, stream in sorted(tables.queue.keys() ^ tables.references):
         yield f"DAG {dag_id} has only half a reference to asset {stream}"
@@ -76,18 +80,27 @@ def event_violations(dags: Iterable[Dags], runs: RunsByDag, *, is_idle: bool) ->
 # The events of one asset, alias or URI.
 
 
-def _of_stream(stream: str, tables: _Tables) -> Iterator[str]:
+def _of_stream(stream: str, tables: _Tables, *, is_idle: bool) -> Iterator[str]:
     events, row = tables.events[stream], tables.streams.get(stream)
     if row is None:
         yield f"there are {len(events)} events of it, but it is not there"
         return
     yield from _of_numbers(row, events)
     yield from _of_uri(row, tables)
+    yield from _of_open(row) if is_idle else ()
     for origin in sorted({event.origin for event in events if event.origin is not None}):
         known = {original.event_id for original in tables.events[origin]}
         copies = {event_id_of(e) for e in events if e.origin == origin and not _is_over(e)}
         if strange := copies - known:
             yield f"it has copies of events that asset {origin} never had: {sorted(strange)}"
+
+
+def _of_open(row: Assets) -> Iterator[str]:
+    """Check that someone comes to an asset whose newest event may not have reached everyone."""
+    if row.open_shard is None or row.recorded_at is None:
+        return
+    if row.recorded_at <= clock.now() - _PATIENCE:
+        yield f"its event of {row.recorded_at} has not reached everyone, and nobody will look at it"
 
 
 def _of_numbers(row: Assets, events: Collection[AssetEvents]) -> Iterator[str]:

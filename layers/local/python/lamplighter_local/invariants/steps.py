@@ -49,9 +49,12 @@ def step_violations(runs: Mapping[str, list[Runs]], *, is_idle: bool) -> Iterato
 
 
 def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
+    is_over = run.state in run_rows.FINISHED
     for step in steps:
         yield from _of_step(step)
-    is_over = run.state in run_rows.FINISHED
+        # While the run lives, a step that is over may have been kept, or have an expiry to come.
+        if (step.expires_at is None) if is_over else (step.state not in OVER and step.expires_at):
+            yield f"step {step.step_id} is {step.state} and expires at {step.expires_at}"
     unfinished = sorted(s.step_id for s in steps if s.state in LIVE | {UP_FOR_RETRY})
     if is_over and unfinished:
         yield f"it is {run.state}, but steps {unfinished} are not over"
@@ -76,8 +79,6 @@ def _of_step(step: Steps) -> Iterator[str]:
         yield f"step {step.step_id} has had {step.try_number} tries in {step.submission} jobs"
     if (step.state == UP_FOR_RETRY) != (step.retry_at is not None):
         yield f"step {step.step_id} is {step.state} and its retry is at {step.retry_at}"
-    if (step.state in OVER) != (step.expires_at is not None):
-        yield f"step {step.step_id} is {step.state} and expires at {step.expires_at}"
     if (step.then is not None) != (step.state == "cancelling"):
         yield f"step {step.step_id} is {step.state}, and then {step.then}"
 
@@ -98,7 +99,7 @@ def _of_outlets(runs: Mapping[str, Runs], steps: _StepsByRun, *, is_idle: bool) 
                 key = (asset_id(asset.name), name.event_id(asset.name))
                 if isinstance(asset, AssetAlias):
                     continue
-                if step.state == "success" and key not in events:
+                if step.state == "success" and not step.marked and key not in events:
                     yield f"run {ref}: step {step.step_id} has told nobody of {asset.name}"
                 if step.state != "success" and key in events:
                     yield f"run {ref}: {step.state} step {step.step_id} told of {asset.name}"

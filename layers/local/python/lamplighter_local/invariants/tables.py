@@ -4,22 +4,27 @@ Owns: the one list of promises that all tests check. Refuses: repairing anything
 column that can be worked out from others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from pendulum import DateTime
-
 from lamplighter import settings
 from lamplighter.identifiers import run_key
+from lamplighter.runs.moves import LIVE
+from lamplighter.runs.view import run_ref
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Outlook, Rule
+from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags, Runs
+from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.backfills import backfill_violations
+from lamplighter_local.invariants.custom_schedules import outlook_of
+from lamplighter_local.invariants.custom_schedules import place as _place
 from lamplighter_local.invariants.events import event_violations
-from lamplighter_local.invariants.steps import step_violations
+from lamplighter_local.invariants.progress import newest_tick, progress_violations
+from lamplighter_local.invariants.steps import step_violations, steps_by_run
 
 _NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, int] = MappingProxyType({})
@@ -55,6 +60,8 @@ def violations(
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
+    if is_idle:
+        found += _stuck(dags, runs)
     found += backfill_violations(runs)
     found += step_violations(runs, is_idle=is_idle)
     return [*found, *event_violations(dags, runs, is_idle=is_idle)]
@@ -69,6 +76,14 @@ def require_sound(
     """Raise an `AssertionError` that says everything that is wrong in the tables."""
     found = violations(origins=origins, limits=limits, is_idle=is_idle)
     assert not found, "\n".join(found)
+
+
+def _stuck(dags: Sequence[Dags], runs: Mapping[str, list[Runs]]) -> Iterator[str]:
+    steps = steps_by_run() if any(row.waiting_for_past for row in dags) else {}
+    ticked_at = newest_tick()
+    for row in dags:
+        for text in progress_violations(row, runs.get(row.dag_id, ()), steps, ticked_at):
+            yield f"DAG {row.dag_id}: {text}"
 
 
 # One run.
@@ -108,20 +123,28 @@ def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
     active = set(row.active or ())
     waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]
     waiting = set(waits)
+    past = set(row.waiting_for_past or ())
     if len(waits) > len(waiting):
         yield f"a run waits twice for a slot: {waits}"
     if active & waiting:
         yield f"occupies a slot and waits for one: {sorted(active & waiting)}"
+    if both := past & (active | waiting):
+        yield f"waits for its past, and has a slot or waits for one: {sorted(both)}"
     if orphans := active - set(unfinished):
         yield f"slots of no living run: {sorted(orphans)}"
-    if ghosts := waiting - set(unfinished):
+    if ghosts := (waiting | past) - set(unfinished):
         yield f"no living run waits: {sorted(ghosts)}"
-    if lost := set(unfinished) - active - waiting:
+    if lost := set(unfinished) - active - waiting - past:
         yield f"neither a slot nor a place in the queue: {sorted(lost)}"
-    if started := {key for key in waiting if unfinished.get(key) == run_rows.RUNNING}:
-        yield f"running without a slot: {sorted(started)}"
+    if started := sorted(key for key in (waiting | past) if _is_under_way(row.dag_id, key)):
+        yield f"steps are under way without a slot: {started}"
     if len(active) > limit:
         yield f"{len(active)} active runs where {limit} are allowed"
+
+
+def _is_under_way(dag_id: str, run_key: str) -> bool:
+    steps = Steps.query(run_ref(dag_id, run_key), consistent_read=True)
+    return any(step.state in LIVE for step in steps)
 
 
 def _of_index(row: Dags) -> Iterator[str]:
@@ -136,7 +159,8 @@ def _of_index(row: Dags) -> Iterator[str]:
 
 def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> Iterator[str]:
     position, stored = cursor.position(row), cursor.stored_next(row)
-    if row.schedule_error is not None or row.is_custom:
+    schedule = schedule_in_force(row)
+    if row.schedule_error is not None:
         return
     by_key = {run.run_key: run for run in runs}
     new = [
@@ -147,14 +171,25 @@ def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> 
     yield from _of_order(new)
     if position is not None and new and new[-1].run_after > position.run_after:
         yield f"its position {position.run_after} is behind its run {new[-1].run_key}"
-    if position is not None and stored is not None and _place(stored) <= _place(position):
+    # A custom schedule has just begun, and its timetable is yet to be asked.
+    is_unasked = schedule.is_custom and stored is not None and stored == position
+    if (
+        position is not None
+        and stored is not None
+        and not is_unasked
+        and _place(stored) <= _place(position)
+    ):
         yield f"its next run {_place(stored)} does not follow its position {_place(position)}"
     if cursor.is_continuous(row):
         yield from _of_continuous(new)
-    elif not row.catchup:
-        yield from _of_newest(row, new)
-    elif row.earliest is not None:
-        yield from _of_every(row, by_key, new, origin)
+    elif schedule.earliest is not None or not (schedule.catchup or schedule.is_custom):
+        outlook = outlook_of(row, origin)
+        if outlook is None or is_unasked:
+            return
+        if schedule.catchup:
+            yield from _of_every(row, by_key, new, origin, outlook)
+        else:
+            yield from _of_newest(row, new, outlook)
 
 
 def _of_order(runs: Iterable[Runs]) -> Iterator[str]:
@@ -177,21 +212,26 @@ def _of_continuous(runs: Iterable[Runs]) -> Iterator[str]:
             yield f"run {after.run_key} was created while {before.run_key} was active"
 
 
-def _of_newest(row: Dags, runs: Iterable[Runs]) -> Iterator[str]:
-    rule = cursor.rule_of(row)
+def _of_newest(row: Dags, runs: Iterable[Runs], outlook: Outlook) -> Iterator[str]:
     for run in runs:
         if row.catch_up_until is not None and run.run_after <= row.catch_up_until:
             continue  # someone wished all of these
-        following = rule.after(_info(run), catchup=True)
-        if following is not None and following.run_after <= run.created_at:
+        following = outlook.after(_info(run), catchup=True)
+        until = followed_until(row, run.created_at)
+        if following is not None and following.run_after <= until:
             yield f"run {run.run_key} was created though {_place(following)} was complete too"
 
 
 def _of_every(
-    row: Dags, by_key: Mapping[str, Runs], new: Iterable[Runs], origin: DagRunInfo | None
+    row: Dags,
+    by_key: Mapping[str, Runs],
+    new: Iterable[Runs],
+    origin: DagRunInfo | None,
+    outlook: Outlook,
 ) -> Iterator[str]:
-    rule, position, stored = cursor.rule_of(row), cursor.position(row), cursor.stored_next(row)
-    info = rule.after(origin, catchup=True)
+    position, stored = cursor.position(row), cursor.stored_next(row)
+    begin = outlook.after_another if isinstance(outlook, Rule) else outlook.after
+    info = begin(origin, catchup=True)
     expected: set[str] = set()
     for _ in range(_MAX_STEPS):
         if info is None or position is None or _place(info) > _place(position):
@@ -200,11 +240,20 @@ def _of_every(
         expected.add(key)
         if key not in by_key:
             yield f"no run for {_place(info)}, though the schedule has passed it"
-        info = rule.after(info, catchup=True)
+        elif by_key[key].run_type == "scheduled":
+            yield from _of_interval(by_key[key], info)
+        info = outlook.after(info, catchup=True)
     if (info and info.run_after) != (stored and stored.run_after):
         yield f"its next run should be {info}, and is {stored}"
     if strange := sorted(run.run_key for run in new if run.run_key not in expected):
         yield f"runs that its schedule never had: {strange}"
+
+
+def _of_interval(run: Runs, info: DagRunInfo) -> Iterator[str]:
+    """Check that a run does not reach into the next interval, or leave a part of its own out."""
+    wanted = info.data_interval and info.data_interval.end
+    if run.data_interval_end != wanted:
+        yield f"the interval of run {run.run_key} ends at {run.data_interval_end}, not at {wanted}"
 
 
 def _key(row: Dags, info: DagRunInfo) -> str:
@@ -227,10 +276,6 @@ def _length(run: Runs) -> float:
     assert run.data_interval_start is not None
     assert run.data_interval_end is not None
     return (run.data_interval_end - run.data_interval_start).total_seconds()
-
-
-def _place(info: DagRunInfo) -> DateTime:
-    return info.logical_date or info.run_after
 
 
 def _is_after(run: Runs, origin: DagRunInfo | None) -> bool:

@@ -41,13 +41,14 @@ class Catalog(Row):
     problems = JSONAttribute(null=True)
 
     # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
-    version = UnicodeAttribute(null=True)
+    version = UnicodeAttribute(null=True)  # with `bundle_version`: whose answers these are
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)
     asked_at = Instant(null=True)  # for more of them
 
     # kind "tick", id "look-ahead".
     covered_until = Instant(null=True)
+    due_shards = NumberAttribute(null=True)  # the most that have ever been in use
 
     # kind "watchers#<queue>", or "watchers#" of what must be asked; id = DAG, asset and watcher.
     bundle = UnicodeAttribute(null=True)  # and `push`, `bundle_version`

@@ -85,6 +85,11 @@ class Dags(Row):
     next_partition_key = UnicodeAttribute(null=True)
     next_run_after = Instant(null=True)
 
+    # A schedule that a push has replaced while runs of it were due. Claims follow it up to and
+    # including the last of those, whose run_after is `switch_at` at the latest, then drop both.
+    old_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
+    switch_at = Instant(null=True)
+
     # Slots: run keys that occupy one, and `instant|run_key` of those that wait for one.
     active = UnicodeSetAttribute(null=True)
     waiting = UnicodeSetAttribute(null=True)
@@ -99,6 +104,11 @@ class Dags(Row):
     asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
     watchers = UnicodeSetAttribute(null=True)  # places of watchers that it may have
     failed_in_a_row = NumberAttribute(null=True)
+
+    # Claims that got nowhere since the last one that did: how often in a row, when, and why.
+    claim_failures = NumberAttribute(null=True)
+    claim_failed_at = Instant(null=True)
+    claim_problem = UnicodeAttribute(null=True)
 
     # Up to which instant all that was missed is made up for, because someone wished it.
     catch_up_until = Instant(null=True)

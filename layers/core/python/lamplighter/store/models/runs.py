@@ -68,12 +68,18 @@ class Runs(Row):
     # What a run that is being ended will be when its last job is over, and why.
     ending = UnicodeAttribute(null=True)
     because = UnicodeAttribute(null=True)
+    # What people said became of it or of its steps, newest last: who, when, what, why.
+    marks = JSONAttribute(null=True)
 
     # Of all its steps.
     vcpu_hours = NumberAttribute(null=True)
     memory_gb_hours = NumberAttribute(null=True)
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
+
+    # No job of a step has had a higher number when the run was last over. Steps that have expired
+    # since then go on counting from here.
+    submission_floor = NumberAttribute(null=True)
 
     # Whose transaction created it: how a claim knows its own work after a lost answer.
     claim_id = UnicodeAttribute()

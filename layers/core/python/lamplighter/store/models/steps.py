@@ -31,9 +31,11 @@ class Steps(Row):
     retry_at = Instant(null=True)
     # Seconds that it may run, where that is too short for its executor to end it.
     short_limit = NumberAttribute(null=True)
-    # While its job is being cancelled: timeout, cancel or clear.
+    # While its job is being cancelled: timeout, cancel or clear, or what it was marked as.
     then = UnicodeAttribute(null=True)
     error = UnicodeAttribute(null=True)
+    # Who said what became of it, when and why; missing if nobody did.
+    marked = JSONAttribute(null=True)
     # Attempts in a row that found no capacity, and cost no try.
     turned_away = NumberAttribute(null=True)
     # The newest attempts that are over: submission, try, job, state, times, error.
