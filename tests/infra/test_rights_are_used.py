@@ -55,6 +55,9 @@ STORIES = (
     "test_lost_pushes.py::test_push_whose_message_is_lost_is_registered",
     "test_look_ahead.py::test_hour_of_unreliable_ticks_is_on_time_with_real_queues",
     "test_manual_runs.py::test_waiting_runs_beyond_one_transaction_are_all_released",
+    "test_many_consumers.py::test_sweep_without_time_gets_further_each_time",
+    "test_messages_between_functions.py::test_failed_message_of_any_queue_comes_again",
+    "test_messages_between_functions.py::test_unreadable_message_of_any_queue_is_a_dead_letter",
     "test_outages.py::test_outage_is_made_up_for_only_with_catchup",
     "test_outlets_wait.py::test_events_that_nobody_takes_are_sent_again_less_and_less",
     "test_pushes.py::test_deleted_row_may_be_pushed_again",
@@ -66,7 +69,6 @@ STORIES = (
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
     "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
-    "test_unreadable_messages.py::test_unreadable_message_of_any_queue_is_a_dead_letter",
     "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
@@ -80,7 +82,6 @@ UNTRIED = (
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
     ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),
-    ("sweep", "s3:ListBucket", "bucket", "as above"),
     # The claim is one piece of code in four functions; others of them use these.
     ("ingest", "dynamodb:UpdateItem", "table/Runs", "a waiting run gets its slot by an event"),
     ("tick", "dynamodb:*Item", "table/Assets", "a condition that had no slot gets one"),
