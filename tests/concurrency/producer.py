@@ -1,13 +1,15 @@
 """One of the processes of a storm of events: threads that ingest, claim, finish, pause and push.
 
-A program that `test_producers` starts several of. Each has queues of its own, with messages of
+A program that `test_producers` starts several of; `pusher.py` pushes other bundles. Each has queues of its own, with messages of
 which others have some too. A message comes again until it is answered for.
 """
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 from unittest.mock import patch
 
@@ -32,6 +34,9 @@ A_BY_URI, B_BY_URI, C_BY_URI, D_BY_URI = (Asset.ref(uri=asset.uri) for asset in 
 
 LATE_BUNDLE = "late"
 NARROW, WIDE = "narrow", "wide"
+
+# How long the claim function is dead: not at all, while this process has events, or to the end.
+NEVER, WHILE_EVENTS, ALWAYS = "never", "while events", "always"
 
 _PER_BATCH = 10
 # How often a consumer of `claims` that found no message makes one up.
@@ -64,8 +69,15 @@ class Storm(turns.Storm):
     messages: list[dict[str, Any]]
     # The versions of the late bundle that this process registers, and their numbers.
     pushes: list[tuple[str, int]]
-    # How many threads may ingest at the same time.
+    # How many threads may ingest at the same time, and how many messages each of them takes.
     batches_at_once: int
+    batch_size: int = _PER_BATCH
+    # Whether this process registers its pushes one after the other, and how many seconds after the
+    # push before it each of them begins.
+    has_ordered_pushes: bool = False
+    push_every: float = 0
+    # Until when the claim function loses its messages: NEVER, WHILE_EVENTS or ALWAYS.
+    dead_claims: str = NEVER
 
 
 @dataclass
@@ -82,7 +94,19 @@ class Process(turns.Process[Storm]):
             message = Message(**fields)
             self.queues["events" if message.lane is None else "events.fifo"].put(message)
         for push in self.storm.pushes:
-            self.queues["registers"].put(Message(json.dumps(push)))
+            lane = "pushes" if self.storm.has_ordered_pushes else None
+            self.queues["registers"].put(Message(json.dumps(push), lane))
+
+    def is_claim_dead(self) -> bool:
+        """Return whether messages for the claim function are lost."""
+        has_events = any(len(self.queues[name]) for name in _EVENTS)
+        dead = self.storm.dead_claims
+        return dead == ALWAYS or (dead == WHILE_EVENTS and has_events)
+
+    def is_early(self, push: int) -> bool:
+        """Return whether it is too early for a push; the first one came before the storm."""
+        begins_at = self.storm.began_at + (push - 1) * self.storm.push_every
+        return time.monotonic() < begins_at
 
     def is_quiet(self) -> bool:
         """Return whether all that was sent has been dealt with."""
@@ -122,7 +146,7 @@ class Thread(turns.Thread[Process]):
 
     def _ingest_now(self, name: str) -> bool:
         queue: Queue = self.process.queues[name]
-        with queue.receive(_PER_BATCH) as (messages, again):
+        with queue.receive(self.process.storm.batch_size) as (messages, again):
             if not messages:
                 return False
             report = ingest([_record(name, one) for one in messages], has_time=self.budget())
@@ -134,19 +158,36 @@ class Thread(turns.Thread[Process]):
             self.process.reported["runs fired by events"] += report.fired_runs
         return True
 
+    def claim(self) -> bool:
+        """Be the consumer of `claims`, or the queue that gives its messages up when it is dead."""
+        if not self.process.is_claim_dead():
+            return super().claim()
+        with self.process.queues["claims"].receive(_PER_BATCH) as (messages, _):
+            with self.process.lock:
+                self.process.reported["lost claim messages"] += len(messages)
+        return bool(messages)
+
     def register(self) -> bool:
         """Be the consumer of `registers`: of a push, or of the wish to tidy up after one."""
-        with self.process.queues["registers"].receive(1) as (messages, _):
+        with self.process.queues["registers"].receive(1) as (messages, again):
             for message in messages:
                 body = json.loads(message.body)
-                try:
-                    if isinstance(body, list):
-                        register(Source(LATE_BUNDLE, *body))
-                    else:
-                        _tidy_up(message.body)
-                except RefusedError:
-                    break  # of an old push: there is nothing to repeat
+                if isinstance(body, list) and self.process.is_early(body[1]):
+                    again.add(message.message_id)
+                    return False
+                self._register(message.body, body)
         return bool(messages)
+
+    def _register(self, text: str, body: Any) -> None:
+        try:
+            if isinstance(body, list):
+                register(Source(LATE_BUNDLE, *body))
+                with self.process.lock:
+                    self.process.reported["registered pushes"] += 1
+            else:
+                _tidy_up(text)
+        except RefusedError:
+            return  # of an old push: there is nothing to repeat
 
     def hand_on(self) -> bool:
         """Be the timer that finds what was recorded and not handed on."""
@@ -193,12 +234,17 @@ def _tidy_up(body: str) -> None:
         retire(message.source)
 
 
-def _parse(sandbox: Sandbox) -> Iterator[ParsedFile]:
-    version = next(name for name in (NARROW, WIDE) if name in sandbox._key)
-    yield ParsedFile("dags/late.py", dags=[found_in_a_file(dag) for dag in late_dags(version)])
+def take_part(dags_of: Callable[[str], list[DAG]], thread: type[Thread]) -> None:
+    """Be one process of a storm in which versions of a bundle are pushed."""
+
+    def parse(sandbox: Sandbox) -> Iterator[ParsedFile]:
+        version = PurePosixPath(sandbox._key).stem
+        yield ParsedFile("dags/late.py", dags=[found_in_a_file(dag) for dag in dags_of(version)])
+
+    # Author code is run elsewhere; here everything happens in threads of one process.
+    with patch.object(Sandbox, "parse", parse):
+        turns.take_part(Storm, Process, thread)
 
 
 if __name__ == "__main__":
-    # Author code is run elsewhere; here everything happens in threads of one process.
-    with patch.object(Sandbox, "parse", _parse):
-        turns.take_part(Storm, Process, Thread)
+    take_part(late_dags, Thread)

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pendulum import datetime
@@ -22,6 +23,7 @@ from pendulum import datetime
 from lamplighter.settings import Settings
 from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import Dags
+from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.tables import violations
 
 PROCESSES, THREADS = 4, 8
@@ -54,7 +56,13 @@ FAULTS = {
 }
 
 Commit = Mapping[str, Any]
+_NO_ORIGINS: Mapping[str, DagRunInfo] = MappingProxyType({})
 _ROOT = Path(__file__).parents[2]
+
+
+def fewer_faults(share: float) -> dict[str, float]:
+    """Return the usual faults, of which only a share befalls calls; reads are as stale as ever."""
+    return {kind: chance if kind == "stale" else share * chance for kind, chance in FAULTS.items()}
 
 
 @dataclass
@@ -156,18 +164,24 @@ def storm_of(seed: int, dag_ids: Iterable[str], **changes: Any) -> dict[str, Any
 # The verdict.
 
 
-def judge_all(outcome: Outcome, limits: Mapping[str, int], revs: Mapping[str, int]) -> list[str]:
+def judge_all(
+    outcome: Outcome,
+    limits: Mapping[str, int],
+    revs: Mapping[str, int],
+    origins: Mapping[str, DagRunInfo] = _NO_ORIGINS,
+) -> list[str]:
     """Return what no storm may leave behind.
 
     Args:
         outcome: What the processes said.
         limits: How many runs of each DAG may be active.
         revs: The `rev` that DAGs had before the storm; of the others it is 1 when they come.
+        origins: Where the present schedules of DAGs began, as `violations` has it.
     """
     commits: dict[str, list[Commit]] = defaultdict(list)
     for commit in sorted(outcome.commits, key=lambda commit: commit["rev"]):
         commits[commit["dag_id"]].append(commit)
-    found = [*outcome.errors, *violations()]
+    found = [*outcome.errors, *violations(origins=origins)]
     if outcome.finished < outcome.processes:
         found.append(f"{outcome.finished} of {outcome.processes} processes came to an end in time")
     gaps = 0

@@ -331,11 +331,11 @@ def _is_met(condition: AssetCondition, pending: set[str]) -> bool:
     return _stream(condition) in pending
 
 
-def register(*dags: DAG) -> dict[str, int]:
+def register(*dags: DAG, bundle: str = "objects") -> dict[str, int]:
     """Register DAGs, and return how often the row of each has been written."""
     client = Queues().client()
     with patch.object(aws, "client", lambda _: client):
-        register_dags(*dags)
+        register_dags(*dags, bundle=bundle)
     return {row.dag_id: int(row.rev) for row in Dags.scan(consistent_read=True)}
 
 
