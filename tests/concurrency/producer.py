@@ -1,7 +1,8 @@
 """One of the processes of a storm of events: threads that ingest, claim, finish, pause and push.
 
-A program that `test_producers` starts several of; `pusher.py` pushes other bundles. Each has queues of its own, with messages of
-which others have some too. A message comes again until it is answered for.
+A program that `test_producers` starts several of; `pusher.py` does the same with other bundles.
+Each has queues of its own, with messages of which others have some too. A message comes again until
+it is answered for.
 """
 
 import json
@@ -163,9 +164,10 @@ class Thread(turns.Thread[Process]):
         if not self.process.is_claim_dead():
             return super().claim()
         with self.process.queues["claims"].receive(_PER_BATCH) as (messages, _):
-            with self.process.lock:
-                self.process.reported["lost claim messages"] += len(messages)
-        return bool(messages)
+            lost = len(messages)
+        with self.process.lock:
+            self.process.reported["lost claim messages"] += lost
+        return lost > 0
 
     def register(self) -> bool:
         """Be the consumer of `registers`: of a push, or of the wish to tidy up after one."""

@@ -15,7 +15,7 @@ from tests.concurrency.storms import NOON
 POPULAR, RARE = Asset("popular"), Asset("rare")
 PLAIN, EDITED = "plain", "edited"
 HOURLY, HALF_HOURLY = "hourly", "half_hourly"
-START = NOON.subtract(hours=2)
+START = NOON.subtract(hours=6)
 
 
 def dags_of(version: str) -> list[DAG]:
