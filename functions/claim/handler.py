@@ -12,6 +12,7 @@ from lamplighter.backfill.advance import advance_backfills
 from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.scheduler.report import ClaimReport
 
 logger = logger_of("claim")
 metrics = metrics_of("claim")
@@ -21,7 +22,11 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Claim what all messages of the batch name, and name those that are to be delivered again."""
     bodies = list(_readable(event))
     dag_ids = [dag_id for body in bodies for dag_id in queues.read_claims(body)]
-    report = claim_all(dag_ids, has_time=has_time(context), sends_rest=False)
+    try:
+        report = claim_all(dag_ids, has_time=has_time(context), sends_rest=False)
+    except Exception:  # an error of Lambda's would bring the messages back without a pause
+        logger.exception("a batch of %d DAGs could not be claimed", len(dag_ids))
+        report = ClaimReport(failed=1, unclaimed=set(dag_ids))
     publish(metrics, report)
     # Last: no DAG ever waits for a backfill.
     backfill_ids = [each for body in bodies for each in queues.read_backfills(body)]

@@ -9,8 +9,10 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.events.dead_letters import dead_letters
+from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.definitions import store_dags
+from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack, local_stack
 
 NOW = datetime(2026, 1, 1, 12, 0, 30)
@@ -77,6 +79,19 @@ def test_claim_of_a_batch_with_a_bad_message_claims_the_others(stack: LocalStack
 
     assert answer == {"batchItemFailures": []}
     assert sorted(letter.body for letter in dead_letters(most=10)) == ["no JSON", '{"a": 1}']
+    assert len(stack.runs("hourly")) == 2
+
+
+def test_claim_that_fails_as_a_whole_lets_its_messages_come_again(stack: LocalStack) -> None:
+    """When nothing can be read, the function answers, and the messages come back after a pause."""
+    batch = {"Records": [message(1, '{"dag_ids": ["hourly"]}'), message(2, '{"dag_ids": []}')]}
+    faults = Faults()
+    faults.at(1, "throttle", "BatchGetItem", code="ProvisionedThroughputExceededException")
+    with faults.on(connection().client):
+        answer = handlers.call("claim", batch)
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "message-1"}]}
+    assert handlers.call("claim", batch) == {"batchItemFailures": []}
     assert len(stack.runs("hourly")) == 2
 
 
