@@ -103,7 +103,7 @@ def test_crowd_whose_claim_function_is_dead_consumes_each_event_once(
     environment: dict[str, str],
 ) -> None:
     """Events for 60 consumers reach each of them once, though claims are lost and a push edits."""
-    crowd = Crowd(consumers=60, events=12, versions=(EDITED, PLAIN), severity=0.1)
+    crowd = Crowd(consumers=60, events=8, versions=(EDITED, PLAIN), severity=0.1)
     assert crowd.consumers > MOST_AT_ONCE
 
     outcome, found = crowd.rage(environment, random.randrange(10**6))
