@@ -54,6 +54,16 @@ def scheduled(version: str, number: int) -> DAG:
 class Thread(producer.Thread):
     """One thread, in a storm in which DAGs come due by the clock if it moves."""
 
+    def ingest(self) -> bool:
+        """Be the consumer of `events`; the last event comes after the pushes of this process.
+
+        A push looks at every consumer, and would make up for one that was forgotten.
+        """
+        queues = self.process.queues
+        if len(queues["registers"]) and len(queues["events"]) <= 1:
+            return False
+        return super().ingest()
+
     def is_moving(self) -> bool:
         """Return whether more can come due by the clock."""
         return not self.process.storm.messages and turns.Thread.is_moving(self)
