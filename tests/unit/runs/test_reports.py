@@ -44,11 +44,23 @@ def test_job_that_left_nothing_has_no_report(stack: LocalStack) -> None:
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "SlowDown", "InternalError", "NoSuchBucket"])
-def test_report_out_of_reach_is_asked_for_again(stack: LocalStack, code: str) -> None:
-    """A report that may be there is never taken for none: the message comes again."""
+def test_report_out_of_reach_is_asked_for_again(
+    stack: LocalStack, reporting: Reporting, code: str
+) -> None:
+    """A report that is there is never taken for none: the message comes again."""
+    reporting(b"{}")
     faults = Faults()
     faults.at(1, "throttle", "GetObject", code=code)
     with faults.on(aws.client("s3")), pytest.raises(ClientError, match=code):
+        read_report(job(stack))
+
+
+def test_report_that_cannot_be_looked_for_is_asked_for_again(stack: LocalStack) -> None:
+    """If S3 forbids both the report and the list of objects, nobody knows, and it raises."""
+    faults = Faults()
+    faults.at(1, "throttle", "GetObject", code="AccessDenied")
+    faults.at(1, "throttle", "ListObjectsV2", code="AccessDenied")
+    with faults.on(aws.client("s3")), pytest.raises(ClientError, match="ListObjectsV2"):
         read_report(job(stack))
 
 
