@@ -158,6 +158,8 @@ class Ledger:
                 continue
             dag_id = update["Key"]["dag_id"]["S"]
             changed = self._changed(update)
+            if "rev" not in changed:
+                continue  # a note that a claim got nowhere, which decides about nothing
             commit = {
                 "dag_id": dag_id,
                 "rev": int(changed["rev"]["N"]),
