@@ -18,13 +18,14 @@ from hypothesis.stateful import (
 )
 from pendulum import datetime
 
-from lamplighter import DAG
+from lamplighter import DAG, queues
 from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dags
 from lamplighter_local.definitions import row_of, store_dags
@@ -117,7 +118,9 @@ class Claims(RuleBasedStateMachine):
     @rule(dag_id=dag_ids)
     def unpause(self, dag_id: str) -> None:
         """Someone lets it run again."""
-        unpause(dag_id)
+        row = unpause(dag_id)
+        if not row.catchup:
+            self.origins.note_skipped(row)
 
     @rule(dag_id=dag_ids)
     def ask(self, dag_id: str) -> None:
@@ -147,7 +150,9 @@ class Claims(RuleBasedStateMachine):
             self.limits[dag_id] = max(limit, len(row.active or ()))
             return []
 
-        change_dag(dag_id, change)
+        written = change_dag(dag_id, change)
+        assert written is not None
+        queues.announce_due(announcement(written))
         self.origins.note_push(*rows[-1])
         self.schedules[dag_id] = schedule
 
@@ -171,7 +176,8 @@ class Claims(RuleBasedStateMachine):
         for dag_id, limit in self.limits.items():
             row = self.stack.dag(dag_id)
             self.limits[dag_id] = max(int(row.max_active_runs), min(limit, len(row.active or ())))
-        require_sound(origins=self.origins.now(), limits=self.limits)
+        is_idle = self.stack.is_idle()
+        require_sound(origins=self.origins.now(), limits=self.limits, is_idle=is_idle)
         assert self.origins.missing() == []
 
     def teardown(self) -> None:
@@ -179,7 +185,7 @@ class Claims(RuleBasedStateMachine):
         if not hasattr(self, "origins"):
             return
         for dag_id in ("all", "newest"):
-            unpause(dag_id)
+            self.unpause(dag_id)
             self.define(dag_id, self.schedules[dag_id], 500)
             claim_all([dag_id])
             row = self.stack.dag(dag_id)

@@ -540,3 +540,26 @@ def test_paused_dag_that_becomes_an_authors_goes_on_from_now(
     lamp.advance(hours=1)
 
     assert intervals(lamp)[before:] == [(datetime(2026, 1, 5, 16), datetime(2026, 1, 5, 17))]
+
+
+def test_unpausing_without_catchup_after_an_edit_creates_the_newest_run_only() -> None:
+    """What the old schedule owed is passed over with all else; the checker knows that."""
+
+    def dag(schedule: str) -> DAG:
+        return DAG("dag", schedule=schedule, start_date=datetime(2026, 1, 1, 2), catchup=False)
+
+    with LocalDeployment([dag("0 * * * *")], at=datetime(2026, 1, 1, 14, 0, 5)) as lamp:
+        lamp.pause("dag")
+        lamp.advance(hours=3)
+        lamp.push([dag("*/30 * * * *")])
+        lamp.advance(hours=2)
+        lamp.unpause("dag")
+        lamp.advance(minutes=1)
+
+        lamp.check_invariants()
+        assert [
+            run.data_interval_end.hour for run in lamp.runs("dag") if run.data_interval_end
+        ] == [
+            14,
+            19,
+        ]

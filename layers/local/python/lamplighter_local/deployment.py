@@ -32,7 +32,6 @@ from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import pause
 from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
@@ -245,7 +244,7 @@ class LocalDeployment(OpenDeployment):
             raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
         choice = None if missed is None else choices[missed]
         row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
-        if schedule_in_force(row).catchup and choice not in {None, pause.Missed.ALL}:
+        if not (choice is pause.Missed.ALL or (choice is None and row.catchup)):
             # What was passed over is nobody's debt.
             self._origins.note_skipped(row)
 

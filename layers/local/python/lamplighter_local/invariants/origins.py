@@ -21,10 +21,10 @@ _MOST = 20_000
 
 @dataclass(frozen=True)
 class _Switch:
-    """An edit whose old schedule owed runs: until when, and their keys, where they are known."""
+    """An edit whose old schedule owed runs: until when, and which, by key, where that is known."""
 
     at: DateTime
-    owed: frozenset[str]
+    owed: Mapping[str, DagRunInfo]
 
 
 @dataclass
@@ -82,25 +82,30 @@ class Origins:
         if switch is None or row.switch_at is not None:
             return
         runs = list(Runs.query(row.dag_id, consistent_read=True))
-        lost = switch.owed - {run.run_key for run in runs}
+        keys = {run.run_key for run in runs}
+        lost = sorted(switch.owed.keys() - keys)
         self._missing += [f"DAG {row.dag_id}: no run {key} of its old schedule" for key in lost]
-        old = [r for r in runs if r.run_type == "scheduled" and r.run_after <= switch.at]
-        last = max(old, key=lambda run: run.run_after, default=None)
-        self.begin_at(row.dag_id, last and _info(last))
+        # Also dates of which someone has made a run by hand: the schedule has passed them.
+        old = [info for key, info in switch.owed.items() if key in keys]
+        old += [
+            _info(run) for run in runs if run.run_type == "scheduled" and run.run_after <= switch.at
+        ]
+        last = max(old, key=lambda info: info.logical_date or info.run_after, default=None)
+        self.begin_at(row.dag_id, last)
 
 
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
 
 
-def _owed(row: Dags, until: DateTime) -> frozenset[str]:
+def _owed(row: Dags, until: DateTime) -> Mapping[str, DagRunInfo]:
     stored, schedule = cursor.stored_next(row), schedule_in_force(row)
     if stored is None or schedule.is_custom or cursor.is_continuous(row):
-        return frozenset()
+        return {}
     due = cursor.runs_due(
         cursor.rule_of(row), stored, catchup=schedule.catchup, now=until, most=_MOST
     )
-    return frozenset(key_of(row, info) for info in due.runs)
+    return {key_of(row, info): info for info in due.runs}
 
 
 def _info(run: Runs) -> DagRunInfo:
