@@ -28,7 +28,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     aws.client.cache_clear()
-    with settings.using(Settings(events_queue_url=QUEUE)):
+    with settings.using(Settings(queue_urls={"events": QUEUE})):
         yield
     aws.client.cache_clear()
 

@@ -13,8 +13,8 @@ from lamplighter.backfill import slots as backfill_slots
 from lamplighter.scheduler import slots
 from lamplighter.scheduler.slots import Drift
 from lamplighter_cli import console
-from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.doctor_checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.options import AsJson
 
 _DRIFT = "drift"
