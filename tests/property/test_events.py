@@ -33,7 +33,7 @@ from lamplighter import settings as deployment
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.record import event_id_of
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED

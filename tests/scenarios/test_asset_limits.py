@@ -5,7 +5,7 @@ from unittest.mock import patch
 from pendulum import datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags

@@ -7,7 +7,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF

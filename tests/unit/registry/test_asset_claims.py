@@ -10,9 +10,9 @@ from pendulum import DateTime
 
 from lamplighter import DAG, Asset
 from lamplighter.events import ingest
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.transactions import change_dag

@@ -6,7 +6,7 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.listing import (
     last_runs,
     recent_events,

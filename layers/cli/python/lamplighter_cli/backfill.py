@@ -7,11 +7,11 @@ import typer
 from pendulum import DateTime
 from rich.text import Text
 
-from lamplighter.backfill import steer
-from lamplighter.backfill.create import create_backfill, plan_backfill
 from lamplighter.backfill.expect import consumers, expect, total_seconds
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Act, Plan, Request
 from lamplighter.errors import RefusedError
+from lamplighter.operations import backfills
+from lamplighter.operations.create_backfill import create_backfill, plan_backfill
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
@@ -182,7 +182,7 @@ def show(name: Id, *, as_json: AsJson = False) -> None:
 @on_deployment
 def pause(name: Id, *, as_json: AsJson = False) -> None:
     """Let no more of its runs begin; those that have begun go on."""
-    _tell(steer.pause_backfill(find_backfill(name).backfill_id), as_json=as_json)
+    _tell(backfills.pause_backfill(find_backfill(name).backfill_id), as_json=as_json)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Let it go on where it stands, with other limits if you like."""
-    row = steer.resume_backfill(
+    row = backfills.resume_backfill(
         find_backfill(name).backfill_id,
         max_active_runs=max_active_runs or None,
         max_cost=max_cost or None,
@@ -216,7 +216,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Let it create no more runs; those that have begun go on, unless their jobs are cancelled."""
-    row = steer.cancel_backfill(find_backfill(name).backfill_id, ends_running=jobs)
+    row = backfills.cancel_backfill(find_backfill(name).backfill_id, ends_running=jobs)
     _tell(row, as_json=as_json)
 
 

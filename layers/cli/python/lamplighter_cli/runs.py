@@ -11,9 +11,9 @@ from rich.text import Text
 from lamplighter import clock
 from lamplighter.errors import RefusedError
 from lamplighter.events.ledger import RunEvents, triggering_asset_events
-from lamplighter.runs.marks import mark_run, mark_step
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.listing import STATES, recent_runs, runs_of
 from lamplighter.store.models import Runs
 from lamplighter.timetables.base import DataInterval

@@ -25,7 +25,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.executors.job import Executor
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings

@@ -27,10 +27,10 @@ from lamplighter.backfill.plan import (
 )
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
+from lamplighter.operations.trigger import require_allowed
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.foretold import run_as_json
-from lamplighter.scheduler.manual import require_allowed
 from lamplighter.store.backfills import (
     OPEN,
     RUNNING,
