@@ -9,6 +9,7 @@ from rich.text import Text
 
 import lamplighter
 from lamplighter import aws, settings
+from lamplighter.operations import repair as slot_repair
 from lamplighter.operations import repair_backfills as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
