@@ -92,7 +92,7 @@ def test_edited_interval_schedules_tile_the_time_line(
     now = now.add(days=4)
     found += claim(row, now=now, most=10_000)
 
-    assert {row.schedule_error, row.switch_at} == {None}
+    assert {row.schedule_error, row.schedule_switch_at} == {None}
     assert found != []
     assert all(begin < end for begin, end in found)
     assert [(a, b) for a, b in pairwise(found) if a.end != b.start] == []
@@ -115,7 +115,7 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
     first = cursor.stored_next(row)
     with clock.using(FixedClock(now)):
         row = define(new, start, row)
-        is_kept = row.switch_at is not None
+        is_kept = row.schedule_switch_at is not None
         found = claim(row, now=now, most=1)
 
     if first is not None and first.run_after <= now and old != new:

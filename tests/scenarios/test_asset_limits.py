@@ -31,7 +31,7 @@ def test_four_events_during_the_only_run_all_count(stack: LocalStack) -> None:
         finish_one(stack)
     stack.advance(minutes=10)
     assert taken(stack) == [{"a": [0, 1]}, {"a": [1, 5]}]
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     require_sound()
 
 

@@ -248,7 +248,9 @@ def test_place_that_is_waited_for_meanwhile_gets_its_copy() -> None:
 
     def wait_for_uri(call: int, _: Sequence[Write]) -> None:
         if call == 1:
-            Assets("orders", ITSELF).update([Assets.also.set({uri}), Assets.refs_rev.set(1)])
+            Assets("orders", ITSELF).update(
+                [Assets.mirrored_uris.set({uri}), Assets.refs_rev.set(1)]
+            )
 
     with transactions(wait_for_uri):
         record_units(unit(*events("orders", "a")))

@@ -51,7 +51,7 @@ def could_not_fire(since: DateTime, dag_id: str = "dag") -> None:
     """Note that a condition has held since then without having become a run."""
 
     def change(row: Dags) -> list[Any]:
-        row.asset_since = since
+        row.asset_condition_met_at = since
         return []
 
     change_dag(dag_id, change)
@@ -196,4 +196,4 @@ def test_two_claims_consume_events_once(register_dags: Register, stack: LocalSta
     could_not_fire(stack.clock.now())
     claim(stack)
     assert len(stack.runs("dag")) == 1
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None

@@ -154,13 +154,13 @@ def test_smaller_condition_is_looked_at(register_dags: Register, stack: LocalSta
     record_event(stack, "a")
     register_dags(DAG("dag", schedule=[A]))
     row = stack.dag("dag")
-    assert (row.asset_since, row.due_shard) == (stack.clock.now(), 0)
+    assert (row.asset_condition_met_at, row.due_shard) == (stack.clock.now(), 0)
     assert (waits_for(), consumers("b")) == ({"a": (1, 0)}, [])
     assert itself("b").refs_rev == 2
     stack.run_until_idle()
     (run,) = stack.runs("dag")
     assert (run.run_type, run.events) == ("asset_triggered", {"a": [0, 1]})
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     assert waits_for() == {"a": (1, 1)}
 
 
@@ -170,7 +170,7 @@ def test_condition_without_events_is_not_claimed(
     """A changed condition that does not hold is looked at once, and forgotten."""
     register_dags(DAG("dag", schedule=(A & B)))
     register_dags(DAG("dag", schedule=(A & C)))
-    assert stack.dag("dag").asset_since is not None
+    assert stack.dag("dag").asset_condition_met_at is not None
     stack.run_until_idle()
     assert columns(stack.dag("dag"), "asset_since", "due_shard") == (None, None)
     assert stack.runs("dag") == []

@@ -72,8 +72,8 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "bundle_version": row.bundle_version,
         "version": row.version,
         "file": row.place.rpartition("#")[0],
-        "old_schedule": (row.old_schedule or {}).get("words"),
-        "switch_at": instant_json(row.switch_at),
+        "old_schedule": (row.previous_schedule or {}).get("words"),
+        "switch_at": instant_json(row.schedule_switch_at),
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
@@ -126,10 +126,10 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
 
 
 def _old_schedule(row: Dags, zone: Any) -> str | None:
-    if row.old_schedule is None:
+    if row.previous_schedule is None:
         return None
-    until = instant(row.switch_at, zone)
-    return f"{row.old_schedule['words']}, for the runs that were due until {until}"
+    until = instant(row.schedule_switch_at, zone)
+    return f"{row.previous_schedule['words']}, for the runs that were due until {until}"
 
 
 @app.command()
@@ -252,7 +252,7 @@ def _row_json(row: Dags, pending: PendingEvents | None, last: Runs | None) -> di
         "dag_id": row.dag_id,
         "schedule": row.schedule,
         "state": state_of(row),
-        "paused_because": row.paused_because,
+        "paused_because": row.pause_reason,
         "error": row.schedule_error,
         "next_run": instant_json(row.next_run),
         "next_interval_start": instant_json(row.next_interval_start),

@@ -27,7 +27,7 @@ def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
             return False
         if run.state in run_rows.FINISHED:
             return False
-        backfill = None if run.slot_of is None else read_backfill(run.slot_of)
+        backfill = None if run.slot_backfill_id is None else read_backfill(run.slot_backfill_id)
         end_run(run, row, state, now=clock.now(), backfill=backfill)
         run.rev = run.stored["rev"] + 1
         writes: list[Write] = [Change(run, ("rev",))]

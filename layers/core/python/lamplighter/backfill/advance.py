@@ -144,7 +144,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
     turn = _Turn(row, now)
     if dag is None:
         row.state, row.ended_at = CANCELLED, now
-        row.because = f"DAG {row.dag_id!r} is gone"
+        row.reason = f"DAG {row.dag_id!r} is gone"
         return turn
     if not left(row):
         return turn if row.active is None else None  # the write notes that it is over
@@ -175,7 +175,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
 def _out_of_money(turn: _Turn) -> _Turn:
     row = turn.row
     row.state = PAUSED
-    row.because = (
+    row.reason = (
         f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost more"
         " than is left"
     )
@@ -199,7 +199,7 @@ def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: Date
         conf=row.conf or None,
         backfill_id=row.backfill_id,
         backfill_ordinal=ordinal,
-        slot_of=row.backfill_id,
+        slot_backfill_id=row.backfill_id,
     )
 
 

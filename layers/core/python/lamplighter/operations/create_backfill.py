@@ -113,7 +113,7 @@ def _new_row(
         start=request.start,
         end=request.end,
         reprocess=request.reprocess,
-        is_backwards=request.is_backwards,
+        run_backwards=request.run_backwards,
         max_active_runs=request.max_active_runs,
         conf=dict(request.conf) if request.conf else None,
         max_cost=request.max_cost,
@@ -192,7 +192,7 @@ def _require_order(request: Request, document: dict[str, object]) -> None:
         )
     tasks: Iterable[dict[str, object]] = document.get("tasks", ())  # type: ignore[assignment] # JSON
     waiting = [task["task_id"] for task in tasks if task.get("depends_on_past")]
-    if waiting and request.is_backwards:
+    if waiting and request.run_backwards:
         raise refusals.InvalidBackfillDirection(
             f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past: it cannot run"
             " backwards"

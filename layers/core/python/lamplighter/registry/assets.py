@@ -51,7 +51,7 @@ def register_assets(dags: Sequence[DAG], source: Source) -> None:
             is_leading = leads[uri] == key
             if _is_other(found[key], row) or (is_leading and found[uri].target != key):
                 _change(partial(_describe, row, is_leading=is_leading), [key, uri], source)
-        elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].is_waited_for:
+        elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].has_consumers:
             _change(partial(_wait_for, key), [key], source)
 
 
@@ -125,7 +125,7 @@ def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
 
 
 def _wait_for(key: str, rows: Rows) -> None:
-    rows[key].is_waited_for = True
+    rows[key].has_consumers = True
 
 
 def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source) -> None:
@@ -156,8 +156,8 @@ def _tell_assets(rows: Rows) -> None:
     for row in rows.values():
         if row.kind == "asset":
             own = {key for key, uri in uris.items() if uri.target == row.asset_id}
-            waited_for = {key for key in own if uris[key].is_waited_for}
-            row.also = (set(row.also or ()) - uris.keys()) | waited_for or None
+            waited_for = {key for key in own if uris[key].has_consumers}
+            row.mirrored_uris = (set(row.mirrored_uris or ()) - uris.keys()) | waited_for or None
 
 
 def _write(row: Assets) -> Write:

@@ -74,15 +74,15 @@ def define(
     row.schedule = definition.schedule
     row.is_custom = definition.is_custom or None
     row.max_active_runs = dag.max_active_runs
-    row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
+    row.max_consecutive_failed_runs = dag.max_consecutive_failed_dag_runs or None
     allowed = dag.allowed_run_types
     row.allowed_run_types = None if allowed is None else list(allowed)
-    row.asset_refs = (row.asset_refs or set()) | set(ids_of(condition)) or None
+    row.referenced_assets = (row.referenced_assets or set()) | set(ids_of(condition)) or None
     if condition != row.asset_condition or row.schedule_error is not None:
         # Events that wait for the old condition may fulfil the new one, one that could not be read
         # has missed some, and a new DAG has had its references for a moment before it has a row:
         # the claim looks.
-        row.asset_since = now if condition else None
+        row.asset_condition_met_at = now if condition else None
         row.asset_condition = condition
     if row.hash != definition.hash:
         row.version = f"{int(row.version or 0) + 1:06}"
@@ -116,7 +116,9 @@ def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
         return 0
     due = _due(row, outlook, now=now, most=stop_at)
     count = len(due.runs)
-    if row.switch_at is None or (due.then is not None and due.then.run_after <= row.switch_at):
+    if row.schedule_switch_at is None or (
+        due.then is not None and due.then.run_after <= row.schedule_switch_at
+    ):
         return count
     later = schedule_edit.after_old(row, due.runs[-1], now=now)
     if later.is_custom:

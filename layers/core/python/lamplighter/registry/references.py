@@ -95,7 +95,7 @@ def drop_consumers(dag_id: str, keep: AbstractSet[str], source: Source) -> None:
             _change_asset(row.asset_id, _removals(row), source)
 
     def change(row: Dags) -> list[Write]:
-        row.asset_refs = set(keep) or None
+        row.referenced_assets = set(keep) or None
         return [bundles.is_newest(source)]
 
     try:

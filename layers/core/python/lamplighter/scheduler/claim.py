@@ -290,7 +290,7 @@ class _Claim:
             # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
             Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
             Dags.claim_failed_at.set(self.now),
-            Dags.claim_problem.set(in_short(problem)),
+            Dags.claim_error.set(in_short(problem)),
         ]
         try:
             # As a transaction, which does not read the row back: it may be malformed.

@@ -81,7 +81,9 @@ class Plan:
         """Return the writes that consume events, or make sure that there are not enough of them."""
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
-        is_forgotten = self.row.asset_since is None and self.row.stored.get("asset_since")
+        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
+            "asset_since"
+        )
         # Whoever recorded the event that was missing saw that the row knew of the condition.
         return self.pending.unchanged() if is_forgotten else []
 
@@ -134,7 +136,7 @@ def plan_claim(
     if chosen.has_assets:
         plan.runs.append(_asset_run(plan))
         plan.is_consuming = True
-        row.asset_since = None
+        row.asset_condition_met_at = None
     plan.released = chosen.waiting
     row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
     row.active = set(row.active or ()) | set(plan.keys) or None
@@ -155,9 +157,9 @@ def is_backing_off(row: Dags, now: DateTime) -> bool:
 
 def _forget_failures(row: Dags) -> bool:
     """Take back what failed claims have noted; return whether there was anything."""
-    if row.claim_failures is None and row.claim_problem is None:
+    if row.claim_failures is None and row.claim_error is None:
         return False
-    row.claim_failures = row.claim_failed_at = row.claim_problem = None
+    row.claim_failures = row.claim_failed_at = row.claim_error = None
     return True
 
 
@@ -169,15 +171,15 @@ def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Let the row say whether its asset condition waits for a run; return whether that is new."""
-    before = (row.asset_since, row.schedule_error)
+    before = (row.asset_condition_met_at, row.schedule_error)
     try:
         waits = is_met(row.asset_condition, pending.events)
     except UNREADABLE as error:
         waits = False
         row.schedule_error = in_short(f"the asset condition cannot be read: {error!r}")
-    if waits != (row.asset_since is not None):
-        row.asset_since = now if waits else None
-    return (row.asset_since, row.schedule_error) != before
+    if waits != (row.asset_condition_met_at is not None):
+        row.asset_condition_met_at = now if waits else None
+    return (row.asset_condition_met_at, row.schedule_error) != before
 
 
 def _why_closed(row: Dags) -> str:
@@ -207,14 +209,16 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     lines: dict[str, deque[DagRunInfo | str | None]] = {
         MANUAL: deque[DagRunInfo | str | None](waiting),
         SCHEDULED: deque(timed),
-        ASSET_TRIGGERED: deque([None] if row.asset_since is not None else []),
+        ASSET_TRIGGERED: deque([None] if row.asset_condition_met_at is not None else []),
     }
     since = {
         MANUAL: "",  # before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
-        ASSET_TRIGGERED: instant_text(row.asset_since) if row.asset_since is not None else "",
+        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
+        if row.asset_condition_met_at is not None
+        else "",
     }
-    served = set(row.served_kinds or ())
+    served = set(row.served_run_types or ())
     first: list[DagRunInfo | str | None] = []
     while len(first) < slots and any(lines.values()):
         in_line = {kind for kind, line in lines.items() if line}
@@ -223,7 +227,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         kind = min(in_line - served, key=since.__getitem__)
         first.append(lines[kind].popleft())
         served.add(kind)
-    row.served_kinds = served or None
+    row.served_run_types = served or None
     return _Chosen(
         [item for item in first if isinstance(item, DagRunInfo)],
         [item for item in first if isinstance(item, str)],

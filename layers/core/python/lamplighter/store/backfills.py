@@ -60,7 +60,9 @@ def may_begin(row: Backfills | None) -> bool:
 
 def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
     """Return whether a run of it must not go on."""
-    return row is not None and row.state == CANCELLED and (is_queued or bool(row.ends_running))
+    return (
+        row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
+    )
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
@@ -80,7 +82,7 @@ def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:
     new = [list(each) for each in passed]
     if new:
         row.passed += len(new)
-        row.passed_over = [*(row.passed_over or ()), *new][-_MOST_PASSED_OVER:]
+        row.skipped_runs = [*(row.skipped_runs or ()), *new][-_MOST_PASSED_OVER:]
 
 
 def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
@@ -89,7 +91,7 @@ def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
     Whether it is over, and whether it is in the index, is decided here, in the same write.
     """
     if row.state in OPEN and not left(row) and not row.active:
-        row.state, row.because, row.ended_at = COMPLETED, None, now
+        row.state, row.reason, row.ended_at = COMPLETED, None, now
     is_due = row.state == RUNNING and left(row) > 0 and free_slots(row) > 0
     if not is_due:
         row.next_run_create_after = row.due_shard = None
