@@ -230,4 +230,4 @@ def test_backfill_overtaken_at_every_call_leaves_the_planned_runs(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

@@ -109,13 +109,13 @@ def test_backfill_keeps_to_its_own_limit_and_takes_no_slot_of_the_dag(
     lamp.advance(hours=1, minutes=1)
     assert len(lamp.dag("hourly").active) == 1
     lamp.backfill("hourly", "2026-01-04", "2026-01-05", max_active_runs=3)
-    most = 0
+    limit = 0
     for _ in range(12 * 10):
         lamp.advance(minutes=5)
-        most = max(most, len(only(lamp, "hourly").active))
+        limit = max(limit, len(only(lamp, "hourly").active))
         lamp.check_invariants()
 
-    assert most == 3
+    assert limit == 3
     assert only(lamp, "hourly").state == "completed"
     live = [run for run in lamp.runs("hourly") if run.run_type == "scheduled"]
     assert {(run.created_at - run.run_after).total_seconds() for run in live} == {0}

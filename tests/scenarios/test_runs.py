@@ -89,7 +89,7 @@ def test_failed_step_is_tried_again_after_its_delay(world: World) -> None:
     world.stack.advance(minutes=10)
 
     assert world.states(run) == {"a": "success"}
-    assert all(60 <= pause < 63 for pause in world.pauses(run, "a"))
+    assert all(60 <= pause < 63 for pause in world.retry_attempts(run, "a"))
     step = world.step(run, "a")
     assert (step.try_number, step.submission) == (3, 3)
     assert step.error is None
@@ -119,7 +119,7 @@ def test_retry_after_an_hour_comes_without_a_message(world: World) -> None:
     world.stack.advance(hours=3)
 
     assert world.state(run) == "success"
-    [waited] = world.pauses(run, "a")
+    [waited] = world.retry_attempts(run, "a")
     assert 3_600 <= waited <= 3_600 + 330
 
 
@@ -131,7 +131,7 @@ def test_retries_with_back_off_wait_longer_each_time(world: World) -> None:
     world.stack.advance(hours=1)
 
     assert world.state(run) == "success"
-    for waited, base in zip(world.pauses(run, "a"), (20, 40, 80), strict=True):
+    for waited, base in zip(world.retry_attempts(run, "a"), (20, 40, 80), strict=True):
         assert base <= waited < 2 * base + 3
 
 
@@ -148,8 +148,8 @@ def test_back_off_is_never_longer_than_its_limit(world: World) -> None:
     world.stack.advance(hours=1)
 
     assert world.state(run) == "success"
-    assert len(world.pauses(run, "a")) == 4
-    assert all(waited < 48 for waited in world.pauses(run, "a"))
+    assert len(world.retry_attempts(run, "a")) == 4
+    assert all(waited < 48 for waited in world.retry_attempts(run, "a"))
 
 
 # Time limits.
@@ -556,7 +556,7 @@ def test_job_without_capacity_costs_no_try(world: World) -> None:
     assert (world.state(run), step.state) == ("success", "success")
     assert (step.try_number, step.submission) == (1, 4)
     assert step.capacity_rejections is None
-    first, second, third = world.pauses(run, "a")
+    first, second, third = world.retry_attempts(run, "a")
     assert 60 <= first < 65
     assert 120 <= second < 125
     assert 180 <= third < 185

@@ -29,7 +29,7 @@ def test_rule_for_each_state(state: str | None, none: Act, failed: Act, complete
     ]
 
 
-@pytest.mark.parametrize("is_backwards", [False, True])
+@pytest.mark.parametrize("run_backwards", [False, True])
 def test_plan_has_the_dates_in_the_order_of_their_turns(*, run_backwards: bool) -> None:
     """Backwards, the newest comes first; a date that has a run is in the plan and not to do."""
     infos = [DagRunInfo.interval(FIRST.add(days=at), FIRST.add(days=at + 1)) for at in range(3)]

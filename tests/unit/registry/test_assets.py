@@ -25,7 +25,13 @@ from lamplighter.registry.definition import Source
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import Cancelled, Reason, Verdict, Write, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    Write,
+    transact,
+)
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults.faults import Crash, Faults
@@ -68,7 +74,7 @@ def columns(row: Any, *names: str) -> tuple[Any, ...]:
 
 def lasting() -> dict[str, tuple[Any, ...]]:
     """Return what all rows say, apart from how often and when they were written."""
-    names = ("kind", "name", "uri", "group", "extra", "target", "is_waited_for", "mirrored_uris")
+    names = ("kind", "name", "uri", "group", "extra", "target", "has_consumers", "mirrored_uris")
     return {key: columns(row, *names) for key, row in rows().items()}
 
 
@@ -572,7 +578,7 @@ def recorded() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "way", "is_waited_for"),
+    ("change", "way", "has_consumers"),
     [
         ("URI leads elsewhere", by_uri, True),
         pytest.param("one more waits by name", by_uri, True, marks=pytest.mark.full),
@@ -617,11 +623,11 @@ def overtaken(act: Callable[[], object], *busy: str) -> Iterator[None]:
         act()
         try:
             transact(writes)
-        except Cancelled as cancelled:
+        except TransactionCanceled as cancelled:
             keys = [write.row.key_values()[0] for write in writes]
             pairs = zip(keys, cancelled.reasons, strict=True)
-            raise Cancelled(
-                [Reason(Verdict.BUSY) if key in busy else reason for key, reason in pairs]
+            raise TransactionCanceled(
+                [CancellationReason(Cause.BUSY) if key in busy else reason for key, reason in pairs]
             ) from None
 
     with patch.object(record_module, "transact", transact_after_that):

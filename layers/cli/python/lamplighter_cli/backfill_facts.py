@@ -25,7 +25,7 @@ def backfill_json(row: Backfills) -> dict[str, Any]:
         "backwards": row.run_backwards,
         **{name: int(getattr(row, name)) for name in _COUNTS},
         "active": sorted(row.active or ()),
-        "passed_over": row.skipped_runs or [],
+        "skipped_runs": row.skipped_runs or [],
         "conf": row.conf or {},
         "cost": row.cost,
         "max_cost": row.max_cost,

@@ -49,7 +49,7 @@ from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag,
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
-_MOST_LETTERS = 10_000
+_MAX_LETTERS = 10_000
 
 
 class _Left(Enum):
@@ -358,7 +358,7 @@ class LocalDeployment(OpenDeployment):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
-        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
+        letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
         dead_letters.release(letters)
         return letters
 

@@ -21,7 +21,7 @@ from lamplighter.timetables.base import DagRunInfo
 NONE, COMPLETED = "none", "completed"
 REPROCESS = (NONE, FAILED, COMPLETED)
 # As many dates fit into the rows that one transaction writes, with room to spare.
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 DEFAULT_ACTIVE_RUNS = 10
 
 

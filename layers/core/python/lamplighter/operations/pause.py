@@ -14,7 +14,13 @@ from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, pauses, require_dag
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Write,
+    change_dag,
+    require_dag,
+    retry_attempts,
+)
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000
@@ -173,9 +179,9 @@ def _change_unless_moved(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None]
 ) -> Dags | None:
     """Change a DAG's row and what is pending for it; again if that moves at this moment."""
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             return change_dag(dag_id, change)
-        except Cancelled:
+        except TransactionCanceled:
             continue
     raise TransientError(f"the assets of DAG {dag_id!r} are being changed; try again")

@@ -30,7 +30,7 @@ from lamplighter.runs.view import RunView
 from lamplighter.store.due import waiting_entry
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
-from lamplighter.store.transactions import Cancelled, stand_back
+from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
 
 _TRIES = 12
 # So many steps begin again in one transaction, beside the run and its DAG.
@@ -183,9 +183,9 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
         is_done = change(view, clock.now())
         try:
             view.commit()
-        except Cancelled:
+        except TransactionCanceled:
             tries -= 1
-            stand_back()
+            sleep_with_jitter()
             continue
         if is_done:
             tell_of_move(view)

@@ -23,7 +23,15 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, new_rows, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import Cancelled, Change, Check, Put, Write, pack, pauses
+from lamplighter.store.transactions import (
+    Change,
+    Check,
+    Put,
+    TransactionCanceled,
+    Write,
+    pack,
+    retry_attempts,
+)
 
 Rows = Mapping[str, Assets]
 
@@ -82,7 +90,7 @@ def _put(missing: Rows, source: Source) -> None:
         rows = [row for unit in group for row in unit]
         try:
             bundles.write(source, [Put(row) for row in rows])
-        except Cancelled:
+        except TransactionCanceled:
             for row in rows:
                 _put_alone(row, source)
 
@@ -100,7 +108,7 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
 
 def _put_alone(row: Assets, source: Source) -> None:
     row.target = None
-    with suppress(Cancelled):  # another registration was faster, which is as good
+    with suppress(TransactionCanceled):  # another registration was faster, which is as good
         bundles.write(source, [Put(row)])
 
 
@@ -130,7 +138,7 @@ def _wait_for(key: str, rows: Rows) -> None:
 
 def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source) -> None:
     """Change rows and those that they are tied to, if all of them are as they were read."""
-    for _ in pauses():
+    for _ in retry_attempts():
         rows = read_assets(keys)
         rows |= read_assets(_neighbours(rows) - rows.keys())
         change(rows)
@@ -139,7 +147,7 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source)
             return
         try:
             bundles.write(source, [_write(row) for row in rows.values()])
-        except Cancelled:
+        except TransactionCanceled:
             continue
         return
     raise TransientError(f"assets {sorted(keys)} are being changed by too many at once")

@@ -114,7 +114,7 @@ def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, outlook, now=now, most=stop_at)
+    due = _due(row, outlook, now=now, limit=stop_at)
     count = len(due.runs)
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
@@ -126,14 +126,14 @@ def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
     return count + owed_of(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
 
 
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
+def _due(row: Dags, outlook: Outlook, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
     assert stored is not None
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return Due((cursor.continuous_now(row, stored, now=until),), None)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, most=most)
+    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, limit=limit)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -38,14 +38,14 @@ from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
-    Cancelled,
     Put,
+    TransactionCanceled,
     Write,
     dag_write,
     pack,
-    pauses,
     read_dag,
     read_dags,
+    retry_attempts,
 )
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ class _Registration:
         """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
             bundles.write(self.source, [write for member in bulk for write in member.writes])
-        except (Cancelled, PermanentError):
+        except (TransactionCanceled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
             done = bulk
@@ -303,7 +303,7 @@ class _Registration:
         return [member.row for member in done]
 
     def _commit_alone(self, item: Definition) -> _Member | None:
-        for _ in pauses():
+        for _ in retry_attempts():
             row = read_dag(item.dag.dag_id)
             if not self._is_mine(item, row):
                 return None
@@ -315,7 +315,7 @@ class _Registration:
             member = self._member(item, row)
             try:
                 bundles.write(self.source, member.writes)
-            except Cancelled:
+            except TransactionCanceled:
                 continue
             except PermanentError as error:
                 self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))

@@ -66,7 +66,7 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
             found = sandbox.coming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
         except DefinitionError:  # the bundle is gone, and with it what was owed
             break
-        said = authors.read_answer(found[row.dag_id], most=_RUNS_AT_ONCE)
+        said = authors.read_answer(found[row.dag_id], limit=_RUNS_AT_ONCE)
         due = [info for info in said.runs if info.run_after <= now]
         if due:
             cursor.set_position(row, due[-1])

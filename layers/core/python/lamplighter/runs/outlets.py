@@ -27,7 +27,7 @@ from lamplighter.store.single import update_if
 from lamplighter.store.wire import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
-MOST_EVENTS = 90
+MAX_EVENTS = 90
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 
 
@@ -101,7 +101,7 @@ def room_needed(task: SparkTask, report: Report) -> int:
 
 def _most_events() -> int:
     # Beside them, a transaction holds the step, its run and its DAG.
-    return min(MOST_EVENTS, settings.current().transaction_actions - 3)
+    return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
 def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:

@@ -33,7 +33,7 @@ from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
 from lamplighter.timetables.base import DagRunInfo
 
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.
-MOST_RUNS = 20
+MAX_RUNS = 20
 NO_EVENTS = PendingEvents()
 # What may want a slot. Among those that a person asked for are runs that were retried or cleared.
 MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
@@ -82,7 +82,7 @@ class Plan:
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
         is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
-            "asset_since"
+            "asset_condition_met_at"
         )
         # Whoever recorded the event that was missing saw that the row knew of the condition.
         return self.pending.unchanged() if is_forgotten else []
@@ -105,7 +105,7 @@ def plan_claim(
     *,
     now: DateTime,
     claim_id: str,
-    most: int = MOST_RUNS,
+    limit: int = MAX_RUNS,
     pending: PendingEvents = NO_EVENTS,
     taken: AbstractSet[str] = frozenset(),
 ) -> Plan | Skipped:
@@ -120,16 +120,16 @@ def plan_claim(
     plan = Plan(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
     is_noted = _forget_failures(row) or is_noted
-    slots = min(free_slots(row), most) if is_open(row) else 0
+    slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return plan if is_noted else Skipped(_why_closed(row))
     known = _known_runs(row, taken)
     is_moved = _pass_over(row, outlook, known, now=now) or is_noted
     for_schedule = min(slots, slots_for_schedule(row))
-    timed = _due_until_known(row, outlook, known, now=now, most=for_schedule)
+    timed = _due_until_known(row, outlook, known, now=now, limit=for_schedule)
     chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
-        timed = _due(row, outlook, now=now, most=len(chosen.timed))
+        timed = _due(row, outlook, now=now, limit=len(chosen.timed))
     plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
     if timed.runs:
         schedule_edit.move_on(row, timed, now=now)
@@ -265,9 +265,9 @@ def _asset_run(plan: Plan) -> Runs:
     )
 
 
-def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due:
+def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not most or schedule_edit.has_switched(row):
+    if stored is None or stored.run_after > now or not limit or schedule_edit.has_switched(row):
         return Due((), stored)
     now = followed_until(row, now)
     if cursor.is_continuous(row):
@@ -276,18 +276,18 @@ def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due
     assert outlook is not None
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
-        return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), most=most)
+        return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), limit=limit)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, most=most)
+    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, limit=limit)
 
 
 def _due_until_known(
-    row: Dags, outlook: Outlook | None, known: AbstractSet[str], *, now: DateTime, most: int
+    row: Dags, outlook: Outlook | None, known: AbstractSet[str], *, now: DateTime, limit: int
 ) -> Due:
     """Return the due runs up to the first that the DAG has already."""
-    due = _due(row, outlook, now=now, most=most)
+    due = _due(row, outlook, now=now, limit=limit)
     new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
-    return due if len(new) == len(due.runs) else _due(row, outlook, now=now, most=len(new))
+    return due if len(new) == len(due.runs) else _due(row, outlook, now=now, limit=len(new))
 
 
 def _pass_over(
@@ -296,7 +296,7 @@ def _pass_over(
     """Move the schedule past due runs that exist; return whether it moved."""
     is_moved = False
     while taken:
-        due = _due(row, outlook, now=now, most=1)
+        due = _due(row, outlook, now=now, limit=1)
         if not due.runs or key_of(row, due.runs[0]) not in taken:
             break
         is_moved = True

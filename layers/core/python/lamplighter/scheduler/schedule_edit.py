@@ -89,7 +89,7 @@ def has_switched(row: Dags) -> bool:
 
     What the caller knows of its runs is then of the old one; the next claim goes on.
     """
-    return row.schedule_switch_at is None and row.stored.get("switch_at") is not None
+    return row.schedule_switch_at is None and row.stored.get("schedule_switch_at") is not None
 
 
 def after_old(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:

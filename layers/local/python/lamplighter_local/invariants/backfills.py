@@ -78,7 +78,7 @@ def _of_plan(row: Backfills, runs: list[Runs]) -> Iterator[str]:
     by_key = {run.run_key: run for run in runs}
     keys: list[str] = []
     while len(keys) < row.total:
-        found = planned_dates(row, first=len(keys), most=int(row.total))
+        found = planned_dates(row, first=len(keys), limit=int(row.total))
         keys += [key_of(run_from_json(each)) for each in found]
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
         yield f"planned twice: {twice}"

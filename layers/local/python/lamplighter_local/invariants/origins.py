@@ -110,7 +110,7 @@ def _owed(row: Dags, until: DateTime) -> Mapping[str, DagRunInfo]:
     if stored is None or schedule.is_custom or cursor.is_continuous(row):
         return {}
     due = cursor.runs_due(
-        cursor.rule_of(row), stored, catchup=schedule.catchup, now=until, most=_MOST
+        cursor.rule_of(row), stored, catchup=schedule.catchup, now=until, limit=_MOST
     )
     return {key_of(row, info): info for info in due.runs}
 
