@@ -1,6 +1,6 @@
 """Slots of a DAG: which of its runs occupy one, and which wait, for a slot or for the run before.
 
-Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_kinds` of a DAG's row, which
+Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row, which
 nobody else assigns. Pure: these functions read and assign, and write nothing.
 """
 
@@ -120,7 +120,7 @@ def release(row: Dags, run_key: str) -> None:
 
 def remember_served(row: Dags, kinds: AbstractSet[str]) -> None:
     """Note which kinds of run have had a slot in this round."""
-    row.served_kinds = set(kinds) or None
+    row.served_run_types = set(kinds) or None
 
 
 # Repairing what someone edited by hand.
