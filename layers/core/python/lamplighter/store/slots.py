@@ -1,7 +1,7 @@
 """Slots of a DAG: which of its runs occupy one, and which wait, for a slot or for the run before.
 
-Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row, which
-nobody else assigns. Pure: these functions read and assign, and write nothing.
+Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row,
+which nobody else assigns. Pure: these functions read and assign, and write nothing.
 """
 
 from collections.abc import Collection, Iterable
@@ -118,9 +118,9 @@ def release(row: Dags, run_key: str) -> None:
     row.waiting = {entry for entry in row.waiting or () if run_of(entry) != run_key} or None
 
 
-def remember_served(row: Dags, kinds: AbstractSet[str]) -> None:
-    """Note which kinds of run have had a slot in this round."""
-    row.served_run_types = set(kinds) or None
+def remember_served(row: Dags, run_types: AbstractSet[str]) -> None:
+    """Note which types of run have had a slot in this round."""
+    row.served_run_types = set(run_types) or None
 
 
 # Repairing what someone edited by hand.
