@@ -13,10 +13,9 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import AssetEvents, Assets, Backfills, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER
-from lamplighter.store.rows import Row, connection
+from lamplighter.store.rows import Row, connection, instant_text
 
 Request = dict[str, Any]
 
