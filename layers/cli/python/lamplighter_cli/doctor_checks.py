@@ -16,7 +16,7 @@ from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.plan import PATIENT_FAILURES
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
@@ -208,7 +208,7 @@ def _rows() -> Iterator[Finding]:
     for row in stalled:
         text = (
             f"DAG {row.dag_id!r}: {row.claim_failures:.0f} claims in a row got nowhere:"
-            f" {row.claim_problem}"
+            f" {row.claim_error}"
         )
         yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
     if not malformed and not stalled:

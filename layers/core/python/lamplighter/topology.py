@@ -101,8 +101,8 @@ QUEUES: Mapping[str, Queue] = {
     )
 }
 
-# By the name of a queue or dead-letter queue, the setting that has its URL. Variables and outputs of
-# the stack are named after it: `LAMPLIGHTER_CLAIMS_DLQ_URL`, `ClaimsDlqUrl`.
+# By the name of a queue or dead-letter queue, the setting that has its URL. Variables and outputs
+# of the stack are named after it: `LAMPLIGHTER_CLAIMS_DLQ_URL`, `ClaimsDlqUrl`.
 URL_SETTINGS: Mapping[str, str] = {
     name: f"{queue.name.replace('.', '_').replace('-', '_')}_{kind}_url"
     for queue in QUEUES.values()

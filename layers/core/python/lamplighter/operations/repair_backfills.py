@@ -1,6 +1,6 @@
 """Slots of backfills that no longer say what is true: found, and put right.
 
-As with those of DAGs (`scheduler.slots`), no protocol here leaves any behind; a row that was edited
+As with those of DAGs (`repair`), no protocol here leaves any behind; a row that was edited
 or deleted by hand, or a restored table, can. Then a backfill waits for runs that are over.
 """
 
@@ -8,7 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lamplighter import clock, queues
-from lamplighter.store.backfills import backfills_of, change_backfill, read_backfill
+from lamplighter.store.backfills import (
+    backfills_of,
+    change_backfill,
+    read_backfill,
+    release_dead,
+)
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
@@ -49,8 +54,7 @@ def mend(drift: Drift) -> Drift | None:
         nonlocal mended
         dead = _dead(row)
         mended = Drift(row.backfill_id, tuple(sorted(dead))) if dead else None
-        row.active = set(row.active or ()) - dead or None
-        row.cancelled += len(dead)  # what became of them nobody knows
+        release_dead(row, dead)
         return [] if dead else None
 
     change_backfill(drift.backfill_id, change, now=clock.now())
@@ -69,5 +73,7 @@ def _living(row: Backfills, keys: Collection[str]) -> Iterable[str]:
         Runs.batch_get([(row.dag_id, key) for key in keys], consistent_read=True) if keys else ()
     )
     return [
-        run.run_key for run in found if run.slot_of == row.backfill_id and run.state not in FINISHED
+        run.run_key
+        for run in found
+        if run.slot_backfill_id == row.backfill_id and run.state not in FINISHED
     ]
