@@ -25,11 +25,13 @@ from lamplighter.store.backfills import (
     PAUSED,
     RUNNING,
     backfill_write,
+    due_backfills,
     left,
     pass_over,
     planned_dates,
     read_backfill,
 )
+from lamplighter.store.dags import read_dag
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.transactions import (
@@ -38,10 +40,8 @@ from lamplighter.store.transactions import (
     Put,
     Write,
     pauses,
-    read_dag,
     transact,
 )
-from lamplighter.store.wire import due_backfills
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,10 @@ from lamplighter.scheduler.cursor import NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_of
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, pauses, require_dag
+from lamplighter.store.transactions import Cancelled, Write, pauses
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000

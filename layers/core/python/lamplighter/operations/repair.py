@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lamplighter import queues
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.due import announcement, run_of, waiting_entry
-from lamplighter.store.listing import unfinished_runs
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.runs import FINISHED, RUNNING
-from lamplighter.store.transactions import Write, change_dag, pauses, read_dag
+from lamplighter.store.runs import FINISHED, RUNNING, unfinished_runs
+from lamplighter.store.transactions import Write, pauses
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.json_values import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Write, change_dag, require_dag
+from lamplighter.store.transactions import Cancelled, Put, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.foreign import is_foreign
 

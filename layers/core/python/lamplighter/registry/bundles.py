@@ -7,8 +7,15 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update, update_if
-from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
+from lamplighter.store.transactions import (
+    Cancelled,
+    Check,
+    Verdict,
+    Write,
+    patiently,
+    update,
+    update_if,
+)
 
 KIND = "bundle"
 _PUSHES = "pushes"

@@ -34,6 +34,7 @@ from lamplighter.scheduler.plan import (
     step_over,
 )
 from lamplighter.scheduler.report import ClaimReport
+from lamplighter.store.dags import read_dags
 from lamplighter.store.due import announcement, run_of
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
@@ -45,7 +46,6 @@ from lamplighter.store.transactions import (
     Verdict,
     pack,
     pauses,
-    read_dags,
     transact,
 )
 

@@ -20,7 +20,7 @@ from lamplighter.scheduler.cursor import Due, Outlook
 from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.dags import dag_write
 from lamplighter.store.due import (
     by_logical_date,
     free_slots,
@@ -29,7 +29,8 @@ from lamplighter.store.due import (
     slots_for_schedule,
 )
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
+from lamplighter.store.rows import instant_text
+from lamplighter.store.transactions import Change, Check, Put, Write
 from lamplighter.timetables.base import DagRunInfo
 
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.
