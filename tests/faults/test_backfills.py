@@ -119,7 +119,7 @@ SCENARIOS = {
     "a backfill that is cancelled with its jobs": Scenario(
         dags=(DAILY,),
         arrange=all_of(plan_jobs("t", HANGS, HANGS), ask_for_backfill(), pass_time(seconds=5)),
-        ask=steer(cancel_backfill, ends_running=True),
+        ask=steer(cancel_backfill, cancels_running_runs=True),
         act=pass_time(seconds=10),
         runs=["dag cancelled t=failed/1"] * 2,
         events={},
@@ -146,7 +146,7 @@ OVERTAKINGS = {
         dags=(DAILY,),
         arrange=BEGUN,
         first=deliver,
-        meanwhile=steer(cancel_backfill, ends_running=True),
+        meanwhile=steer(cancel_backfill, cancels_running_runs=True),
         runs=frozenset(
             {"dag success t=success", "dag cancelled", "dag cancelled t=failed"}
             | {"dag cancelled t=success"}
@@ -230,4 +230,4 @@ def test_backfill_overtaken_at_every_call_leaves_the_planned_runs(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

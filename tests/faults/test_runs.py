@@ -806,7 +806,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
     return len(todo), wrong
 
 
-def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list[str]]:
+def overtake(overtaking: Overtaking, story: Story, limit: int) -> tuple[int, list[str]]:
     """Let someone else act before each call; return how often, and what broke."""
     wrong: list[str] = []
     with beginning(overtaking.dags, overtaking.arrange, story) as begun:
@@ -828,7 +828,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
             return calls
 
         calls = tell(0)
-        points = range(1, len(calls) + 1, max(1, len(calls) // most))
+        points = range(1, len(calls) + 1, max(1, len(calls) // limit))
         for number in each(points):
             tell(number)
     return len(points), wrong
@@ -931,4 +931,4 @@ def test_function_overtaken_at_every_call_doubles_no_job(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

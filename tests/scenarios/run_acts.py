@@ -89,7 +89,7 @@ class World:
         """Return the tasks in the order in which their jobs were started."""
         return [job.task for job in self.jobs(run)]
 
-    def pauses(self, run: Runs, task: str) -> list[float]:
+    def retry_attempts(self, run: Runs, task: str) -> list[float]:
         """Return the seconds between the end of each job of a task and the start of the next."""
         jobs = self.jobs(run, task)
         return [

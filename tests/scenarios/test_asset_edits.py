@@ -69,7 +69,7 @@ def test_noted_condition_leaves_with_the_schedule(stack: LocalStack) -> None:
     finish_run("dag", run.run_key, state="success")
     stack.advance(minutes=10)
     assert taken(stack) == [{"a": [0, 1]}]
-    assert Dags.get("dag").asset_since is None
+    assert Dags.get("dag").asset_condition_met_at is None
     require_sound()
 
 

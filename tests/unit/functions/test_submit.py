@@ -228,7 +228,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     queue_run(one_task("one"), one_task("two"))
     assert submit(of_run("one"), poison, of_run("two")) == []
     assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert letter.queue_url == executing.settings.submits_dead_queue_url
     assert letter.reason.startswith("the message cannot be read: ")
 

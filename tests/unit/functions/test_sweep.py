@@ -188,7 +188,7 @@ def test_sweep_sends_an_outlet_again_until_it_has_a_number(
     executing.run_until_idle()
     (event,) = AssetEvents.scan(consistent_read=True)
     assert event.seq == 1
-    assert event.fan_shard is None
+    assert event.pending_shard is None
     wait(executing, minutes=10)
     assert sweep() == {}
     assert len(emr.jobs) == 1

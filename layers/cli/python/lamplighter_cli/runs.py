@@ -48,7 +48,7 @@ def list_runs(
     state: Annotated[
         list[str] | None, typer.Option(help=f"Only such: {', '.join(STATES)}; repeatable.")
     ] = None,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
     days: Annotated[
         int, typer.Option(min=1, help="Without a DAG: how far back to look for finished runs.")
     ] = 2,
@@ -58,9 +58,9 @@ def list_runs(
     states = require_states(state or ())
     zone = zone_of(find_dag(dag_id)) if dag_id else None
     if dag_id:
-        rows = runs_of(dag_id, most=most, states=states)
+        rows = runs_of(dag_id, limit=limit, states=states)
     else:
-        rows = recent_runs(most=most, days=days, states=states or STATES)
+        rows = recent_runs(limit=limit, days=days, states=states or STATES)
     if as_json:
         console.print_json([run_json(row) for row in rows])
     elif rows:

@@ -49,7 +49,7 @@ from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag,
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
-_MOST_LETTERS = 10_000
+_MAX_LETTERS = 10_000
 
 
 class _Left(Enum):
@@ -268,7 +268,7 @@ class LocalDeployment(OpenDeployment):
             start=as_instant(start),
             end=as_instant(end),
             reprocess=reprocess,
-            is_backwards=backwards,
+            run_backwards=backwards,
             max_active_runs=max_active_runs,
             conf=conf,
             max_cost=max_cost,
@@ -290,10 +290,12 @@ class LocalDeployment(OpenDeployment):
         self._require_open()
         return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
-    def cancel_backfill(self, backfill_id: str, *, ends_running: bool = False) -> Backfill:
+    def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(backfills.cancel_backfill(backfill_id, ends_running=ends_running))
+        return view_backfill(
+            backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
+        )
 
     # What becomes of instant steps.
 
@@ -356,7 +358,7 @@ class LocalDeployment(OpenDeployment):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
-        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
+        letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
         dead_letters.release(letters)
         return letters
 

@@ -231,7 +231,7 @@ class LocalStack:
     def steps(self, run: Runs) -> dict[str, Steps]:
         """Return the steps of a run, by task."""
         found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-        return {step.step_id: step for step in found if step.born_at == run.created_at}
+        return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from lamplighter.store import wire
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.rows import Malformed, connection
-from lamplighter.store.transactions import Cancelled, Put, pack, patiently, pauses
+from lamplighter.store.transactions import (
+    Put,
+    TransactionCanceled,
+    pack,
+    retry_attempts,
+    transact_with_retry,
+)
 
 _THREADS = 8
 
@@ -63,11 +69,11 @@ def put_missing(units: Sequence[Sequence[Assets]]) -> None:
     """
     for some in pack(units, (len, settings.current().transaction_actions)):
         try:
-            patiently([Put(row) for unit in some for row in unit])
-        except Cancelled:
+            transact_with_retry([Put(row) for unit in some for row in unit])
+        except TransactionCanceled:
             for unit in some:
-                with suppress(Cancelled):
-                    patiently([Put(row) for row in unit])
+                with suppress(TransactionCanceled):
+                    transact_with_retry([Put(row) for row in unit])
 
 
 def read_assets(
@@ -93,7 +99,7 @@ def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
     for both must see it in both or in neither.
     """
     failure: Exception | None = None
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             with TransactGet(connection=connection()) as reading:
                 found = [reading.get(Assets, key, ITSELF) for key in asset_ids]
@@ -135,16 +141,16 @@ def consumers_of(asset_id: str) -> Iterator[str]:
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the keys of one shard's events without a number that are to be sent again."""
-    items = wire.query_shard(AssetEvents, "pending", ("fan_shard", "send_at"), shard, until)
+    items = wire.query_shard(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
     return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
 
 
-def recent_events(asset_ids: Sequence[str], *, most: int) -> list[AssetEvents]:
+def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
     """Return the newest events of assets; one request each, several at once."""
 
     def read(asset_id: str) -> list[AssetEvents]:
-        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=most))
+        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=limit))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
-    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:most]
+    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]

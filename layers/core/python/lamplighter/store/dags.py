@@ -11,13 +11,13 @@ from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
-    Cancelled,
+    Cause,
     Change,
     Put,
-    Verdict,
+    TransactionCanceled,
     Write,
-    patiently,
-    stand_back,
+    sleep_with_jitter,
+    transact_with_retry,
 )
 
 _TRIES = 24
@@ -80,7 +80,7 @@ def change_dag(
 
     `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
     is asked again with the row of the moment when someone else was faster. A refusal of one of the
-    other writes raises `Cancelled`. Returns None if there is no such DAG.
+    other writes raises `TransactionCanceled`. Returns None if there is no such DAG.
     """
     row = row or read_dag(dag_id)
     for _ in range(_TRIES):
@@ -93,13 +93,13 @@ def change_dag(
             return row
         writes = [*others, dag_write(row)]
         try:
-            patiently(writes)
-        except Cancelled as cancelled:
+            transact_with_retry(writes)
+        except TransactionCanceled as cancelled:
             *reasons, own = cancelled.reasons
-            if any(reason.verdict is Verdict.REFUSED for reason in reasons):
+            if any(reason.cause is Cause.CONDITION_FAILED for reason in reasons):
                 raise
             row = own.row
-            stand_back(_FIRST_PAUSE)
+            sleep_with_jitter(_FIRST_PAUSE)
         else:
             return row
     raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")

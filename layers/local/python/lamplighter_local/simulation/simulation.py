@@ -136,11 +136,11 @@ class Simulation:
 
 def peak(spans: Iterable[Span]) -> Peak:
     """Return how many spans there were at once at most; one that ends makes room first."""
-    most, at = 0, None
+    limit, at = 0, None
     for instant, count in levels(spans):
-        if count > most:
-            most, at = count, instant
-    return Peak(most, at)
+        if count > limit:
+            limit, at = count, instant
+    return Peak(limit, at)
 
 
 def levels(spans: Iterable[Span]) -> list[tuple[DateTime, int]]:
