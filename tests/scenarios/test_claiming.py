@@ -17,7 +17,12 @@ from lamplighter.scheduler.due import due_until
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import CancellationReason, Cause, TransactionCanceled, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    transact,
+)
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

@@ -1,7 +1,7 @@
 """Conditional writes: of several rows together or not at all, and of one row alone.
 
 Owns: every `TransactWriteItems`, the translation of DynamoDB's failure codes, and the retries while
-rows are busy: the AWS libraries retry neither a cancelled transaction nor a single write of a row
+rows are busy: the AWS libraries retry neither a canceled transaction nor a single write of a row
 that a transaction is writing at that moment.
 """
 
@@ -155,7 +155,7 @@ class TransactionCanceled(Exception):
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `TransactionCanceled` with a reason for each, or why it could not be tried."""
+    """Write all, or raise `TransactionCanceled` with a reason for each, or why it was not tried."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:
