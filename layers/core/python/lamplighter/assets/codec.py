@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
+from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, AssetWatcher, Dataset
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
-from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import SerializationError
 from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.triggers.base import BaseEventTrigger
