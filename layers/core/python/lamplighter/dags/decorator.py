@@ -4,8 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lamplighter.dags.context import note_factory
-from lamplighter.dags.dag import DAG
+from lamplighter.dags.dag import DAG, note_factory
 
 
 class DagFactory:
