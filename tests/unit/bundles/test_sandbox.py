@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from lamplighter.bundles.following import Answer, LastRun, Question
 from lamplighter.bundles.fork import OUTPUT_BYTES, Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
-from lamplighter.dags.upcoming import Answer, LastRun, Question
 from tests.patience import LONG_SECONDS, with_patience
 
 WriteBundle = Callable[[dict[str, str]], Path]

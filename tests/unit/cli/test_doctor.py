@@ -14,7 +14,7 @@ from botocore.exceptions import NoCredentialsError
 from lamplighter import DAG, aws, settings
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry import bundles
-from lamplighter.serialization import SCHEMA
+from lamplighter.serialization.schema import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags

@@ -10,8 +10,8 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset, clock
-from lamplighter.dags import upcoming
-from lamplighter.dags.upcoming import Following, following_runs, owed_runs
+from lamplighter.dags import owed
+from lamplighter.dags.owed import Following, following_runs, owed_runs
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import UTC
@@ -144,7 +144,7 @@ def test_counting_stops_at_its_limit() -> None:
 
 def test_walk_that_is_too_long_takes_the_timetables_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frequent schedule after a very long pause is not an error."""
-    monkeypatch.setattr(upcoming, "MAX_STEPS", 50)
+    monkeypatch.setattr(owed, "MAX_STEPS", 50)
     found = follow(dag(Hourly(newest_complete), catchup=False), run(0), at=1000.5)
     assert (hours(found), found.owed) == ([999, 1000, 1001], 1)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from lamplighter import settings
 from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.identifiers import require_id
 from lamplighter.operations.push import push_bundle
 from lamplighter.operations.push_preview import DagChange, changes_of_push

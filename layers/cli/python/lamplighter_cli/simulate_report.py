@@ -11,7 +11,7 @@ from pendulum import DateTime
 from rich.console import Console
 from rich.text import Text
 
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter_cli import console
 from lamplighter_local.simulation.simulation import DagOutlook, Peak, SimulatedRun, Simulation, peak
 

@@ -11,10 +11,10 @@ from typing import Any
 from unittest.mock import patch
 
 from lamplighter.assets.asset import Asset
+from lamplighter.bundles.following import Answer, answer_to, failure
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.upcoming import Answer, failure, find_next_runs
 from lamplighter.errors import RefusedError, in_short
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
@@ -92,7 +92,7 @@ def _require_dags(dags: object) -> Iterable[DAG]:
 
 def _answer(question: Any, dags: Mapping[str, DAG]) -> Answer:
     try:
-        return find_next_runs(question, dags)
+        return answer_to(question, dags)
     except Exception as error:  # noqa: BLE001 - a timetable of the test's may raise whatever it likes
         return failure(question, in_short(error))
 

@@ -50,13 +50,13 @@ def register_found(
     files: Mapping[str, list[dict[str, Any]]],
     bundle: str,
     *,
-    upcoming_runs: Mapping[str, Any] = MappingProxyType({}),
+    coming_runs: Mapping[str, Any] = MappingProxyType({}),
 ) -> RegisterReport:
     """Register what a sandbox would have found in files, with its answers about timetables."""
     source = Source(bundle, _SOURCE.version, bundles.number(bundle))
     parsed = [ParsedFile(file, dags=dags) for file, dags in files.items()]
     with (
         patch.object(Sandbox, "parse", lambda _: iter(parsed)),
-        patch.object(Sandbox, "coming_runs", lambda *_: dict(upcoming_runs)),
+        patch.object(Sandbox, "coming_runs", lambda *_: dict(coming_runs)),
     ):
         return register(source)

@@ -49,7 +49,7 @@ def check_bundle(
     return combine(parsed)
 
 
-def find_upcoming_runs(
+def find_coming_runs(
     root: Path, question: Upcoming, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CheckedDag, list[dict[str, Any]]]:
     """Return the DAG that the question is about, and its coming runs."""

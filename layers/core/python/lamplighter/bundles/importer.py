@@ -15,7 +15,8 @@ from typing import Any
 from lamplighter import clock
 from lamplighter.bundles.entry_points import missing_program
 from lamplighter.bundles.layout import DAGS, add_to_import_path
-from lamplighter.dags.dag import DAG, Definitions, collect_definitions
+from lamplighter.dags.context import Definitions, collecting
+from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import content_hash, decode_dag, encode_dag
@@ -62,7 +63,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
     """Return what `file` defines, as documents and as objects; an author's error is data."""
     parsed = ParsedFile(file)
     add_to_import_path(root)
-    with warnings.catch_warnings(record=True) as caught, collect_definitions() as definitions:
+    with warnings.catch_warnings(record=True) as caught, collecting() as definitions:
         warnings.simplefilter("always", UserWarning)
         try:
             _run(root, file)
@@ -80,7 +81,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
 def load_dags(root: Path, file: str) -> list[DAG]:
     """Return the DAGs that `file` defines, their schedules untried; an author's error is raised."""
     add_to_import_path(root)
-    with collect_definitions() as definitions:
+    with collecting() as definitions:
         _run(root, file)
         return _dags_of(root, file, definitions)
 

@@ -7,11 +7,11 @@ fork with limits; whatever an author's code does there is data in the answer, ne
 from collections.abc import Sequence
 from pathlib import Path
 
+from lamplighter.bundles.following import Answer, Question
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.worker import ParseRequest, RunsRequest
 from lamplighter.bundles.workers import ask_workers
-from lamplighter.dags.upcoming import Answer, Question
 
 MAX_FILES_PER_CALL = 50
 """How many files a caller should ask for at once, to stay within the time of one Lambda call."""

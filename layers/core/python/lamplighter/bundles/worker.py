@@ -14,6 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
+from lamplighter.bundles.following import Answer, Question, answer_to, failure
 from lamplighter.bundles.fork import Limits, Outcome, in_a_fork
 from lamplighter.bundles.importer import (
     ParsedFile,
@@ -23,14 +24,7 @@ from lamplighter.bundles.importer import (
     problem_of,
 )
 from lamplighter.bundles.shifted_clock import shift_clock
-from lamplighter.dags.upcoming import (
-    Answer,
-    Question,
-    failure,
-    find_next_runs,
-    run_as_json,
-    upcoming_runs,
-)
+from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
 
 # Standard input: the next request comes only after an answer, so until then it can only end.
@@ -150,7 +144,7 @@ def _parsed(request: ParseRequest) -> dict[str, Any]:
         if question is None or dag.dag_id != question["dag_id"]:
             continue
         try:
-            runs = upcoming_runs(dag, question["count"], at=parse_instant(question["at"]))
+            runs = coming_runs(dag, question["count"], at=parse_instant(question["at"]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
             answer["runs_error"] = problem_of(Path(request["root"]), request["file"], error).message
         else:
@@ -205,7 +199,7 @@ def _answers(request: RunsRequest, questions: list[Question]) -> Iterator[Answer
     yield None
     for question in questions:
         try:
-            answer = find_next_runs(question, dags)
+            answer = answer_to(question, dags)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             answer = failure(question, problem_of(root, file, error).message)
         yield answer

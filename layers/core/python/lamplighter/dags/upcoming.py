@@ -15,7 +15,7 @@ from lamplighter.zones import iso
 _MAX_STEPS = 1_000_000
 
 
-def upcoming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
+def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
     """Return up to `count` runs that may be created at or after `at`, as if nothing were owed."""
     runs: list[DagRunInfo] = []
     with clock.using(clock.FixedClock(at)):

@@ -10,7 +10,7 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.bundles.check import CheckedDag
 from lamplighter.bundles.sandbox import coming_runs_of
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.registry.authors import Answer, question, read_answer
 from lamplighter.registry.definition import (
     Definition,
@@ -32,7 +32,7 @@ from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 if TYPE_CHECKING:
-    from lamplighter.dags.upcoming import Question
+    from lamplighter.bundles.following import Question
 
 _NO_SOURCE = Source("", "", 0)
 

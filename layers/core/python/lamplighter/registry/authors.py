@@ -8,7 +8,7 @@ from typing import Any, cast
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.dags.upcoming import LastRun, Question
+from lamplighter.bundles.following import LastRun, Question
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
@@ -111,7 +111,7 @@ def ask(sandbox: Sandbox, questions: Sequence[Question]) -> dict[str, Answer]:
     """Return the answers by DAG."""
     if not questions:
         return {}
-    found = sandbox.upcoming_runs(questions)
+    found = sandbox.coming_runs(questions)
     return {
         asked["dag_id"]: read_answer(found.get(asked["dag_id"], "no answer")) for asked in questions
     }

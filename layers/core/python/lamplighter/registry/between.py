@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.dags.upcoming import Question
+from lamplighter.bundles.following import Question
 from lamplighter.errors import RefusedError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
@@ -19,7 +19,7 @@ from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso
 
 if TYPE_CHECKING:
-    from lamplighter.dags.upcoming import LastRun
+    from lamplighter.bundles.following import LastRun
 
 _AT_ONCE = 5_000
 
@@ -56,7 +56,7 @@ def _ask(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) 
         count=_AT_ONCE,
         at=iso(seen_from),
     )
-    return sandbox.upcoming_runs([question]).get(row.dag_id, "no answer")
+    return sandbox.coming_runs([question]).get(row.dag_id, "no answer")
 
 
 def _place(info: DagRunInfo) -> DateTime:

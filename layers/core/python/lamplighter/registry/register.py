@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lamplighter import clock, queues, settings
 from lamplighter.bundles.check import CheckedDag, combine
 from lamplighter.bundles.importer import Problem
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import bundles, problems, references, watchers
 from lamplighter.registry.assets import register_assets

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pendulum import DateTime
 
-from lamplighter.dags.upcoming import Question
+from lamplighter.bundles.following import Question
 from lamplighter.errors import DefinitionError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
@@ -63,7 +63,7 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
     for _ in range(_MAX_ANSWERS):
         asked = authors.question(row.dag_id, schedule.file, row, now=now)
         try:
-            found = sandbox.upcoming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
+            found = sandbox.coming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
         except DefinitionError:  # the bundle is gone, and with it what was owed
             break
         said = authors.read_answer(found[row.dag_id], limit=_RUNS_AT_ONCE)

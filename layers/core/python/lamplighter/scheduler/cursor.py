@@ -13,7 +13,7 @@ from typing import Protocol
 from pendulum import DateTime
 
 from lamplighter import clock, settings
-from lamplighter.dags.schedule import ask, next_run
+from lamplighter.dags.next_run import ask, next_run
 from lamplighter.loading import author_code_as_data
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags

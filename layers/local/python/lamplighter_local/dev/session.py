@@ -28,7 +28,7 @@ from pendulum import DateTime
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.clock import SystemClock
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
 from lamplighter.scheduler.pending import pending_of, waited_for

@@ -9,7 +9,7 @@ from typing import cast
 
 from pendulum import DateTime
 
-from lamplighter.dags.upcoming import LastRun, Question
+from lamplighter.bundles.following import LastRun, Question
 from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.registry.authors import Answer, read_answer
 from lamplighter.registry.sandbox import Sandbox
@@ -75,7 +75,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
         at=iso(seen_from),
     )
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-    return read_answer(sandbox.upcoming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
+    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
 
 
 def _is_without_periods(answer: Answer) -> bool:
