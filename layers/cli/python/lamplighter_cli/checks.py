@@ -16,7 +16,7 @@ from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.plan import PATIENT_FAILURES
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked

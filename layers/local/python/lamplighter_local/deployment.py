@@ -32,8 +32,8 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DataInterval
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc

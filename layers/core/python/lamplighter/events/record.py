@@ -19,12 +19,12 @@ from lamplighter.events.resolve import Resolver
 from lamplighter.identifiers import OUTLET, asset_id, is_alias
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.single import delete_if
 from lamplighter.store.transactions import (
     Cause,
     Change,
     Put,
     TransactionCanceled,
+    delete_if,
     pack,
     retry_attempts,
     transact,

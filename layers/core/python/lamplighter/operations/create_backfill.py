@@ -39,8 +39,9 @@ from lamplighter.store.backfills import (
     newest_of,
     next_id,
 )
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.store.transactions import Put, TransactionCanceled, Write, change_dag, read_dag
+from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.foreign import is_foreign
 

@@ -20,14 +20,12 @@ from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import LIVE, NONE, RUNNING
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.transactions import (
     Change,
     Put,
     Write,
-    dag_write,
-    read_dag,
-    read_dags,
     transact,
 )
 

@@ -1,9 +1,11 @@
-"""The rows of assets, aliases and URIs: how they begin, and how far their events have come."""
+"""The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.transactions import TransactGet
 
@@ -12,8 +14,9 @@ from lamplighter.assets.asset import Asset, AssetAlias, AssetRef
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.models import Assets
-from lamplighter.store.models.assets import ITSELF
+from lamplighter.store import wire
+from lamplighter.store.models import AssetEvents, Assets
+from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import (
     Put,
@@ -22,6 +25,8 @@ from lamplighter.store.transactions import (
     retry_attempts,
     transact_with_retry,
 )
+
+_THREADS = 8
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -110,3 +115,42 @@ def _or_none(future: Any) -> Assets | None:
     except Assets.DoesNotExist:
         return None
     return row
+
+
+def open_assets(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the assets of one shard whose events may not have been handed on, oldest first."""
+    items = wire.query_shard(Assets, "open", ("open_shard", "open_since"), shard, until)
+    return (item["asset_id"]["S"] for item in items)
+
+
+def consumers_of(asset_id: str) -> Iterator[str]:
+    """Yield the ids of the DAGs that wait for an asset."""
+    items = wire.query(
+        Assets,
+        ConsistentRead=True,
+        KeyConditionExpression="asset_id = :asset AND begins_with(#ref, :consumer)",
+        ProjectionExpression="#ref",
+        ExpressionAttributeNames={"#ref": "ref"},
+        ExpressionAttributeValues={":asset": {"S": asset_id}, ":consumer": {"S": CONSUMER}},
+    )
+    return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
+
+
+# Events.
+
+
+def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the keys of one shard's events without a number that are to be sent again."""
+    items = wire.query_shard(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
+    return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
+
+
+def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
+    """Return the newest events of assets; one request each, several at once."""
+
+    def read(asset_id: str) -> list[AssetEvents]:
+        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=limit))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = [event for some in threads.map(read, asset_ids) for event in some]
+    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]

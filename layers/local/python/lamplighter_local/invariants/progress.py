@@ -14,8 +14,8 @@ from lamplighter.dags.dag import DAG
 from lamplighter.runs.definitions import definition_of
 from lamplighter.runs.moves import NONE, OVER, SKIPPED, SUCCESS
 from lamplighter.runs.view import run_ref
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.due import index_entry, is_open
-from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.store.slots import free_slots, run_of
 
