@@ -1,6 +1,6 @@
 """The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -15,12 +15,13 @@ from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store import wire
-from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.models.assets import CONSUMER, ITSELF
+from lamplighter.store.models import AssetEvents, AssetQueue, Assets
+from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
+    delete_if,
     pack,
     retry_attempts,
     transact_with_retry,
@@ -136,7 +137,53 @@ def consumers_of(asset_id: str) -> Iterator[str]:
     return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
 
 
+def all_asset_ids() -> list[str]:
+    """Return the ids of all assets, aliases and URIs."""
+    rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
+    return [row.asset_id for row in rows]
+
+
+def read_asset_queue(
+    keys: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
+) -> list[AssetQueue]:
+    """Return how far DAGs have consumed assets, by the ids of both."""
+    return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
+
+
 # Events.
+
+
+def read_asset_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return the events that exist, by the ids of their assets and their own."""
+    return list(AssetEvents.batch_get(keys, consistent_read=True))
+
+
+def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents]:
+    """Return the events of an asset with numbers above one and up to another."""
+    return list(AssetEvents.by_seq.query(asset_id, AssetEvents.seq.between(after + 1, until)))
+
+
+def save_rejections(reasons: Mapping[str, str]) -> None:
+    """Write down why events were rejected, by their ids, for whoever looks for them later."""
+    now = clock.now()
+    expires_at = now.add(days=settings.current().keep_events_days)
+    with AssetEvents.batch_write() as batch:
+        for event_id, reason in reasons.items():
+            batch.save(
+                AssetEvents(
+                    REJECTED,
+                    event_id,
+                    timestamp=now,
+                    recorded_at=now,
+                    rejected=reason,
+                    expires_at=expires_at,
+                )
+            )
+
+
+def delete_unnumbered_event(asset_id: str, event_id: str) -> None:
+    """Remove an event, unless it has its number."""
+    delete_if(AssetEvents(asset_id, event_id), AssetEvents.seq.does_not_exist())
 
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:

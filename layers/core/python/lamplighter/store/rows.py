@@ -16,6 +16,7 @@ from pendulum import DateTime
 from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection, TableConnection
 from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.models import Model
 
 from lamplighter import aws, settings
@@ -24,6 +25,9 @@ from lamplighter.settings import Settings
 from lamplighter.zones import UTC, as_utc
 
 log = logging.getLogger(__name__)
+
+# What reading or writing a row raises when AWS does not do it.
+StoreError = PynamoDBException
 
 # DynamoDB's limit for BatchGetItem, and how often it may leave some of the keys out.
 _KEYS_PER_CALL = 100

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock, settings
+from lamplighter.errors import RefusedError
 from lamplighter.identifiers import FREE_TEXT, run_key
 from lamplighter.store import wire
 from lamplighter.store.due import shard_of
@@ -122,6 +123,30 @@ def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
     items = wire.query_shard(Runs, "wake", ("wake_shard", "wake_at"), shard, until)
     return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
+
+
+def read_run(dag_id: str, key: str) -> Runs | None:
+    """Return a run as it is now, or None."""
+    try:
+        return Runs.get(dag_id, key, consistent_read=True)
+    except Runs.DoesNotExist:
+        return None
+
+
+def require_run(name: str) -> Runs:
+    """Return the run that is called `DAG/RUN`, by its id or its key."""
+    dag_id, slash, rest = name.partition("/")
+    if not slash or not dag_id or not rest:
+        raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
+    for key in (run_key(rest), rest):
+        if (run := read_run(dag_id, key)) is not None:
+            return run
+    raise RefusedError(f"DAG {dag_id!r} has no run {rest!r}")
+
+
+def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
+    """Yield the runs of a DAG from a key on, in the order of their keys."""
+    return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
 
 
 # Lists for people, newest first, in few requests.

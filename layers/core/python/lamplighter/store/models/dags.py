@@ -124,7 +124,7 @@ class Dags(Row):
 
 
 class DagVersions(Row):
-    """One definition of a DAG, as the document that its bundle gave. Written once, kept for ever."""
+    """One definition of a DAG, as the document that its bundle gave. It never changes."""
 
     class Meta:
         table_name = "DagVersions"
