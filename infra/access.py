@@ -10,15 +10,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.policies import Places, on_queues, statements
-from infra.queues import dead_name
 from infra.rights import Rights
-from lamplighter.settings import QUEUES
 from lamplighter.store.models import TABLES
+from lamplighter.topology import QUEUES, URL_SETTINGS
 
 _TABLES = tuple(model.__name__ for model in TABLES)
 _INDEXES = ("Dags/by_file", "Runs/by_state", "Runs/wake", "AssetEvents/by_seq", "Assets/open")
 
-_DEAD = " ".join(dead_name(name) for name in QUEUES)
+_DLQS = " ".join(queue.dlq for queue in QUEUES.values())
 
 READER = Rights(
     tables={
@@ -44,9 +43,9 @@ OPERATOR = Rights(
         "Catalog": "UpdateItem DeleteItem",
     },
     # What is replayed goes where it came from.
-    sends="claims submits jobstates registers events events.fifo sources",
-    receives=_DEAD,
-    delays=_DEAD,
+    sends=" ".join(QUEUES),
+    receives=_DLQS,
+    delays=_DLQS,
     gets="bundles/*",
     puts="bundles/* pushes/*",
     jobs="CancelJobRun",
@@ -86,7 +85,7 @@ def _find_stack(places: Places) -> iam.PolicyStatement:
 
 
 def _count_messages(places: Places) -> iam.PolicyStatement:
-    queues = [places.queue(each) for name in QUEUES for each in (name, dead_name(name))]
+    queues = [places.queue(name) for name in URL_SETTINGS]
     actions = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
     return iam.PolicyStatement(actions=actions, resources=queues)
 

@@ -21,11 +21,12 @@ from constructs import Construct
 
 from infra import layers
 from infra.config import Config
-from infra.functions import FUNCTIONS, FunctionSpec
+from infra.functions import LIMITS
 from infra.policies import Places, function_statements
 from infra.queues import Queues, title
 from infra.rights import RIGHTS
-from lamplighter.settings import DEAD_QUEUES, Settings
+from lamplighter.settings import Settings
+from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 
 _JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 # As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.
@@ -66,10 +67,10 @@ class Compute(Construct):
         self.roles: dict[str, iam.Role] = {}
         # What brings events of others to our queues.
         self.rules: dict[str, events.CfnRule] = {}
-        self.functions = {name: self._function(name, spec) for name, spec in FUNCTIONS.items()}
+        self.functions = {name: self._function(name, each) for name, each in FUNCTIONS.items()}
         self.woken = {name: self._started(name) for name in FUNCTIONS}
-        for function, spec in FUNCTIONS.items():
-            self._wake(function, spec)
+        for function in FUNCTIONS:
+            self._wake(function)
         self._listen_to_jobs()
         self._listen_to_sources()
 
@@ -93,7 +94,7 @@ class Compute(Construct):
             compatible_architectures=[_architecture(self._config)],
         )
 
-    def _function(self, name: str, spec: FunctionSpec) -> lambda_.Function:
+    def _function(self, name: str, function: Function) -> lambda_.Function:
         scope = Construct(self, name.capitalize())
         full_name = f"{self._config.stack_name}-{name}"
         log_group = logs.LogGroup(
@@ -112,7 +113,7 @@ class Compute(Construct):
             scope,
             "Function",
             function_name=full_name,
-            description=spec.does,
+            description=function.description,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_architecture(self._config),
             handler="handler.handler",
@@ -120,21 +121,21 @@ class Compute(Construct):
                 str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
             ),
             layers=self._layers,
-            memory_size=spec.memory_mb,
-            timeout=cdk.Duration.seconds(spec.timeout_seconds),
+            memory_size=LIMITS[name].memory_mb,
+            timeout=cdk.Duration.seconds(LIMITS[name].timeout_seconds),
             role=role.without_policy_updates(),
             log_group=log_group,
-            environment=self._environment(spec),
+            environment=self._environment(name),
             snap_start=(
                 lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
                 if name in self._config.snap_start
                 else None
             ),
             # A schedule is an endless chain of messages, which Lambda would take for a mistake.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.queues else None,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if queues_of(name) else None,
             # The next minute does what this one could not.
-            max_event_age=cdk.Duration.minutes(1) if spec.every_minutes else None,
-            retry_attempts=0 if spec.every_minutes else None,
+            max_event_age=cdk.Duration.minutes(1) if function.every_minutes else None,
+            retry_attempts=0 if function.every_minutes else None,
             **(self._network(scope) if is_apart else {}),
         )
 
@@ -189,22 +190,20 @@ class Compute(Construct):
             "security_groups": [group],
         }
 
-    def _environment(self, spec: FunctionSpec) -> Mapping[str, str]:
+    def _environment(self, name: str) -> Mapping[str, str]:
         logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
-        if spec.runs_author_code and not spec.queues:
+        if FUNCTIONS[name].runs_author_code and not queues_of(name):
             return logging  # it is told all that it needs by whoever asks it
         local = {}
         if self._config.is_local and self._config.emr_endpoint:
             local = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": self._config.emr_endpoint}
-        return {**self._needed_settings(spec).as_environment(), **logging, **local}
+        return {**self._needed_settings(name).as_environment(), **logging, **local}
 
-    def _needed_settings(self, spec: FunctionSpec) -> Settings:
+    def _needed_settings(self, function: str) -> Settings:
         """Return the settings without dead-letter queues of others: an environment has 4 KB."""
-        own = {f"{queue.replace('.', '_')}_queue_url" for queue in spec.queues}
-        of_others: dict[str, Any] = {
-            dead: "" for live, dead in DEAD_QUEUES.items() if live not in own
-        }
-        return replace(self._settings, **of_others)
+        needed = {*QUEUES, *(queue.dlq for queue in queues_of(function))}
+        urls = {name: url for name, url in self._settings.queue_urls.items() if name in needed}
+        return replace(self._settings, queue_urls=urls)
 
     def _started(self, name: str) -> lambda_.IFunction:
         """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""
@@ -217,22 +216,22 @@ class Compute(Construct):
 
     # What wakes them.
 
-    def _wake(self, name: str, spec: FunctionSpec) -> None:
-        woken = self.woken[name]
-        for queue in spec.queues:
-            arn = self._queues.live[queue].queue_arn
-            self._deliver(f"{title(queue)}Source", arn, woken, spec.batch_size)
+    def _wake(self, name: str) -> None:
+        woken, batch_size = self.woken[name], LIMITS[name].batch_size
+        for queue in queues_of(name):
+            arn = self._queues.queues[queue.name].queue_arn
+            self._deliver(f"{title(queue.name)}Source", arn, woken, batch_size)
         if name == "watch":
-            for queue in self._config.watch_queues:
-                arn = self._places.others_queue(queue)
-                self._deliver(f"Watched-{queue}", arn, woken, spec.batch_size)
-        if spec.every_minutes:
+            for other in self._config.watch_queues:
+                arn = self._places.others_queue(other)
+                self._deliver(f"Watched-{other}", arn, woken, batch_size)
+        if minutes := FUNCTIONS[name].every_minutes:
             rule = events.Rule(
                 self,
                 f"{name.capitalize()}Timer",
                 rule_name=f"{self._config.stack_name}-{name}",
                 description=f"Wakes {name}",
-                schedule=events.Schedule.rate(cdk.Duration.minutes(spec.every_minutes)),
+                schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)),
             )
             rule.add_target(targets.LambdaFunction(woken, retry_attempts=0))
 
@@ -287,10 +286,10 @@ class Compute(Construct):
             targets=[
                 events.CfnRule.TargetProperty(
                     id=queue,
-                    arn=self._queues.live[queue].queue_arn,
+                    arn=self._queues.queues[queue].queue_arn,
                     # What could not be delivered for a day lies where the dead letters are.
                     dead_letter_config=events.CfnRule.DeadLetterConfigProperty(
-                        arn=self._queues.dead[queue].queue_arn
+                        arn=self._queues.dlqs[queue].queue_arn
                     ),
                 )
             ],

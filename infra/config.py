@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from infra.functions import FUNCTIONS
 from lamplighter.errors import SettingsError
+from lamplighter.topology import FUNCTIONS
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
 # With an account and a region behind it, it names a bucket, of 63 letters at most.

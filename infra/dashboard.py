@@ -6,7 +6,8 @@ from constructs import Construct
 
 from infra.config import Config
 from infra.metrics import DAY, FIVE_MINUTES, ours
-from infra.queues import Queues, dead_name
+from infra.queues import Queues
+from lamplighter.topology import QUEUES
 
 
 class Dashboard(Construct):
@@ -78,16 +79,16 @@ class Dashboard(Construct):
                 title="Dead letters",
                 left=[
                     queue.metric_approximate_number_of_messages_visible(
-                        statistic="Maximum", label=dead_name(name)
+                        statistic="Maximum", label=QUEUES[name].dlq
                     )
-                    for name, queue in self._queues.dead.items()
+                    for name, queue in self._queues.dlqs.items()
                 ],
             ),
             cloudwatch.GraphWidget(
                 title="Age of the oldest message, seconds",
                 left=[
                     queue.metric_approximate_age_of_oldest_message(label=name)
-                    for name, queue in self._queues.live.items()
+                    for name, queue in self._queues.queues.items()
                 ],
             ),
             cloudwatch.GraphWidget(

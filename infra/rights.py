@@ -1,11 +1,14 @@
 """What each function may do, in the project's own words. Whatever is not here, it may not.
 
-Owns: the rights. `policies` turns them into IAM's words; scenarios hold the calls of handlers
-against the result, so that a right too few fails a test, and a right too many another.
+Owns: the rights; those on queues follow from the topology. `policies` turns them into IAM's words;
+scenarios hold the calls of handlers against the result, so that a right too few fails a test, and a
+right too many another.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,6 @@ _CLAIM = Rights(
         "Assets": "BatchGetItem GetItem ConditionCheckItem",
         "AssetQueue": "BatchGetItem UpdateItem",
     },
-    sends="claims registers submits",
 )
 
 # Raises the consumers of assets, and fires those whose condition holds.
@@ -81,7 +83,6 @@ _BACKFILL = Rights(
         "Dags": "GetItem",
         "Runs": "BatchGetItem PutItem UpdateItem",
     },
-    sends="claims submits",
 )
 
 # Moves a run on: what all who do so read and write.
@@ -94,20 +95,18 @@ _ADVANCE = Rights(
         "Runs": "GetItem Query UpdateItem",
         "Steps": "GetItem Query PutItem UpdateItem",
     },
-    sends="claims submits jobstates",
     tells=True,
 )
 
 # Learns what became of jobs.
 _SETTLE = _ADVANCE | Rights(
     tables={"AssetEvents": "PutItem"},
-    sends="events",
     gets="jobs/*/report.json",
     lists="jobs/*",
     jobs="GetJobRun ListJobRuns CancelJobRun",
 )
 
-RIGHTS: Mapping[str, Rights] = {
+_RIGHTS: Mapping[str, Rights] = {
     # Runs author code: no table, no queue, no job.
     "sandbox": Rights(gets="bundles/*", puts="results/*"),
     "register": Rights(
@@ -119,27 +118,19 @@ RIGHTS: Mapping[str, Rights] = {
             "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
             "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
         },
-        sends="claims registers registers-dead",
-        receives="registers",
-        delays="registers",
         gets="pushes/* results/*",
         invokes="sandbox",
     ),
     "tick": _CLAIM | Rights(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
-    "claim": _CLAIM | _BACKFILL | Rights(sends="claims-dead", receives="claims", delays="claims"),
+    "claim": _CLAIM | _BACKFILL,
     "ingest": _FAN_OUT
     | Rights(
         # It deletes where an outlet's event was expected and does not belong.
         tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem DeleteItem"},
-        sends="events-dead",
-        receives="events events.fifo",
-        delays="events events.fifo",
     ),
     # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
     "watch": Rights(
         tables={"Catalog": "Query UpdateItem"},
-        sends="events events.fifo sources-dead",
-        receives="sources",
         gets="bundles/*",
         is_for_watchers=True,
     ),
@@ -153,13 +144,10 @@ RIGHTS: Mapping[str, Rights] = {
             "Assets": "BatchGetItem",
             "AssetEvents/by_seq": "Query",
         },
-        sends="submits-dead",
-        receives="submits",
-        delays="submits",
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",
     ),
-    "settle": _SETTLE | Rights(sends="jobstates-dead", receives="jobstates", delays="jobstates"),
+    "settle": _SETTLE,
     "sweep": _SETTLE
     | _FAN_OUT
     | _BACKFILL
@@ -176,3 +164,18 @@ RIGHTS: Mapping[str, Rights] = {
         lists="pushes/*",
     ),
 }
+
+
+def _on_queues(function: str) -> Rights:
+    """Return what a function may do with queues: those that it consumes, and those it sends to."""
+    consumed = queues_of(function)
+    dlqs = [queue.dlq for queue in consumed if queue.rejects_to_dlq]
+    sends = [queue.name for queue in QUEUES.values() if function in queue.producers]
+    return Rights(
+        sends=" ".join([*sends, *dlqs]),
+        receives=" ".join(queue.name for queue in consumed),
+        delays=" ".join(queue.name for queue in consumed if queue.delays_retries),
+    )
+
+
+RIGHTS: Mapping[str, Rights] = {name: _RIGHTS[name] | _on_queues(name) for name in FUNCTIONS}

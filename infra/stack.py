@@ -74,26 +74,11 @@ class LamplighterStack(cdk.Stack):
             cdk.CfnOutput(self, name, value=value)
 
     def _settings(self, config: Config) -> Settings:
-        live = {name: queue.queue_url for name, queue in self.queues.live.items()}
-        dead = {name: queue.queue_url for name, queue in self.queues.dead.items()}
         bucket = self.state.bucket.bucket_name
         return Settings(
             table_prefix=self.state.prefix,
             bucket=bucket,
-            claims_queue_url=live["claims"],
-            submits_queue_url=live["submits"],
-            jobstates_queue_url=live["jobstates"],
-            registers_queue_url=live["registers"],
-            claims_dead_queue_url=dead["claims"],
-            submits_dead_queue_url=dead["submits"],
-            jobstates_dead_queue_url=dead["jobstates"],
-            registers_dead_queue_url=dead["registers"],
-            events_queue_url=live["events"],
-            events_fifo_queue_url=live["events.fifo"],
-            events_dead_queue_url=dead["events"],
-            events_dead_fifo_queue_url=dead["events.fifo"],
-            sources_queue_url=live["sources"],
-            watch_dead_queue_url=dead["sources"],
+            queue_urls=self.queues.urls(),
             sandbox_function=f"{config.stack_name}-sandbox",
             emr_application_id=self.spark.application_id,
             emr_job_role_arn=self.spark.role.role_arn,

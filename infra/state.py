@@ -205,7 +205,7 @@ class State(Construct):
             queue_configurations=[
                 s3.CfnBucket.QueueConfigurationProperty(
                     event="s3:ObjectCreated:*",
-                    queue=queues.live["registers"].queue_arn,
+                    queue=queues.queues["registers"].queue_arn,
                     filter=_below("pushes/"),
                 )
             ]

@@ -16,9 +16,9 @@ from constructs import Construct
 from infra.compute import Compute
 from infra.config import Config
 from infra.dashboard import Dashboard
-from infra.functions import FUNCTIONS
 from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, of_rule, ours
-from infra.queues import Queues, dead_name, title
+from infra.queues import Queues, title
+from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
 
 # Claims are made within seconds; after this, schedules are late.
 _LATE_SECONDS = 300
@@ -156,16 +156,16 @@ class Watch(Construct):
                 of_rule(rule, "FailedInvocations", FIVE_MINUTES),
                 above=0,
             )
-        for name, queue in self._queues.live.items():
+        for name, queue in self._queues.queues.items():
             self._alarm(
                 f"{title(name)}IsOld",
                 f"The oldest message on {name} waits for more than half an hour",
                 queue.metric_approximate_age_of_oldest_message(period=FIVE_MINUTES),
                 above=_STUCK_SECONDS,
             )
-        for name, queue in self._queues.dead.items():
+        for name, queue in self._queues.dlqs.items():
             self._alarm(
-                f"{title(dead_name(name))}IsNotEmpty",
+                f"{title(QUEUES[name].dlq)}IsNotEmpty",
                 f"There are dead letters of {name}; see `lamplighter doctor`",
                 queue.metric_approximate_number_of_messages_visible(
                     period=FIVE_MINUTES, statistic="Maximum"
@@ -175,8 +175,8 @@ class Watch(Construct):
 
     def _watch_functions(self) -> None:
         """Tell when functions fail, as a whole or on single messages."""
-        for name, spec in FUNCTIONS.items():
-            if spec.queues:
+        for name in FUNCTIONS:
+            if queues_of(name):
                 self._alarm(
                     f"{title(name)}FailsOnMessages",
                     f"The function {name} cannot handle messages, which come again; see its log",

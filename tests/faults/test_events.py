@@ -97,7 +97,7 @@ def send(*bodies: object) -> Step:
     def send_each(stack: LocalStack) -> None:
         for body in bodies:
             text = body if isinstance(body, str) else json.dumps(body)
-            url = stack.settings.events_queue_url
+            url = stack.settings.queue_url("events")
             aws.client("sqs").send_message(QueueUrl=url, MessageBody=text)
 
     return send_each
@@ -181,7 +181,7 @@ def order(stream: str) -> list[str]:
 
 def dead() -> set[str]:
     """Return the bodies of all dead letters, among which may be copies."""
-    gone = [queue for queue in queues() if "-events-dead" in queue.name]
+    gone = [queue for queue in queues() if "-events-dlq" in queue.name]
     return {message.body for queue in gone for message in queue._messages}
 
 
@@ -648,7 +648,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, limit: int) -> tuple[in
             stack = emulated.put_back()
             clients = (connection().client, aws.client("sqs"))
             with overtaken(clients, number, lambda: scenario.meanwhile(stack)) as calls:
-                deliver_to_ingest(stack.settings.events_queue_url, "ingest")
+                deliver_to_ingest(stack.settings.queue_url("events"), "ingest")
             if not number:
                 scenario.meanwhile(stack)
             found = [f"at once: {text}" for text in violations(is_idle=False)]

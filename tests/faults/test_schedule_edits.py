@@ -144,7 +144,7 @@ def test_push_and_claim_that_meet_at_any_call_lose_and_repeat_nothing(
     wrong: list[str] = []
     with edited(tmp_path, EDITS[name]) as (stack, before):
         acts: dict[str, Callable[[], object]] = {
-            "push": lambda: deliver(stack.settings.registers_queue_url, "register"),
+            "push": lambda: deliver(stack.settings.queue_url("registers"), "register"),
             "claim": lambda: claim_all(["dag"]),
         }
         second = "claim" if first == "push" else "push"

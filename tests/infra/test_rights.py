@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.functions import FUNCTIONS
 from infra.rights import RIGHTS
+from lamplighter.topology import FUNCTIONS
 from tests.infra.rights_file import FOLDER, Line, lines_of, read_lines
 from tests.infra.synthesis import LONGEST, Synthesis, shortened, synthesize
 

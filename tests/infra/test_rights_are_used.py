@@ -18,13 +18,13 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from infra.functions import FUNCTIONS
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues
 from lamplighter.backfill.plan import Request
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import acts
+from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
@@ -175,7 +175,7 @@ def _backfilling(stack: LocalStack) -> None:
 def _misleading(stack: LocalStack) -> None:
     """Let a source tell something that nobody listens to, and others what nobody can read."""
     for queue, body in (("sources", "{}"), ("claims", "?"), ("registers", "?"), ("jobstates", "?")):
-        url = getattr(stack.settings, f"{queue}_queue_url")
+        url = stack.settings.queue_url(queue)
         aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
     stack.run_until_idle()
 

@@ -214,7 +214,7 @@ def test_failed_event_holds_up_its_lane_and_no_other(stack: LocalStack) -> None:
     """While a lane cannot be recorded, all of it comes again; events beside it go on."""
     register(stack, consumer(ORDERS), consumer(Asset("a")))
     in_lane(stack, *"cab")
-    url = stack.settings.events_fifo_queue_url
+    url = stack.settings.queue_url("events.fifo")
     # Taken from the queue by hand: the emulator forgets the order of a lane that comes again.
     messages = aws.client("sqs").receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"]

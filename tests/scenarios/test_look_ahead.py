@@ -136,7 +136,7 @@ class Memory:
         self.covered = until if self.covered is None else max(self.covered, until)
 
     def send(self, queue: str, messages: Sequence[dict[str, Any]]) -> None:
-        if queue != "claims_queue_url":
+        if queue != "claims":
             return
         for message in messages:
             at = as_utc(self._clock.now() + timedelta(seconds=message["DelaySeconds"]))

@@ -27,7 +27,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    with runtime.using(settings=Settings(events_queue_url=QUEUE), new_clients=True):
+    with runtime.using(settings=Settings(queue_urls={"events": QUEUE}), new_clients=True):
         yield
 
 

@@ -84,13 +84,13 @@ def from_the_future(_: LocalStack) -> None:
 
 def dead_letter(stack: LocalStack) -> None:
     """Let a message be dead."""
-    url = stack.settings.events_dead_queue_url
+    url = stack.settings.queue_url("events-dlq")
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
 def dead_claim(_: LocalStack) -> None:
     """Let a message of another queue be dead, which only its policy leads to."""
-    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dead")["QueueUrl"]
+    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dlq")["QueueUrl"]
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
@@ -176,7 +176,8 @@ def test_tables_of_another_shape_are_named(
 @pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
-    with runtime.using(settings=replace(sound.settings, claims_queue_url=url)):
+    urls = sound.settings.queue_urls | {"claims": url}
+    with runtime.using(settings=replace(sound.settings, queue_urls=urls)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 

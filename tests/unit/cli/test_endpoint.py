@@ -35,8 +35,8 @@ def emulator() -> Iterator[tuple[str, dict[str, str]]]:
             register_dags(DAG("dag", schedule=[Asset("orders")]))
         names = {
             "LAMPLIGHTER_TABLE_PREFIX": made.table_prefix,
-            "LAMPLIGHTER_EVENTS_QUEUE_URL": made.events_queue_url,
-            "LAMPLIGHTER_EVENTS_DEAD_QUEUE_URL": made.events_dead_queue_url,
+            "LAMPLIGHTER_EVENTS_QUEUE_URL": made.queue_url("events"),
+            "LAMPLIGHTER_EVENTS_DLQ_URL": made.queue_url("events-dlq"),
         }
         others = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         yield address, {**others, **environment, **names}

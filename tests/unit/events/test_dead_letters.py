@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import aws, queues, settings
+from lamplighter import aws, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
 from lamplighter.events.dead_letters import Reject, dead_letters, release, replay, send_to_dlq
@@ -15,6 +15,7 @@ from lamplighter.events.delivery import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
+from lamplighter.topology import MAX_RECEIVES, QUEUES, Queue
 from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import (
@@ -155,7 +156,7 @@ def test_letters_are_listed_with_all_that_is_known(stack: LocalStack) -> None:
     assert (letter.body, letter.first_id, letter.lane) == (NO_JSON, "m", "north")
     assert letter.reason.startswith("body must be JSON")
     assert (letter.rejected_at, letter.is_cut) == ("2026-01-05T12:00:05+00:00", False)
-    assert letter.queue_url == stack.settings.events_dead_queue_url
+    assert letter.queue_url == stack.settings.queue_url("events-dlq")
 
 
 def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
@@ -190,7 +191,7 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
     client = aws.client("sqs")
     with patch.object(client, "receive_message", return_value={"Messages": [again]}) as receive:
         (letter,) = dead_letters(limit=100)
-    assert (letter.message_id, receive.call_count) == ("m", len(settings.DEAD_QUEUES) + 1)
+    assert (letter.message_id, receive.call_count) == ("m", len(QUEUES) + 1)
 
 
 # Sending them again.
@@ -292,18 +293,18 @@ def test_message_that_never_succeeds_is_listed_and_replayed(
     """After very many deliveries SQS gives up; the letter says so and keeps its id and lane."""
     known("orders")
     made = stack.settings
-    url, dead = made.events_queue_url, made.events_dead_queue_url
+    url, dead = made.queue_url("events"), made.queue_url("events-dlq")
     group = {}
     if lane:
-        url, dead = made.events_fifo_queue_url, made.events_dead_fifo_queue_url
+        url, dead = made.queue_url("events.fifo"), made.queue_url("events-dlq.fifo")
         group = {"MessageGroupId": lane, "MessageDeduplicationId": "once"}
     sent = send(url, UNNAMED, **group)
-    for _ in range(settings.MAX_RECEIVES + 1):
+    for _ in range(MAX_RECEIVES + 1):
         # A function that dies each time gets to decide nothing.
         aws.client("sqs").receive_message(QueueUrl=url, VisibilityTimeout=1)
         stack.clock.move(to=stack.clock.now().add(seconds=2))
     (lying,) = letters(dead.rpartition("/")[2])
-    assert lying.approximate_receive_count == settings.MAX_RECEIVES
+    assert lying.approximate_receive_count == MAX_RECEIVES
 
     (letter,) = dead_letters(limit=10)
     assert (letter.reason, letter.queue_url) == (TOO_OFTEN, dead)
@@ -322,14 +323,14 @@ def test_attributes_of_a_producer_are_not_taken_for_ours(stack: LocalStack) -> N
     """A producer may send any attributes, also binary ones; only our copies are believed."""
     text = {name: {"DataType": "String", "StringValue": "his"} for name in ("reason", "lane")}
     other = {"is_cut": {"DataType": "Binary", "BinaryValue": b"\x00"}}
-    send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=text | other)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=text | other)
     (letter,) = dead_letters(limit=1)
     assert (letter.reason, letter.lane, letter.is_cut) == (TOO_OFTEN, None, False)
 
 
 def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
     """A message of a fair queue has a group, and is replayed to the queue without lanes."""
-    send(stack.settings.events_dead_queue_url, UNNAMED)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED)
     (lying,) = letters()
     lying.group_id = "tenant"
     (letter,) = dead_letters(limit=1)
@@ -341,7 +342,7 @@ def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
 def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
     """The id of a letter is its own if the attribute of that name cannot be one."""
     attribute = {"event_id": {"DataType": "String", "StringValue": "x" * 300}}
-    sent = send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=attribute)
+    sent = send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=attribute)
     (letter,) = dead_letters(limit=1)
     assert letter.first_id == sent
 
@@ -351,22 +352,19 @@ def test_both_queues_are_listed(stack: LocalStack) -> None:
     made = stack.settings
     send_to_dlq([reject("rejected")])
     group = {"MessageGroupId": "listed", "MessageDeduplicationId": "listed"}
-    send(made.events_dead_fifo_queue_url, body("orders"), **group)
+    send(made.queue_url("events-dlq.fifo"), body("orders"), **group)
     found = dead_letters(limit=10)
     assert [letter.reason for letter in found] == ["because", TOO_OFTEN]
     assert [letter.lane for letter in found] == [None, "listed"]
 
 
-@pytest.mark.parametrize(("live", "dead"), settings.DEAD_QUEUES.items())
-def test_letter_of_any_queue_is_listed_and_sent_back(
-    stack: LocalStack, live: str, dead: str
-) -> None:
+@pytest.mark.parametrize("queue", QUEUES.values(), ids=list(QUEUES))
+def test_letter_of_any_queue_is_listed_and_sent_back(stack: LocalStack, queue: Queue) -> None:
     """Whatever SQS has moved among the dead letters returns to the queue that it came from."""
-    is_fifo = dead == "events_dead_fifo_queue_url"
-    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if is_fifo else {}
-    send(getattr(stack.settings, dead), "text", **group)
+    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if queue.is_fifo else {}
+    send(stack.settings.queue_url(queue.dlq), "text", **group)
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == getattr(stack.settings, dead)
+    assert letter.queue_url == stack.settings.queue_url(queue.dlq)
     replay(letter)
-    (again,) = letters(getattr(stack.settings, live).rpartition("/")[2])
+    (again,) = letters(stack.settings.queue_url(queue.name).rpartition("/")[2])
     assert (again.body, letters(letter.queue)) == ("text", [])

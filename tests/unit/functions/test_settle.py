@@ -309,7 +309,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     assert states(executing) == ["success", "success"]
     assert len(emr.jobs) == 1
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == executing.settings.jobstates_dead_queue_url
+    assert letter.queue_url == executing.settings.queue_url("jobstates-dlq")
     assert letter.reason.startswith("the message cannot be read: ")
 
 

@@ -229,7 +229,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     assert submit(of_run("one"), poison, of_run("two")) == []
     assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == executing.settings.submits_dead_queue_url
+    assert letter.queue_url == executing.settings.queue_url("submits-dlq")
     assert letter.reason.startswith("the message cannot be read: ")
 
 

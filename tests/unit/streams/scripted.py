@@ -22,9 +22,7 @@ from lamplighter.triggers.shared_stream import reject_shared_stream_event
 
 SINCE = datetime(2026, 1, 1)
 SETTINGS = settings.Settings(
-    events_queue_url="events",
-    events_fifo_queue_url="events.fifo",
-    watch_dead_queue_url="dead",
+    queue_urls={"events": "events", "events.fifo": "events.fifo", "sources-dlq": "dead"},
     shared_stream_ack_timeout=1,
 )
 
@@ -151,7 +149,7 @@ class Sent:
         return [
             json.loads(message["MessageBody"])
             for queue, messages in self.calls
-            if queue in ("events_queue_url", "events_fifo_queue_url")
+            if queue in ("events", "events.fifo")
             for message in messages
         ]
 
@@ -166,7 +164,7 @@ class Sent:
         return {
             message["MessageBody"]: message["MessageAttributes"]["reason"]["StringValue"]
             for queue, messages in self.calls
-            if queue == "watch_dead_queue_url"
+            if queue == "sources-dlq"
             for message in messages
         }
 

@@ -82,7 +82,7 @@ def test_failed_call_confirms_nothing_of_it() -> None:
 
 def test_call_that_is_taken_in_part_confirms_nothing_of_it(stack: LocalStack) -> None:
     """Which of ten were refused does not matter: those that were taken are known by their ids."""
-    url = stack.settings.events_queue_url
+    url = stack.settings.queue_url("events")
     send = aws.client("sqs").send_message_batch
 
     def send_some(**request: Any) -> Any:

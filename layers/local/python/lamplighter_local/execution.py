@@ -97,7 +97,7 @@ def tell(job_run_id: str, state: JobState) -> None:
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
     envelope = {"detail-type": "EMR Serverless Job Run State Change", "detail": detail}
-    queues.send("jobstates_queue_url", [{"MessageBody": json.dumps(envelope)}])
+    queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
 @contextmanager

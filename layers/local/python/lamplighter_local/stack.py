@@ -29,6 +29,7 @@ from lamplighter.runs.view import run_ref
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
@@ -123,7 +124,7 @@ class LocalStack:
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:
-        while deliver(self.settings.registers_queue_url, "register", self.call):
+        while deliver(self.settings.queue_url("registers"), "register", self.call):
             pass
         with self.lock:
             names = watched_queues(self.settings)
@@ -146,7 +147,7 @@ class LocalStack:
     def watched_queue(self, name: str) -> str:
         """Return the URL of a queue that watchers read, made when it is first named."""
         if name == SOURCES:
-            return self.settings.sources_queue_url
+            return self.settings.queue_url("sources")
         if name not in self._watched:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
@@ -175,17 +176,18 @@ class LocalStack:
 
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
-        made = self.settings
-        runs = [(made.jobstates_queue_url, "settle"), (made.submits_queue_url, "submit")]
+        # Without anything to execute them, runs stay as they were claimed.
+        left_out = () if self.execution is not None else ("settle", "submit")
         return [
-            # Without anything to execute them, runs stay as they were claimed.
-            *(runs if self.execution is not None else ()),
-            (made.registers_queue_url, "register"),
-            *((url, "watch") for url in (made.sources_queue_url, *self._watched.values())),
-            (made.events_queue_url, "ingest"),
-            (made.events_fifo_queue_url, "ingest"),
-            (made.claims_queue_url, "claim"),
+            (url, queue.consumer)
+            for queue in QUEUES.values()
+            if queue.consumer not in left_out
+            for url in (self.settings.queue_url(queue.name), *self._watched_by(queue.consumer))
         ]
+
+    def _watched_by(self, function: str) -> Iterable[str]:
+        """Return the queues of others that a function consumes."""
+        return self._watched.values() if function == "watch" else ()
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
         """Let time pass: timers at the minutes where they could act, messages at their instants."""

@@ -21,13 +21,14 @@ from lamplighter.errors import RefusedError
 from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
 from lamplighter.store.assets import save_rejections
 from lamplighter.store.transactions import pack
+from lamplighter.topology import QUEUES
 from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
-# The setting that names where watchers keep what was given up.
-WATCHED = "watch_dead_queue_url"
+# The queue where watchers keep what was given up.
+WATCHED = "sources-dlq"
 # Instead of a queue: what came from a source that was asked cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
@@ -49,11 +50,11 @@ class Reject:
 
 def send_to_dlq(rejects: Sequence[Reject]) -> list[Reject]:
     """Keep events that cannot be taken, each with its reason; return those that were not kept."""
-    return _keep(rejects, "events_dead_queue_url", before=_note)
+    return _keep(rejects, "events-dlq", before=_note)
 
 
 def keep(rejects: Sequence[Reject], dead_queue: str) -> list[Reject]:
-    """Keep messages in the queue that a setting names; return those that could not be kept."""
+    """Keep messages in a dead-letter queue; return those that could not be kept."""
     return _keep(rejects, dead_queue, before=lambda _: None)
 
 
@@ -211,8 +212,8 @@ def dead_letters(*, limit: int) -> list[DeadLetter]:
 
 def _dead_queues() -> list[str]:
     given = settings.current()
-    given.require("events_dead_queue_url")
-    return [url for name in settings.DEAD_QUEUES.values() if (url := getattr(given, name))]
+    given.queue_url("events-dlq")
+    return [url for queue in QUEUES.values() if (url := given.queue_urls.get(queue.dlq))]
 
 
 def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
@@ -224,7 +225,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     if not is_ours:
         # SQS or EventBridge put it here, with attributes of whoever sent it.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
-        is_watched = url == settings.current().watch_dead_queue_url
+        is_watched = url == settings.current().queue_urls.get(WATCHED)
         said = {"queue_arn": moved_from} if is_watched and moved_from else {}
     # On a queue without lanes, groups only share out the work.
     own = message.get("Attributes", {}) if url.endswith(".fifo") else {}
@@ -293,17 +294,13 @@ def replay(letter: DeadLetter) -> None:
 
 
 def _live_queue(letter: DeadLetter) -> str:
-    """Return the setting that names the queue to which a letter belongs."""
+    """Return the queue to which a letter belongs."""
     if letter.lane is not None:
-        return "events_fifo_queue_url"
-    given = settings.current()
-    live = next(
-        name
-        for name, dead in settings.DEAD_QUEUES.items()
-        if getattr(given, dead) == letter.queue_url
-    )
+        return "events.fifo"
+    urls = settings.current().queue_urls
+    queue = next(each for each in QUEUES.values() if urls.get(each.dlq) == letter.queue_url)
     # What watchers made, and did not send, is among the dead letters of their source.
-    return "events_queue_url" if live == "sources_queue_url" and letter.is_ours else live
+    return "events" if queue.dlq == WATCHED and letter.is_ours else queue.name
 
 
 def _url_of(arn: str) -> str:

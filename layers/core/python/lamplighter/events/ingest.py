@@ -98,7 +98,7 @@ class _Batch:
             for one in self.deliveries
             if one.message_id in self.failures
         ]
-        kept = give_up(failed, "events_dead_queue_url")
+        kept = give_up(failed, "events-dlq")
         self.report.given_up = len(kept)
         self.report.failed -= kept
 
@@ -194,7 +194,7 @@ class _Batch:
 
 def _come_back_later(deliveries: Sequence[Delivery]) -> None:
     """Let each failed message be delivered again, later each time."""
-    for is_fifo, queue in ((False, "events_queue_url"), (True, "events_fifo_queue_url")):
+    for is_fifo, queue in ((False, "events"), (True, "events.fifo")):
         failed = [
             (one.receipt, one.receives)
             for one in deliveries[:_MAX_PAUSED]

@@ -20,7 +20,7 @@ from lamplighter.streams.watchers import Watcher
 log = logging.getLogger(__name__)
 
 # Where events go that are not sent.
-KEPT = "watch_dead_queue_url"
+KEPT = "sources-dlq"
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Derived:
 
     @property
     def queue(self) -> str:
-        """The setting that names where it goes; what came in order goes on in order."""
+        """The queue to which it goes; what came in order goes on in order."""
         if self.kept_because is not None:
             return KEPT
-        return "events_queue_url" if self.lane is None else "events_fifo_queue_url"
+        return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:

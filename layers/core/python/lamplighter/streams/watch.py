@@ -102,5 +102,5 @@ def _arrival(delivery: Delivery) -> Arrival:
 def queue_of(arn: str) -> str:
     """Return the name by which watchers know a queue."""
     name = arn.rpartition(":")[2]
-    is_ours = name == settings.current().sources_queue_url.rpartition("/")[2]
+    is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name
