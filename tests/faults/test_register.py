@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import aws, settings
+from lamplighter import aws
 from lamplighter.errors import TransientError
 from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler import cursor
@@ -118,7 +118,7 @@ def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emu
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         until_the_end.enter_context(sandbox_remembers())
         for number, files in enumerate(pushes):
             if number:

@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
+from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.marks import mark_run, mark_step
@@ -649,7 +649,7 @@ def make_story() -> Iterator[Story]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=MIDNIGHT, on=emr))
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield Story(stack, emr)
 
 

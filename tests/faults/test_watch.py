@@ -23,7 +23,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.store.models import AssetEvents
 from lamplighter.triggers.base import TriggerEvent
 from lamplighter.triggers.offered import Sighting
@@ -235,7 +235,7 @@ def make_deployment() -> Iterator[LocalStack]:
     """Yield a deployment for all stories: to make one takes as long as some of them."""
     with local_stack(at=MIDNIGHT) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        with settings.using(made), patch.object(stack, "settings", made):
+        with patch.object(stack.runtime, "settings", made):
             yield stack
 
 

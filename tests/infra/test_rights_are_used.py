@@ -18,9 +18,9 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import acts
@@ -197,13 +197,12 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
     emr = FakeEmr()
     with local_stack(at=BEGIN, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1, event_bus="default")
-        with settings.using(made):
-            stack.settings = made
-            _registering(stack)
-            _ending(stack)
-            _sweeping(stack, emr)
-            _backfilling(stack)
-            _misleading(stack)
+        stack.settings = made
+        _registering(stack)
+        _ending(stack)
+        _sweeping(stack, emr)
+        _backfilling(stack)
+        _misleading(stack)
     assert tried.forbidden == set()
     used = tried.used | _of_scenarios(tmp_path)
     left = {

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from pendulum import DateTime
 
-from lamplighter import settings
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
 from tests.infra.rights_file import USED_FILE, Need, TriedRights
@@ -54,7 +53,7 @@ def deploy() -> Iterator[Deploy]:
             # One shard instead of sixteen: a tick reads each of them, and the emulator is slow.
             stack = until_the_end.enter_context(local_stack(at=at))
             made = replace(stack.settings, due_shards=due_shards)
-            stack.settings = until_the_end.enter_context(settings.using(made))
+            stack.settings = made
             return stack
 
         yield make

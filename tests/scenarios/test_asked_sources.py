@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.events.dead_letters import NOWHERE, dead_letters, make_visible, replay
 from lamplighter.store import stream_leases
 from lamplighter.store.models import AssetEvents, Catalog
@@ -128,7 +128,7 @@ def recorded() -> dict[str, list[str]]:
 def limited(stack: LocalStack, **limits: Any) -> Iterator[None]:
     """Let other limits hold until the block ends."""
     made = replace(stack.settings, **limits)
-    with settings.using(made), patch.object(stack, "settings", made):
+    with patch.object(stack.runtime, "settings", made):
         yield
 
 

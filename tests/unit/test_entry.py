@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.entry import metrics_of, publish
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.settings import Settings
@@ -43,7 +43,7 @@ class Report:
 
 
 def _published(capsys: pytest.CaptureFixture[str], report: Any) -> dict[str, Any]:
-    with settings.using(Settings(table_prefix="lamplighter-dev-")):
+    with runtime.using(settings=Settings(table_prefix="lamplighter-dev-")):
         publish(metrics_of("tick"), report)
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found

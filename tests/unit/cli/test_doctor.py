@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from lamplighter import DAG, aws, settings
+from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry import bundles
 from lamplighter.serialization.schema import SCHEMA
@@ -143,7 +143,7 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
 @pytest.mark.interferes
 def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
     """Nothing more can be asked; each table is named."""
-    with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
+    with runtime.using(settings=replace(sound.settings, table_prefix="elsewhere-")):
         code, found = checks(lamplighter)
     assert code == 1
     assert found["tables"] == ["error"] * 9
@@ -177,7 +177,7 @@ def test_tables_of_another_shape_are_named(
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
     urls = sound.settings.queue_urls | {"claims": url}
-    with settings.using(replace(sound.settings, queue_urls=urls)):
+    with runtime.using(settings=replace(sound.settings, queue_urls=urls)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 

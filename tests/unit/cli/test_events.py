@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
@@ -99,7 +99,7 @@ class TestEmit:
     def test_missing_queue_is_named(self, lamplighter: Command, stack: LocalStack) -> None:
         """The user learns which variable to set."""
         urls = stack.settings.queue_urls | {"events": ""}
-        with settings.using(replace(stack.settings, queue_urls=urls)):
+        with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
             result = lamplighter("assets", "emit", "orders")
         assert result.code == 1
         assert "set LAMPLIGHTER_EVENTS_QUEUE_URL" in result.err

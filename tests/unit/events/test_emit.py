@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RejectedError, SettingsError
 from lamplighter.events.emit import emit, event_body
 from lamplighter.events.message import AssetEvent, read_events
@@ -29,7 +29,7 @@ def deployment() -> Iterator[Settings]:
         fifo = sqs.create_queue(QueueName="sent.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
         urls = stack.settings.queue_urls | {"events": plain, "events.fifo": fifo}
         made = replace(stack.settings, queue_urls=urls)
-        with settings.using(made):
+        with runtime.using(settings=made):
             yield made
 
 
@@ -148,7 +148,7 @@ def test_empty_lane_is_rejected(deployment: Settings) -> None:
 def test_missing_queue_is_named(lane: str | None, variable: str) -> None:
     """A process that does not know the queue is told which variable to set."""
     with (
-        settings.using(Settings()),
+        runtime.using(settings=Settings()),
         pytest.raises(SettingsError, match=f"set LAMPLIGHTER_EVENTS_{variable}:"),
     ):
         emit("orders", lane=lane)

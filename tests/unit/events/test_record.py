@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import AssetAlias, settings
+from lamplighter import AssetAlias, runtime
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import record
 from lamplighter.events.message import AssetEvent
@@ -325,7 +325,7 @@ def test_transaction_keeps_to_its_size(stack: LocalStack) -> None:
     known(*(f"asset{at}" for at in range(12)))
     groups = [group(*events(f"asset{at}", "a", "b", "c")) for at in range(12)]
     with (
-        settings.using(replace(stack.settings, transaction_actions=10)),
+        runtime.using(settings=replace(stack.settings, transaction_actions=10)),
         transactions(let_pass) as sizes,
     ):
         record_groups(*groups)

@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.errors import TransientError
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record as record_module
@@ -229,7 +229,7 @@ def test_dead_queue_that_is_not_named_fails_the_message(stack: LocalStack) -> No
     """A deployment without a dead-letter queue loses no message either."""
     known("orders")
     urls = stack.settings.queue_urls | {"events-dlq": ""}
-    with settings.using(replace(stack.settings, queue_urls=urls)):
+    with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
         assert ingest(lines(body("orders", "a"), NO_JSON)) == ["m1"]
         assert recorded("orders") == ["a"]
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from lamplighter import settings
+from lamplighter import runtime, settings
 from lamplighter.errors import SettingsError
 from lamplighter.settings import Settings, output_key
 
@@ -96,8 +96,8 @@ def test_given_settings_are_in_force_until_the_block_ends() -> None:
     """Settings that are given count for everyone, and end with their block, also by an error."""
     outer, inner = Settings(due_shards=2), Settings(due_shards=3)
 
-    with settings.using(outer):
-        with suppress(LookupError), settings.using(inner):
+    with runtime.using(settings=outer):
+        with suppress(LookupError), runtime.using(settings=inner):
             assert settings.current() is inner
             raise LookupError
         assert settings.current() is outer

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from pendulum import datetime
 
-from lamplighter import queues, settings
+from lamplighter import queues, runtime, settings
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Work, run_in_a_loop
 from lamplighter.streams.watchers import Watcher
@@ -173,7 +173,10 @@ class Sent:
 def sending(*failing: int, given: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Sent]:
     """Let what is sent be seen, and some calls fail, until the block ends."""
     sent = Sent(failing=failing)
-    with settings.using(replace(SETTINGS, **given)), patch.object(queues, "send", sent.send):
+    with (
+        runtime.using(settings=replace(SETTINGS, **given)),
+        patch.object(queues, "send", sent.send),
+    ):
         yield sent
 
 

@@ -7,11 +7,11 @@ Owns: the only reading of the environment, and both ways of naming a field outsi
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NoReturn, Self
 
+from lamplighter import runtime
 from lamplighter.errors import SettingsError
 from lamplighter.topology import URL_SETTINGS
 
@@ -228,26 +228,10 @@ _READERS: Mapping[Any, Callable[[str, str], object]] = {
     float: _price,
 }
 
-_given: Settings | None = None
-_found: Settings | None = None
-
 
 def current() -> Settings:
-    """Return the settings in force: given ones, else those of the environment, read once."""
-    global _found  # noqa: PLW0603 - a process has one environment
-    if _given is not None:
-        return _given
-    if _found is None:
-        _found = Settings.from_environment()
-    return _found
-
-
-@contextmanager
-def using(settings: Settings) -> Iterator[Settings]:
-    """Let `settings` be in force for the whole process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, settings
-    try:
-        yield settings
-    finally:
-        _given = before
+    """Return the settings of the current runtime."""
+    here = runtime.current()
+    if here.settings is None:
+        here.settings = Settings.from_environment()
+    return here.settings

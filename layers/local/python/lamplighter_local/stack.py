@@ -20,16 +20,14 @@ from unittest.mock import patch
 from botocore import session
 from pendulum import DateTime
 
-from lamplighter import aws, clock, settings
+from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.events.fan_out import forget_consumers
 from lamplighter.executors.job import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
+from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
-from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
@@ -71,13 +69,13 @@ class LocalStack:
 
     def __init__(
         self,
-        settings: Settings,
+        runtime: Runtime,
         clock: MovableClock,
         execution: Execution | None,
         objects: DagObjects,
         lock: threading.RLock,
     ) -> None:
-        self.settings = settings
+        self.runtime = runtime
         self.clock = clock
         self.execution = execution
         self._objects = objects
@@ -89,6 +87,17 @@ class LocalStack:
         self.call: Call = handlers.call
         # Whether the newest call of a timer ended in a death: its work is left to the next one.
         self._has_timer_died = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the deployment; others may be assigned."""
+        assert self.runtime.settings is not None
+        return self.runtime.settings
+
+    @settings.setter
+    def settings(self, changed: Settings) -> None:
+        self.runtime.settings = changed
+        self.runtime.caches.clear()
 
     def push(
         self,
@@ -253,18 +262,16 @@ def local_stack(
     with (
         _only_moto(),
         guarded_moto(over_http=over_http) as lock,
-        clock.using(movable),
+        runtime.activate(Runtime(clock=movable)) as here,
         queues_on_our_clock(),
         objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
         objects.building_triggers(),
     ):
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
-        forget_consumers()
-        forget_definitions()
-        forget_dates()
-        with settings.using(made), executing(on) as execution:
-            yield LocalStack(made, movable, execution, objects, lock)
+        here.settings = made
+        with executing(on) as execution:
+            yield LocalStack(here, movable, execution, objects, lock)
 
 
 @contextmanager
@@ -274,8 +281,4 @@ def _only_moto() -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("AWS_") and name not in _ENVIRONMENT:
                 del os.environ[name]
-        aws.client.cache_clear()
-        try:
-            yield
-        finally:
-            aws.client.cache_clear()
+        yield
