@@ -360,7 +360,7 @@ class LocalDeployment(OpenDeployment):
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
         letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
         return letters
 
     def queue_url(self, queue: str) -> str:
