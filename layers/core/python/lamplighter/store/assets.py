@@ -12,10 +12,10 @@ from lamplighter.assets.asset import Asset, AssetAlias, AssetRef
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.models import Assets
-from lamplighter.store.models.assets import ITSELF
+from lamplighter.store.models import AssetQueue, Assets
+from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.rows import Malformed, connection
-from lamplighter.store.transactions import Cancelled, Put, pack, patiently, pauses
+from lamplighter.store.transactions import Cancelled, Delete, Put, pack, patiently, pauses
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -104,3 +104,39 @@ def _or_none(future: Any) -> Assets | None:
     except Assets.DoesNotExist:
         return None
     return row
+
+
+# Who waits for an asset: a reference beside its row, and a row in the queue of the DAG.
+
+
+def read_asset(asset_id: str) -> Assets:
+    """Return the row of an asset, alias or URI, which must exist, as it is now."""
+    return Assets.get(asset_id, ITSELF, consistent_read=True)
+
+
+def read_references(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return which of the pairs of asset and DAG are there: the DAG is a consumer of the asset."""
+    keys = [(asset, f"{CONSUMER}{dag_id}") for asset, dag_id in pairs]
+    rows = Assets.batch_get(keys, consistent_read=True)
+    return {(row.asset_id, row.ref.removeprefix(CONSUMER)) for row in rows}
+
+
+def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
+    """Return the writes that make a DAG a consumer of an asset, of events after number `seq`."""
+    return [
+        Put(Assets(asset, f"{CONSUMER}{dag_id}", created_at=clock.now())),
+        Put(AssetQueue(dag_id, asset, since_seq=seq, consumed_seq=seq)),
+    ]
+
+
+def delete_reference(asset: str, dag_id: str) -> list[Delete]:
+    """Return the writes after which a DAG is no consumer of an asset any more."""
+    return [Delete(Assets(asset, f"{CONSUMER}{dag_id}")), Delete(AssetQueue(dag_id, asset))]
+
+
+def read_queue(dag_id: str, asset_ids: Collection[str] | None = None) -> list[AssetQueue]:
+    """Return how far a DAG has consumed each of the assets that it waits for, or some of them."""
+    if asset_ids is None:
+        return list(AssetQueue.query(dag_id, consistent_read=True))
+    keys = [(dag_id, asset_id) for asset_id in asset_ids]
+    return list(AssetQueue.batch_get(keys, consistent_read=True))
