@@ -16,12 +16,12 @@ from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.store import bundles
 from lamplighter.store.models import Catalog
-from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
+from lamplighter.store.transactions import TransactionCanceled, Check, Cause, Write, transact_with_retry
 
 log = logging.getLogger(__name__)
 
 # At intervals that double up to the longest pause, so many take more than a day.
-MOST_RESENDS = 12
+MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 # Who has begun to register a push has the time limit of the function for it.
 _REGISTER_SECONDS = 900
@@ -59,15 +59,15 @@ def newest_check(push: Push) -> Check:
 def write(push: Push, writes: Sequence[Write]) -> None:
     """Write all on behalf of a push, or refuse because a newer one has begun."""
     try:
-        patiently([newest_check(push), *writes])
-    except Cancelled as cancelled:
+        transact_with_retry([newest_check(push), *writes])
+    except TransactionCanceled as cancelled:
         require_newest(push, cancelled)
         raise
 
 
-def require_newest(push: Push, cancelled: Cancelled) -> None:
+def require_newest(push: Push, cancelled: TransactionCanceled) -> None:
     """Refuse the push if that is why a transaction that began with its check was cancelled."""
-    if cancelled.reasons[0].verdict is Verdict.REFUSED:
+    if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
         raise _superseded(push)
 
 
@@ -180,7 +180,7 @@ def resend_due_at(row: Catalog) -> DateTime | None:
     """
     newest = int(row.pushed or 0)
     is_over = newest <= _newest_ended(row)
-    if is_over or int(row.resends or 0) >= MOST_RESENDS or row.updated_at is None:
+    if is_over or int(row.resends or 0) >= MAX_RESENDS or row.updated_at is None:
         return None
     if row.resend_at is not None:
         return row.resend_at

@@ -76,8 +76,8 @@ def _note_running(place: JobPlace, job: Job) -> bool:
     row = Steps(run_ref(place.dag_id, place.run_key), place.task_id)
     if not update_if(row, actions, is_expected & is_its_job):
         return False
-    if row.short_limit is not None:
-        queues.send_settles([(place.dag_id, place.run_key)], delay=row.short_limit)
+    if row.scheduler_timeout_seconds is not None:
+        queues.send_settles([(place.dag_id, place.run_key)], delay=row.scheduler_timeout_seconds)
     return True
 
 
