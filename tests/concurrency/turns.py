@@ -28,8 +28,8 @@ from pynamodb.expressions.condition import Condition
 
 from lamplighter import aws, clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler.claim import claim_all
 from lamplighter.operations.pause import pause, unpause
+from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.operations.create_backfill import create_backfill
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.backfills import cancel_backfill, pause_backfill, resume_backfill
 from lamplighter.errors import RefusedError
+from lamplighter.operations.backfills import cancel_backfill, pause_backfill, resume_backfill
+from lamplighter.operations.create_backfill import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.emr.fake_emr import Outcome
 from tests.faults.reports import Report, each

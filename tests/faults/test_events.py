@@ -27,9 +27,9 @@ from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import references
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED

@@ -28,11 +28,11 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
-from lamplighter.runs.settle import settle as hear
 from lamplighter.operations.trigger import create_manual_run
+from lamplighter.runs.advance import SUBMIT, advance_all
+from lamplighter.runs.settle import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags

@@ -291,7 +291,9 @@ class Events(RuleBasedStateMachine):
                 assert is_pushed
                 self.owed[key] -= {id_ for id_, seq in numbers[key[1]].items() if seq <= since[key]}
         self.since = since
-        also = {row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF}
+        also = {
+            row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF
+        }
         for event_id in {event_id for stream, event_id in new if ":" not in stream}:
             asset, aliases = self.sent[event_id]
             copies = also[asset] | {f"alias:{name}" for name in aliases}

@@ -12,8 +12,8 @@ from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask, aws, settings
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.operations.trigger import create_manual_run
+from lamplighter.runs.definitions import forget_definitions
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob

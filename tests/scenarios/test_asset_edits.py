@@ -6,10 +6,10 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import references
 from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.wire import consumers_of
 from lamplighter_local.definitions import register_dags

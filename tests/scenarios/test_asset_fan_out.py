@@ -12,9 +12,9 @@ from lamplighter import DAG, Asset, AssetAlias, aws, queues
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out as handing_on
 from lamplighter.events.fan_out import MAX_AT_ONCE
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler import pending
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers

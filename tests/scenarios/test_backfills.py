@@ -9,11 +9,11 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.backfill import refusals
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.operations.create_backfill import plan_backfill
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
-from lamplighter.registry.between import author_runs_between
+from lamplighter.operations.create_backfill import plan_backfill
 from lamplighter.operations.runs import clear_run
+from lamplighter.registry.between import author_runs_between
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable

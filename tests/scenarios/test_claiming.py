@@ -16,7 +16,13 @@ from lamplighter.scheduler.claim import claim, claim_all
 from lamplighter.scheduler.due import due_until
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, read_dags, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    read_dags,
+    transact,
+)
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

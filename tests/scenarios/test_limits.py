@@ -8,9 +8,9 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.operations.pause import unpause
+from lamplighter.operations.trigger import create_manual_run
+from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter_local.definitions import row_of, store_dags

@@ -21,7 +21,13 @@ from lamplighter.scheduler.due import DueDag
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.look_ahead import LookAhead
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import TransactionCanceled, Put, CancellationReason, Cause, Write
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    Put,
+    TransactionCanceled,
+    Write,
+)
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
 from lamplighter_local.definitions import row_of, store_dags
@@ -104,7 +110,9 @@ class Memory:
         if any(refused):
             raise TransactionCanceled(
                 [
-                    CancellationReason(Cause.CONDITION_FAILED, self._now(write)) if bad else CancellationReason(Cause.NONE)
+                    CancellationReason(Cause.CONDITION_FAILED, self._now(write))
+                    if bad
+                    else CancellationReason(Cause.NONE)
                     for write, bad in zip(writes, refused, strict=True)
                 ],
             )

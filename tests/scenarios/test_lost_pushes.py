@@ -8,9 +8,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.bundles.archive import Archive
+from lamplighter.operations.push import push_archive
 from lamplighter.registry import bundles
 from lamplighter.registry.lost_pushes import MAX_RESENDS
-from lamplighter.operations.push import push_archive
 from lamplighter.store.models import Catalog
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at

@@ -12,8 +12,8 @@ from lamplighter import DAG, Asset, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations import marks
 from lamplighter.operations.marks import mark_run, mark_step
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.pause import pause
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome

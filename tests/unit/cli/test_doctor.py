@@ -12,8 +12,8 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 
 from lamplighter import DAG, aws, settings
-from lamplighter.registry import bundles
 from lamplighter.operations.trigger import create_manual_run
+from lamplighter.registry import bundles
 from lamplighter.serialization.schema import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired

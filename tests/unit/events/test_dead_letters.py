@@ -10,7 +10,7 @@ import pytest
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
-from lamplighter.events.dead_letters import Reject, send_to_dlq, dead_letters, release, replay
+from lamplighter.events.dead_letters import Reject, dead_letters, release, replay, send_to_dlq
 from lamplighter.events.delivery import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
@@ -88,7 +88,9 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
 def test_reject_leaves_a_trace_for_each_event() -> None:
     """Why an event is not among its asset's is found by its id, or by the message's if unknown."""
-    assert send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+    assert (
+        send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+    )
     assert traces() == {"a": "no asset", "b": "no asset", "m2": "no JSON"}
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
 from lamplighter.events.dead_letters import dead_letters
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.operations.runs import cancel_run, clear_run
+from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.settle import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers

@@ -9,9 +9,9 @@ import pytest
 
 from lamplighter import DAG, SparkTask, aws, settings
 from lamplighter.events.dead_letters import dead_letters
-from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.runs import cancel_run, clear_run
+from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.call_counter import counted_calls

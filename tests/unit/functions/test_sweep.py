@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.operations.runs import cancel_run
+from lamplighter.runs.definitions import forget_definitions
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers

@@ -7,11 +7,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
+from lamplighter.backfill.plan import Request
 from lamplighter.operations import repair_backfills as backfill_slots
 from lamplighter.operations.create_backfill import create_backfill
-from lamplighter.backfill.plan import Request
-from lamplighter.operations.repair_backfills import Drift
 from lamplighter.operations.repair import find_drift
+from lamplighter.operations.repair_backfills import Drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
 from lamplighter_local.definitions import register_dags

@@ -25,7 +25,13 @@ from lamplighter.registry.definition import Source
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, Write, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    Write,
+    transact,
+)
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults.faults import Crash, Faults
@@ -81,7 +87,9 @@ def require_tied() -> None:
             assert uri_id(found[row.target].uri) == key, f"{row.uri} leads to {row.target}"
     for key, row in found.items():
         waited_for = {uri for uri in uris if uris[uri].target == key and uris[uri].has_consumers}
-        assert (row.mirrored_uris or set()) == waited_for, f"{key} is also recorded under {row.mirrored_uris}"
+        assert (row.mirrored_uris or set()) == waited_for, (
+            f"{key} is also recorded under {row.mirrored_uris}"
+        )
 
 
 def require_all_consumed(stack: LocalStack) -> None:

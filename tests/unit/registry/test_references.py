@@ -111,7 +111,10 @@ def test_reference_by_uri_stays_when_its_asset_comes(
     register_dags(DAG("x", schedule=[A]), bundle="other")
     register_dags(dag)
     after = stack.dag("dag")
-    assert columns(after, "asset_condition", "asset_condition_met_at") == (before.asset_condition, None)
+    assert columns(after, "asset_condition", "asset_condition_met_at") == (
+        before.asset_condition,
+        None,
+    )
     assert waits_for() == {uri_id("s3://lake/a"): (0, 0)}
 
 
@@ -180,7 +183,10 @@ def test_condition_without_events_is_not_claimed(
 def test_new_dag_is_looked_at_once(register_dags: Register, stack: LocalStack) -> None:
     """A new DAG is sent to be claimed, finds nothing, and is forgotten until an event comes."""
     register_dags(DAG("dag", schedule=[A]))
-    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (stack.clock.now(), 0)
+    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (
+        stack.clock.now(),
+        0,
+    )
     stack.run_until_idle()
     assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (None, None)
     assert stack.runs("dag") == []

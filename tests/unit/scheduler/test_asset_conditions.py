@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pendulum
 
 from lamplighter import DAG, Asset
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import NothingForetold
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule

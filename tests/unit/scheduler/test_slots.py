@@ -6,8 +6,8 @@ import pytest
 
 from lamplighter import DAG
 from lamplighter.operations import repair
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.operations.repair import Drift, find_drift, mend
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.definitions import register_dags

@@ -19,19 +19,19 @@ from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
 from lamplighter.store.single import update_if
 from lamplighter.store.transactions import (
-    TransactionCanceled,
+    Cause,
     Delete,
     Put,
+    TransactionCanceled,
     Update,
-    Cause,
     Write,
     change_dag,
     dag_write,
-    transact_with_retry,
     read_dag,
     read_dags,
     require_dag,
     transact,
+    transact_with_retry,
 )
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.faults.faults import Faults

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.registry.problems import all_problems
-from lamplighter.runs.definitions import newest_document
 from lamplighter.operations import pause as pausing
 from lamplighter.operations.pause import Missed
+from lamplighter.registry.problems import all_problems
+from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs

@@ -19,8 +19,6 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws
-from lamplighter.operations import backfills
-from lamplighter.operations.create_backfill import create_backfill
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
@@ -28,10 +26,11 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
+from lamplighter.operations import backfills, pause
+from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
-from lamplighter.operations import pause
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
@@ -294,7 +293,9 @@ class LocalDeployment(OpenDeployment):
     def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs))
+        return view_backfill(
+            backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
+        )
 
     # What becomes of instant steps.
 

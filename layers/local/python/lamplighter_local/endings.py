@@ -8,12 +8,12 @@ from lamplighter.store.backfills import backfill_write, read_backfill
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
+    TransactionCanceled,
     Write,
     dag_write,
-    retry_attempts,
     read_dag,
+    retry_attempts,
     transact,
 )
 

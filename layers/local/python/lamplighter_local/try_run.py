@@ -18,8 +18,8 @@ from lamplighter.bundles.check import find_coming_runs
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.executors import current
-from lamplighter.scheduler import cursor
 from lamplighter.operations import pause
+from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write, change_dag, require_dag

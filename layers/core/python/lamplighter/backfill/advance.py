@@ -33,12 +33,12 @@ from lamplighter.store.backfills import (
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
     Put,
+    TransactionCanceled,
     Write,
-    retry_attempts,
     read_dag,
+    retry_attempts,
     transact,
 )
 from lamplighter.store.wire import due_backfills

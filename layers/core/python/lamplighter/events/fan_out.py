@@ -16,7 +16,7 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.assets import read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import TransactionCanceled, Change, Cause, transact
+from lamplighter.store.transactions import Cause, Change, TransactionCanceled, transact
 from lamplighter.store.wire import consumers_of, open_assets
 
 log = logging.getLogger(__name__)

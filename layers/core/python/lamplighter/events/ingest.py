@@ -14,7 +14,7 @@ from typing import Any
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
-from lamplighter.events.dead_letters import Reject, send_to_dlq, give_up
+from lamplighter.events.dead_letters import Reject, give_up, send_to_dlq
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events

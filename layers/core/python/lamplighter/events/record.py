@@ -21,10 +21,10 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.single import delete_if
 from lamplighter.store.transactions import (
-    TransactionCanceled,
+    Cause,
     Change,
     Put,
-    Cause,
+    TransactionCanceled,
     pack,
     retry_attempts,
     transact,
@@ -180,7 +180,10 @@ class Recorder:
         )
 
     def _learn(
-        self, events: Sequence[AssetEvents], assets: Sequence[Assets], cancelled: TransactionCanceled
+        self,
+        events: Sequence[AssetEvents],
+        assets: Sequence[Assets],
+        cancelled: TransactionCanceled,
     ) -> None:
         """Take in what stood in the way: events that exist, assets that have moved on."""
         refused = [reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons]

@@ -27,10 +27,10 @@ from lamplighter.backfill.plan import (
 )
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
+from lamplighter.operations.trigger import require_allowed
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.foretold import run_as_json
-from lamplighter.operations.trigger import require_allowed
 from lamplighter.store.backfills import (
     OPEN,
     RUNNING,
@@ -40,7 +40,7 @@ from lamplighter.store.backfills import (
     next_id,
 )
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.store.transactions import TransactionCanceled, Put, Write, change_dag, read_dag
+from lamplighter.store.transactions import Put, TransactionCanceled, Write, change_dag, read_dag
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.foreign import is_foreign
 

@@ -10,6 +10,16 @@ from collections.abc import Collection
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
+from lamplighter.operations.runs import (
+    AT_ONCE,
+    change_run,
+    keep_steps,
+    queue_again,
+    require_not_ending,
+    require_tasks,
+    wait_for_slot,
+    with_downstream,
+)
 from lamplighter.runs.acts import wake_others
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.marking import MARKS, assign_mark, note_mark, text_of
@@ -25,16 +35,6 @@ from lamplighter.runs.moves import (
 )
 from lamplighter.runs.observe import keep_or_expire
 from lamplighter.runs.plan import Plan, plan, removed_tasks
-from lamplighter.operations.runs import (
-    AT_ONCE,
-    change_run,
-    keep_steps,
-    queue_again,
-    require_not_ending,
-    require_tasks,
-    wait_for_slot,
-    with_downstream,
-)
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED

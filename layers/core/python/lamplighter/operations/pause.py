@@ -14,7 +14,13 @@ from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import TransactionCanceled, Write, change_dag, retry_attempts, require_dag
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Write,
+    change_dag,
+    require_dag,
+    retry_attempts,
+)
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000

@@ -1,6 +1,6 @@
 """Slots of backfills that no longer say what is true: found, and put right.
 
-As with those of DAGs (`scheduler.slots`), no protocol here leaves any behind; a row that was edited
+As with those of DAGs (`repair`), no protocol here leaves any behind; a row that was edited
 or deleted by hand, or a restored table, can. Then a backfill waits for runs that are over.
 """
 
@@ -69,5 +69,7 @@ def _living(row: Backfills, keys: Collection[str]) -> Iterable[str]:
         Runs.batch_get([(row.dag_id, key) for key in keys], consistent_read=True) if keys else ()
     )
     return [
-        run.run_key for run in found if run.slot_backfill_id == row.backfill_id and run.state not in FINISHED
+        run.run_key
+        for run in found
+        if run.slot_backfill_id == row.backfill_id and run.state not in FINISHED
     ]

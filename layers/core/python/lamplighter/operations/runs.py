@@ -11,6 +11,7 @@ from pendulum import DateTime
 from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.operations.trigger import require_usable
 from lamplighter.runs.acts import tell_of_move
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.moves import (
@@ -26,7 +27,6 @@ from lamplighter.runs.moves import (
 )
 from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
-from lamplighter.operations.trigger import require_usable
 from lamplighter.store.due import waiting_entry
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns

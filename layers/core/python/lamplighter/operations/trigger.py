@@ -13,7 +13,7 @@ from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import TransactionCanceled, Put, Write, change_dag, require_dag
+from lamplighter.store.transactions import Put, TransactionCanceled, Write, change_dag, require_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.foreign import is_foreign
 

@@ -23,7 +23,15 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, new_rows, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import TransactionCanceled, Change, Check, Put, Write, pack, retry_attempts
+from lamplighter.store.transactions import (
+    Change,
+    Check,
+    Put,
+    TransactionCanceled,
+    Write,
+    pack,
+    retry_attempts,
+)
 
 Rows = Mapping[str, Assets]
 

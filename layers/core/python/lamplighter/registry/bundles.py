@@ -8,7 +8,13 @@ from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
 from lamplighter.store.single import update, update_if
-from lamplighter.store.transactions import TransactionCanceled, Check, Cause, Write, transact_with_retry
+from lamplighter.store.transactions import (
+    Cause,
+    Check,
+    TransactionCanceled,
+    Write,
+    transact_with_retry,
+)
 
 KIND = "bundle"
 _PUSHES = "pushes"

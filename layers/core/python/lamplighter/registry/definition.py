@@ -116,7 +116,9 @@ def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
         return 0
     due = _due(row, outlook, now=now, limit=stop_at)
     count = len(due.runs)
-    if row.schedule_switch_at is None or (due.then is not None and due.then.run_after <= row.schedule_switch_at):
+    if row.schedule_switch_at is None or (
+        due.then is not None and due.then.run_after <= row.schedule_switch_at
+    ):
         return count
     later = schedule_edit.after_old(row, due.runs[-1], now=now)
     if later.is_custom:

@@ -18,11 +18,11 @@ from lamplighter.store.assets import leaf_id, read_assets
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
     Check,
     Delete,
     Put,
+    TransactionCanceled,
     Update,
     Write,
     change_dag,

@@ -14,7 +14,7 @@ from lamplighter.scheduler.schedules import (
 )
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, retry_attempts, read_dag
+from lamplighter.store.transactions import Write, change_dag, read_dag, retry_attempts
 
 
 def refill(dag_id: str) -> None:

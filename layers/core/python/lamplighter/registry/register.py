@@ -38,14 +38,14 @@ from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Put,
+    TransactionCanceled,
     Write,
     dag_write,
     pack,
-    retry_attempts,
     read_dag,
     read_dags,
+    retry_attempts,
 )
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lamplighter.registry.definition import Source
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import TransactionCanceled, Delete, Put, Write, change_dag, pack
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, change_dag, pack
 from lamplighter.store.watchers import Place, mark_of
 from lamplighter.triggers.feeds import SOURCES, Feed, Watched
 

@@ -42,6 +42,9 @@ def _count_failures(row: Dags, state: str) -> None:
         row.consecutive_failed_runs = None
     elif state == run_rows.FAILED:
         row.consecutive_failed_runs = (row.consecutive_failed_runs or 0) + 1
-        if row.max_consecutive_failed_runs and row.consecutive_failed_runs >= row.max_consecutive_failed_runs:
+        if (
+            row.max_consecutive_failed_runs
+            and row.consecutive_failed_runs >= row.max_consecutive_failed_runs
+        ):
             row.is_paused = True
             row.pause_reason = f"{row.consecutive_failed_runs:.0f} runs failed in a row"

@@ -157,7 +157,10 @@ class Turn:
         run = self.view.run
         is_queued = run.state == QUEUED
         if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
-            run.target_state, run.reason = CANCELLED, f"backfill {run.slot_backfill_id} was cancelled"
+            run.target_state, run.reason = (
+                CANCELLED,
+                f"backfill {run.slot_backfill_id} was cancelled",
+            )
 
     def _end_early(self) -> None:
         self._mark_steps()

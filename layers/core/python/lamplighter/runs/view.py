@@ -76,7 +76,9 @@ class RunView:
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
         rows = {row.dag_id: row for row in found}
         unreadable = {key[0] for key, _ in malformed}
-        backfills = read_backfills(run.slot_backfill_id for run in runs if run.slot_backfill_id is not None)
+        backfills = read_backfills(
+            run.slot_backfill_id for run in runs if run.slot_backfill_id is not None
+        )
         views = []
         for run in runs:
             if run.dag_id in unreadable:
@@ -125,7 +127,7 @@ class RunView:
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write everything that was assigned, or raise `TransactionCanceled` if the run has moved on."""
+        """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:

@@ -39,13 +39,13 @@ from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     CancellationReason,
-    Update,
     Cause,
+    TransactionCanceled,
+    Update,
     pack,
-    retry_attempts,
     read_dags,
+    retry_attempts,
     transact,
 )
 
@@ -242,7 +242,9 @@ class _Claim:
         for plan in alone:
             self._commit_alone(plan)
 
-    def _sort_out(self, bulk: list[Plan], cancelled: TransactionCanceled) -> tuple[list[Plan], list[Plan]]:
+    def _sort_out(
+        self, bulk: list[Plan], cancelled: TransactionCanceled
+    ) -> tuple[list[Plan], list[Plan]]:
         """Return the plans that may go again together, and those whose rows are busy."""
         again: list[Plan] = []
         alone: list[Plan] = []

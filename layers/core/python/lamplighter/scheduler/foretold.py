@@ -14,7 +14,7 @@ from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
-from lamplighter.store.transactions import TransactionCanceled, Put, Update, transact_with_retry
+from lamplighter.store.transactions import Put, TransactionCanceled, Update, transact_with_retry
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
 

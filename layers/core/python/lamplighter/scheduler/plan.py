@@ -81,7 +81,9 @@ class Plan:
         """Return the writes that consume events, or make sure that there are not enough of them."""
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
-        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get("asset_condition_met_at")
+        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
+            "asset_condition_met_at"
+        )
         # Whoever recorded the event that was missing saw that the row knew of the condition.
         return self.pending.unchanged() if is_forgotten else []
 
@@ -212,7 +214,9 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     since = {
         MANUAL: "",  # before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
-        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at) if row.asset_condition_met_at is not None else "",
+        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
+        if row.asset_condition_met_at is not None
+        else "",
     }
     served = set(row.served_run_types or ())
     first: list[DagRunInfo | str | None] = []

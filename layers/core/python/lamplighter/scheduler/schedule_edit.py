@@ -66,7 +66,9 @@ def move_on(row: Dags, due: Due, *, now: DateTime) -> None:
 def switch_if_done(row: Dags, *, now: DateTime) -> None:
     """Begin the new schedule if all runs of the old one that were due at the push are created."""
     following = row.next_run_after
-    if row.schedule_switch_at is not None and (following is None or following > row.schedule_switch_at):
+    if row.schedule_switch_at is not None and (
+        following is None or following > row.schedule_switch_at
+    ):
         switch(row, now=now)
 
 

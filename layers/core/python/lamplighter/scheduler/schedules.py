@@ -1,7 +1,7 @@
 """The schedule that claims must follow: the row's own, or the one that a push has replaced.
 
-Owns: the column `previous_schedule`. Everything that asks when a DAG runs next starts here, so that all
-of them follow the same schedule.
+Owns: the column `previous_schedule`. Whoever asks when a DAG runs next starts here,
+so that all of them follow the same schedule.
 """
 
 from typing import Any, NamedTuple
@@ -71,7 +71,9 @@ def schedule_in_force(row: Dags) -> Schedule:
 
 def is_custom(row: Dags) -> bool:
     """Return whether the sandbox must be asked about the schedule that claims follow now."""
-    return bool(row.is_custom) if row.previous_schedule is None else schedule_in_force(row).is_custom
+    return (
+        bool(row.is_custom) if row.previous_schedule is None else schedule_in_force(row).is_custom
+    )
 
 
 def followed_until(row: Dags, now: DateTime) -> DateTime:

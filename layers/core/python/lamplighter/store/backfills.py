@@ -18,13 +18,13 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
 from lamplighter.store.transactions import (
-    TransactionCanceled,
+    Cause,
     Change,
     Put,
-    Cause,
+    TransactionCanceled,
     Write,
-    transact_with_retry,
     sleep_with_jitter,
+    transact_with_retry,
 )
 
 __all__ = ["CANCELLED", "COMPLETED", "OPEN", "PAUSED", "RUNNING"]
@@ -60,7 +60,9 @@ def may_begin(row: Backfills | None) -> bool:
 
 def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
     """Return whether a run of it must not go on."""
-    return row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
+    return (
+        row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
+    )
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:

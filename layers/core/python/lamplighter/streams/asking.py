@@ -21,7 +21,7 @@ from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams import memory
 from lamplighter.streams.listing import list_objects
 from lamplighter.streams.memory import Memory
-from lamplighter.streams.report import WatchReport, send_to_dlq, park
+from lamplighter.streams.report import WatchReport, park, send_to_dlq
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
