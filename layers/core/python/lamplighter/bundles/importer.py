@@ -53,7 +53,8 @@ class ParsedFile:
         """Read what `to_json` wrote."""
         problems = {
             name: [
-                ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]
+                ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"]))
+                for p in data[name]
             ]
             for name in ("warnings", "errors")
         }
@@ -172,7 +173,9 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -> list[ImportProblem]:
+def _warnings_of(
+    root: Path, file: str, caught: list[warnings.WarningMessage]
+) -> list[ImportProblem]:
     found = []
     for item in caught:
         path = _below(root, item.filename)
@@ -183,7 +186,9 @@ def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -
 
 
 def _never_called(file: str, dag_id: str) -> ImportProblem:
-    return ImportProblem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
+    return ImportProblem(
+        file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG"
+    )
 
 
 @cache  # asked once for each DAG, about the same few files

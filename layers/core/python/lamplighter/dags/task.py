@@ -23,6 +23,7 @@ open_dag: ContextVar["DAG | None"] = ContextVar("open_dag", default=None)
 
 Tasks: TypeAlias = "SparkTask | Sequence[SparkTask] | AbstractSet[SparkTask]"
 
+
 class TaskOptions(TypedDict, total=False):
     """Everything about a task but its id. All of it may also stand in a DAG's `default_args`."""
 

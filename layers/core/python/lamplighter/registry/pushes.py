@@ -16,7 +16,13 @@ from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.store import bundles
 from lamplighter.store.models import Catalog
-from lamplighter.store.transactions import TransactionCanceled, Check, Cause, Write, transact_with_retry
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Check,
+    Cause,
+    Write,
+    transact_with_retry,
+)
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,14 @@ from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.rows import Malformed, connection
-from lamplighter.store.transactions import TransactionCanceled, Delete, Put, pack, transact_with_retry, retry_attempts
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Delete,
+    Put,
+    pack,
+    transact_with_retry,
+    retry_attempts,
+)
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
