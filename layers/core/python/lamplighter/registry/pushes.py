@@ -77,6 +77,26 @@ def require_newest(push: Push, cancelled: TransactionCanceled) -> None:
         raise _superseded(push)
 
 
+def change_dag(
+    push: Push,
+    dag_id: str,
+    change: Callable[[Dags], Sequence[Write] | None],
+    *,
+    row: Dags | None = None,
+) -> None:
+    """Change a DAG's row on behalf of a push as `dags.change_dag` does, or refuse it."""
+
+    def change_if_newest(row: Dags) -> Sequence[Write] | None:
+        writes = change(row)
+        return None if writes is None else [newest_check(push), *writes]
+
+    try:
+        dags.change_dag(dag_id, change_if_newest, row=row)
+    except TransactionCanceled as cancelled:
+        require_newest(push, cancelled)
+        raise
+
+
 def _superseded(push: Push) -> RefusedError:
     return RefusedError(
         f"push {push.number} of bundle {push.bundle!r} is older than what is registered"
