@@ -29,8 +29,7 @@ from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import references
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection

@@ -20,7 +20,8 @@ from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
 from lamplighter.runs.report import RunsReport
-from lamplighter.scheduler.report import ClaimReport, TickReport
+from lamplighter.scheduler.claim import ClaimReport
+from lamplighter.scheduler.tick import TickReport
 from lamplighter.settings import DEAD_QUEUES, MAX_RECEIVES, Settings, output_key
 from lamplighter.store.tables import table_definitions
 from lamplighter.streams.report import WatchReport

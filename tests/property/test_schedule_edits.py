@@ -10,7 +10,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset, clock
 from lamplighter.clock import FixedClock
-from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -61,13 +61,13 @@ def claim(row: Dags, *, now: DateTime, limit: int) -> list[DataInterval]:
     found: list[DataInterval] = []
     while (first := cursor.stored_next(row)) is not None and first.run_after <= now and limit > 0:
         due = cursor.runs_due(
-            cursor.rule_of(row),
+            cursor.timetable_runs(row),
             first,
             catchup=schedule_in_force(row).catchup,
             now=followed_until(row, now),
             limit=limit,
         )
-        schedule_edit.move_on(row, due, now=now)
+        cursor.advance(row, due, now=now)
         found += [info.data_interval for info in due.runs if info.data_interval is not None]
         limit -= len(due.runs)
     stored(row)
@@ -127,6 +127,6 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
         assert following.data_interval is not None
         assert following.data_interval.start == newest.end
         # Nothing else of the old schedule was complete.
-        rule = cursor.rule_of(define(old, start, None))
+        rule = cursor.timetable_runs(define(old, start, None))
         after = rule.after_another(cursor.position(row), catchup=True)
         assert after is None or after.run_after > now

@@ -16,7 +16,7 @@ from lamplighter.registry.assets import register_assets
 from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.timetables.assets import AssetOrTimeSchedule

@@ -15,8 +15,8 @@ from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_documents
-from lamplighter.scheduler.plan import PATIENT_FAILURES
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked

@@ -11,8 +11,8 @@ from lamplighter.operations.pause import Missed
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
-from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.runs import last_runs, runs_of
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment

@@ -12,12 +12,10 @@ from functools import lru_cache
 
 from lamplighter import clock, queues, settings
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.assets import read_assets
+from lamplighter.scheduler.claim import ClaimReport, claim_all
+from lamplighter.store.assets import consumers_of, open_assets, read_assets
 from lamplighter.store.models import Assets
 from lamplighter.store.transactions import Cause, Change, TransactionCanceled, transact
-from lamplighter.store.wire import consumers_of, open_assets
 
 log = logging.getLogger(__name__)
 

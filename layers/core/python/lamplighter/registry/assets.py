@@ -23,20 +23,21 @@ from typing import Any
 
 from lamplighter import settings
 from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, AssetLeaf
+from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.store.assets import (
+    asset_queue_of,
     delete_reference,
     leaf_id,
     new_reference,
     new_rows,
     read_asset,
+    read_asset_queue,
     read_assets,
-    read_queue,
     read_references,
 )
 from lamplighter.store.models import Assets, Dags
@@ -201,14 +202,7 @@ def _write(row: Assets) -> Write:
 
 def compile_condition(condition: AssetCondition) -> Compiled:
     """Return a condition on the ids of assets, as a DAG's row has it; None if there is none."""
-    match condition:
-        case AssetAll(objects=objects):
-            return {"all": [compile_condition(item) for item in objects]}
-        case AssetAny(objects=objects):
-            return {"any": [compile_condition(item) for item in objects]}
-        case AssetLeaf():
-            return leaf_id(condition)
-    return None
+    return encode_on_ids(condition, leaf_id)
 
 
 def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
@@ -242,7 +236,7 @@ def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
     """
     newest = read_assets(asset_ids)
     writes: list[Write] = [Check(asset, Assets.seq == asset.seq) for asset in newest.values()]
-    for row in read_queue(dag_id, asset_ids):
+    for row in read_asset_queue((dag_id, asset) for asset in asset_ids):
         row.since_seq = row.consumed_seq = newest[row.asset_id].seq
         writes += [Change(row, ("consumed_seq",))] if row.is_changed else []
     return writes
@@ -250,7 +244,7 @@ def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
 
 def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
     """Let a DAG wait for no other assets than those to keep."""
-    for row in read_queue(dag_id):
+    for row in asset_queue_of(dag_id):
         if row.asset_id not in keep:
             _change_references(row.asset_id, partial(_removals, dag_id), push)
 

@@ -18,24 +18,23 @@ from lamplighter.errors import (
 )
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
-from lamplighter.scheduler.foretold import run_as_json, run_from_json
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import (
+    PRECOMPUTED_COUNT,
+    PrecomputedRuns,
+    PrecomputedRunsExhausted,
     Schedule,
     followed_until,
     is_custom,
+    precomputed_runs_write,
+    run_as_json,
+    run_from_json,
     schedule_in_force,
 )
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import (
-    Put,
-    Write,
-    change_dag,
-    read_dag,
-    retry_attempts,
-)
+from lamplighter.store.transactions import Put, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
 # How many runs of a range in the past are asked for in one call.
@@ -52,7 +51,7 @@ class NextRuns:
     error: str | None = None
 
     @classmethod
-    def from_json(cls, data: Any, *, limit: int = foretold.COUNT) -> "NextRuns":
+    def from_json(cls, data: Any, *, limit: int = PRECOMPUTED_COUNT) -> "NextRuns":
         """Return what the sandbox said about a timetable; nonsense is an error of that DAG."""
         try:
             error = data["error"]
@@ -69,18 +68,18 @@ class NextRuns:
         """Assign the next run to a DAG's row; return the write that stores the rest."""
         row.schedule_error = self.error
         schedule = schedule_in_force(row)
-        outlook = Foretold(self.runs, is_last=self.is_last or self.error is not None)
+        run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
         # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
-        # claim, which finds nothing foretold, has the timetable asked again.
-        with suppress(NothingForetold):
-            cursor.set_next(row, outlook.after(cursor.position(row), catchup=schedule.catchup))
+        # claim, which finds no precomputed run, has the timetable asked again.
+        with suppress(PrecomputedRunsExhausted):
+            cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
         if self.error is None:
-            schedule_edit.switch_if_done(row, now=clock.now())
+            cursor.switch_if_done(row, now=clock.now())
         runs = [run_as_json(info) for info in self.runs]
-        return foretold.replace(row.dag_id, schedule, runs, is_last=self.is_last)
+        return precomputed_runs_write(row.dag_id, schedule, runs, is_last=self.is_last)
 
 
-def has_same_due_runs(old: Foretold, new: NextRuns, row: Dags, *, now: DateTime) -> bool:
+def has_same_due_runs(old: PrecomputedRuns, new: NextRuns, row: Dags, *, now: DateTime) -> bool:
     """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
 
     What was not asked for before cannot differ. Without catchup only the newest counts, and if
@@ -117,7 +116,7 @@ def query_definitions(
 
 
 def query_after(
-    row: Dags | None, dag_id: str, file: str, *, now: DateTime, count: int = foretold.COUNT
+    row: Dags | None, dag_id: str, file: str, *, now: DateTime, count: int = PRECOMPUTED_COUNT
 ) -> NextRunsQuery:
     """Return the query for the runs after the position of a DAG's schedule."""
     last = None if row is None else cursor.position(row)
@@ -135,11 +134,11 @@ def query_sandbox(sandbox: Sandbox, queries: Sequence[NextRunsQuery]) -> dict[st
     }
 
 
-# More runs, when half of the foretold ones are used.
+# More runs, when half of the precomputed ones are used.
 
 
 def refill(dag_id: str) -> None:
-    """Replace what is foretold for a DAG by what its timetable says now."""
+    """Replace the precomputed runs of a DAG by what its timetable says now."""
     for _ in retry_attempts():
         row = read_dag(dag_id)
         if row is None or row.is_stale or not is_custom(row):

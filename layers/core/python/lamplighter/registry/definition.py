@@ -16,13 +16,12 @@ from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, 
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import MAX_KEY_BYTES
-from lamplighter.scheduler import schedule_edit
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import encode_timetable, is_foreign
 
 
 # A person can read the document in the table up to here; then it is compressed.
@@ -133,9 +132,9 @@ def define(
     row.place = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
-        schedule_edit.forget(row)  # an old schedule that failed cannot be followed any further
+        cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further
     elif old is not None and _schedule(row) != before:
-        schedule_edit.keep_if_owed(row, old, now=now)
+        cursor.keep_previous_if_due(row, old, now=now)
     return is_changed or definition.is_custom
 
 

@@ -7,9 +7,14 @@ from pendulum import DateTime
 from lamplighter.errors import DefinitionError
 from lamplighter.registry.custom_timetables import NextRuns, query_after, query_sandbox
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Due, NothingForetold, Outlook
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due
+from lamplighter.scheduler.schedules import (
+    PrecomputedRunsExhausted,
+    RunSource,
+    followed_until,
+    schedule_in_force,
+)
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write
 from lamplighter.timetables.base import DagRunInfo
@@ -24,38 +29,33 @@ _RUNS_PER_CALL, _MAX_CALLS = 5_000, 20
 def count_owed(row: Dags, *, now: DateTime, stop_at: int) -> int:
     """Return how many runs a row owes, those of an old schedule first; counting stops somewhere."""
     try:
-        return _count(row, outlook_of(row), now=now, stop_at=stop_at)
-    except NothingForetold:
+        return _count(row, cursor.run_source_of(row), now=now, stop_at=stop_at)
+    except PrecomputedRunsExhausted:
         return 1  # at least the next one
 
 
-def outlook_of(row: Dags) -> Outlook:
-    """Return what says which run follows which under the schedule in force."""
-    return foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
-
-
-def _count(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
+def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> int:
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, outlook, stored, now=now, limit=stop_at)
+    due = _due(row, run_source, stored, now=now, limit=stop_at)
     count = len(due.runs)
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
     ):
         return count
-    later = schedule_edit.after_old(row, due.runs[-1], now=now)
+    later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:
         return count  # its timetable is asked when its turn comes
-    return count + _count(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
+    return count + _count(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
 
 
-def _due(row: Dags, outlook: Outlook, stored: DagRunInfo, *, now: DateTime, limit: int) -> Due:
+def _due(row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime, limit: int) -> Due:
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return Due((cursor.continuous_now(row, stored, now=until),), None)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, limit=limit)
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
 # Skipping them: the schedule goes on as if they had been created.
@@ -88,13 +88,13 @@ def _skip_old(row: Dags, now: DateTime) -> None:
     elif stored is not None:
         _skip_built_in(row, stored, until)
     if row.schedule_switch_at is not None:
-        schedule_edit.switch(row, now=now)
+        cursor.switch_schedule(row, now=now)
 
 
 def _skip_built_in(row: Dags, stored: DagRunInfo, now: DateTime) -> None:
-    rule = cursor.rule_of(row)
+    rule = cursor.timetable_runs(row)
     newest = cursor.newest_due(rule, stored, now=now)
-    schedule_edit.move_on(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
+    cursor.advance(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
 
 
 def _skip_custom(row: Dags, now: DateTime) -> Sandbox:

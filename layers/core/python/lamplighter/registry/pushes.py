@@ -14,8 +14,8 @@ from pendulum import DateTime
 
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
-from lamplighter.store import bundles
-from lamplighter.store.models import Catalog
+from lamplighter.store import bundles, dags
+from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import (
     TransactionCanceled,
     Check,

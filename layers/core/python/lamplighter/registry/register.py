@@ -31,24 +31,25 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox, drop_malformed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
-from lamplighter.scheduler.schedules import own_schedule
-from lamplighter.store.bundles import dag_ids_of
+from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
+from lamplighter.store.dags import (
+    dag_ids_of_bundle,
+    dag_write,
+    newest_version,
+    read_dag,
+    read_dags,
+)
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     Write,
-    dag_write,
     pack,
-    read_dag,
-    read_dags,
     retry_attempts,
 )
-from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -255,13 +256,13 @@ class _Registration:
         """Assign the next run to a DAG's row; return the writes that go with it."""
         writes: Sequence[Write] = []
         if not item.is_custom:
-            schedule_edit.ask_schedule(row, now=self.now)
+            cursor.ask_schedule(row, now=self.now)
         else:
             self._keep_other_code(row)
             if row.schedule_switch_at is None:
                 writes = [self.next_runs[row.dag_id].apply(row)]
         if self.push.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
-            # Whatever was foretold before is foretold again, from the new position.
+            # The precomputed runs are replaced by those after the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
 
@@ -272,11 +273,10 @@ class _Registration:
             return
         if before.bundle_version == row.bundle_version or not before.is_custom:
             return
-        if schedule_edit.is_owing(before, now=self.now):
-            old = foretold.outlooks_of([before])[row.dag_id]
-            assert isinstance(old, Foretold)
+        if cursor.is_owing(before, now=self.now):
+            old = precomputed_runs_of([before])[row.dag_id]
             if not has_same_due_runs(old, self.next_runs[row.dag_id], row, now=self.now):
-                schedule_edit.keep(row, own_schedule(before), now=self.now)
+                cursor.keep_previous(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
@@ -346,7 +346,7 @@ class _Registration:
 
     def _owed(self, member: _Member) -> int:
         row = member.row
-        if not schedule_edit.is_owing(row, now=self.now):
+        if not cursor.is_owing(row, now=self.now):
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
             return self.next_runs[row.dag_id].owed
@@ -369,7 +369,7 @@ def retire(push: Push) -> tuple[list[str], list[str]]:
     stale: list[str] = []
     broken: list[str] = []
     # A row that cannot be read is named by `doctor`; the others are retired.
-    for row in read_dags(dag_ids_of(push.bundle), malformed=[]):
+    for row in read_dags(dag_ids_of_bundle(push.bundle), malformed=[]):
         is_broken = row.dag_id in refused or row.place.rpartition("#")[0] in broken_files
         if _mark(row, push, is_broken=is_broken):
             (broken if is_broken else stale).append(row.dag_id)

@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import OUTLET
-from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.rows import instant_text
 
 _PREFIX = "jobs"
 _CONTEXT = "context.json"

@@ -21,10 +21,10 @@ from lamplighter.identifiers import asset_id
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.reports import Report, readable
 from lamplighter.runs.view import RunView
+from lamplighter.store.assets import pending_events
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
-from lamplighter.store.single import update_if
-from lamplighter.store.wire import pending_events
+from lamplighter.store.transactions import update_if
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90

@@ -20,8 +20,8 @@ from lamplighter.runs.observe import Seen
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.view import RunView, run_ref, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.single import update_if
-from lamplighter.store.wire import runs_to_wake
+from lamplighter.store.runs import runs_to_wake
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,8 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.single import update, update_if
-from lamplighter.store.transactions import Check
+from lamplighter.store.models import Catalog
+from lamplighter.store.transactions import Check, update, update_if
 
 BUNDLE = "bundle"
 
@@ -70,11 +69,6 @@ def note_resend(row: Catalog, *, next_at: DateTime) -> None:
 def read_bundles(*, consistent: bool = True) -> Iterator[Catalog]:
     """Yield the row of each bundle."""
     yield from Catalog.query(BUNDLE, consistent_read=consistent)
-
-
-def dag_ids_of(bundle: str) -> Iterator[str]:
-    """Yield the DAGs that an index lists under a bundle; it may lag behind."""
-    return (row.dag_id for row in Dags.by_file.query(bundle))
 
 
 # What is wrong with the files of a bundle.
