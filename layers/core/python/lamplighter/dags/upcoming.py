@@ -21,7 +21,7 @@ from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter.zones import as_utc, iso, parse_instant
 
-STOP_COUNTING_AT = 10_000
+MAX_OWED_COUNTED = 10_000
 MAX_STEPS = 100_000
 _MAX_STEPS_TO_FIRST = 1_000_000
 # Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
@@ -118,7 +118,7 @@ class FollowingRuns(NamedTuple):
 
 
 def owed_runs(
-    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = STOP_COUNTING_AT
+    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = MAX_OWED_COUNTED
 ) -> int:
     """Return how many runs after `last` may be created at `at`: one at most without catchup."""
     with clock.at(at):

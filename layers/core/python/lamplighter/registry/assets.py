@@ -19,16 +19,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from lamplighter import settings
 from lamplighter.assets.asset import Asset, AssetRef
+from lamplighter.assets.codec import decode_condition
 from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
+from lamplighter.loading import author_code_as_data
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
+from lamplighter.runs.definitions import newest_documents
 from lamplighter.store.assets import (
     asset_queue_of,
     delete_reference,
@@ -40,6 +43,7 @@ from lamplighter.store.assets import (
     read_assets,
     read_references,
 )
+from lamplighter.store.dags import dags_in_use
 from lamplighter.store.models import Assets, Dags
 from lamplighter.store.transactions import (
     Change,
@@ -224,7 +228,7 @@ def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
 
 
 def _additions(dag_ids: Sequence[str], row: Assets) -> list[Write]:
-    seq = row.seq or 0
+    seq = int(row.seq or 0)
     return [put for dag in dag_ids for put in new_reference(row.asset_id, dag, seq=seq)]
 
 
@@ -259,9 +263,7 @@ def _removals(dag_id: str, row: Assets) -> list[Write]:
     return [*delete_reference(row.asset_id, dag_id)]
 
 
-def _change_references(
-    asset: str, writes: Callable[[Assets], Sequence[Write]], push: Push
-) -> None:
+def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], push: Push) -> None:
     """Change references, if no event is recorded meanwhile that would go by the old ones."""
     for _ in retry_attempts():
         row = read_asset(asset)
@@ -274,3 +276,33 @@ def _change_references(
             continue
         return
     raise TransientError(f"asset {asset!r} is too busy to change who waits for it")
+
+
+# Who produces an asset: tasks that have it as an outlet, as their DAGs were last pushed.
+
+
+class Producer(NamedTuple):
+    """A task that says that it changes an asset."""
+
+    dag_id: str
+    task_id: str
+
+
+def producers_of(asset_id: str) -> list[Producer]:
+    """Return the tasks that have an asset or alias as an outlet; reads every DAG."""
+    with author_code_as_data():
+        documents = newest_documents(dags_in_use())
+        found = [
+            Producer(dag_id, task["task_id"])
+            for dag_id, document in documents.items()
+            for task in document["tasks"]
+            if asset_id in _outlets(task)
+        ]
+    return sorted(found)
+
+
+def _outlets(task: dict[str, Any]) -> Iterator[str]:
+    for written in task["outlets"]:
+        outlet = decode_condition(written)
+        if isinstance(outlet, AssetLeaf):
+            yield leaf_id(outlet)

@@ -180,7 +180,7 @@ def _next_runs(row: Dags, schedule: Schedule) -> NextRuns:
 # is told of.
 
 
-def author_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
+def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
     """Yield the runs whose dates are in the range and whose data is complete, oldest first."""
     now = clock.now()
     sandbox = Sandbox(row.bundle, row.bundle_version)

@@ -23,7 +23,6 @@ from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_js
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.codec import encode_timetable, is_foreign
 
-
 # A person can read the document in the table up to here; then it is compressed.
 _READABLE_BYTES = 16_000
 # A row may have 400 KB in all.
@@ -98,9 +97,7 @@ def new_row(definition: Definition) -> Dags:
     return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
 
 
-def define(
-    row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime
-) -> bool:
+def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime) -> bool:
     """Assign a definition to its row; return whether the schedule has to be asked anew.
 
     `condition` is what the DAG waits for, on the ids of assets.

@@ -79,8 +79,6 @@ def _as_json(severity: str, problem: ImportProblem) -> dict[str, object]:
     }
 
 
-def _row(
-    push: Push, file: str, items: Sequence[dict[str, object]], *, has_errors: bool
-) -> Catalog:
+def _row(push: Push, file: str, items: Sequence[dict[str, object]], *, has_errors: bool) -> Catalog:
     some = items[:_MAX_PER_FILE]
     return problems_row(push.bundle, file, push=push.number, problems=some, has_errors=has_errors)

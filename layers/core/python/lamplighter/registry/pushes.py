@@ -17,9 +17,9 @@ from lamplighter.errors import RefusedError
 from lamplighter.store import bundles, dags
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import (
-    TransactionCanceled,
-    Check,
     Cause,
+    Check,
+    TransactionCanceled,
     Write,
     transact_with_retry,
 )

@@ -1,7 +1,8 @@
 """Registers a push: DAG rows and their versions, references to assets, import errors.
 
-What it no longer defines is retired. Owns: the order of the writes. A row and its version change together, so that nobody ever sees half
-a registration. Every step may be repeated, so a register that was interrupted is simply run again.
+What a push no longer defines is retired. Owns: the order of the writes. A row and its version
+change together, so that nobody ever sees half a registration. Every step may be repeated, so a
+register that was interrupted is simply run again.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from lamplighter import clock, queues, settings
 from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.parsing import CheckedDag, combine
-from lamplighter.dags.upcoming import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import assets, import_problems, pushes, watchers
 from lamplighter.registry.custom_timetables import (
@@ -350,7 +351,7 @@ class _Registration:
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
             return self.next_runs[row.dag_id].owed
-        stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
+        stop_at = min(MAX_OWED_COUNTED, max(1, self.steps_left))
         owed = count_owed(row, now=self.now, stop_at=stop_at)
         self.steps_left -= owed
         return owed

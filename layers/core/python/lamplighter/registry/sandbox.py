@@ -30,7 +30,6 @@ _SHAPE: dict[str, type | tuple[type, ...]] = {
 }
 
 
-
 class Sandbox:
     """The sandbox, asked about one version of one bundle."""
 

@@ -124,6 +124,11 @@ def all_dags(*, with_backfills: bool = False) -> list[Dags]:
     return list(Dags.scan(Dags.backfill.exists() if with_backfills else None, consistent_read=True))
 
 
+def dags_in_use() -> list[Dags]:
+    """Return all DAGs that a bundle defines."""
+    return list(Dags.scan(Dags.is_stale != True))  # noqa: E712 - an expression, not a comparison
+
+
 def dag_ids_of_bundle(bundle: str) -> list[str]:
     """Return the DAGs that the index lists under a bundle; it may lag behind."""
     return [row.dag_id for row in Dags.by_file.query(bundle)]
