@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lamplighter import aws, runtime
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.push import push_bundle
 from lamplighter.streams import author_bundles
 from lamplighter.streams.author_bundles import unpacked

@@ -17,7 +17,8 @@ from types import ModuleType
 
 from lamplighter import aws, runtime, settings
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
-from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
+from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path
+from lamplighter.identifiers import bundle_key
 
 _lock = RLock()
 

@@ -28,7 +28,7 @@ class _Objects(BaseEventTrigger):
             )
         for what, value in (("prefix", prefix), ("suffix", suffix)):
             if not isinstance(value, str):
-                raise DefinitionError(f"{name}: {what} must be a text, not {value!r}")
+                raise DefinitionError(f"{name}: {what} must be a string, not {value!r}")
         self.bucket = bucket
         self.prefix = prefix
         self.suffix = suffix
