@@ -23,7 +23,7 @@ from lamplighter.runs.report import RunsReport
 from lamplighter.scheduler.report import ClaimReport, TickReport
 from lamplighter.settings import DEAD_QUEUES, MAX_RECEIVES, Settings, output_key
 from lamplighter.store.tables import table_definitions
-from lamplighter.streams.report import WatchReport
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from tests.infra.accepted import ACCEPTED
 from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, Synthesis, short, synthesize

@@ -119,7 +119,7 @@ def watching(batch: Batch) -> Iterator[Sent]:
         sending() as sent,
         patch.object(watch, "read_watchers", lambda _: rows),
         patch.object(watch, "read_parked", dict),
-        patch.object(watch, "park", lambda _: 0),
+        patch.object(watch, "park_busy_watchers", lambda _: 0),
         patch.object(Watcher, "build", build),
     ):
         yield sent

@@ -107,7 +107,7 @@ def dead_claim(_: LocalStack) -> None:
             "schedules",
             ("warning", 0),
         ),
-        (lambda _: count_fired({"orders/raw/1": 2}, most=1), "watchers", ("warning", 0)),
+        (lambda _: count_fired({"orders/raw/1": 2}, limit=1), "watchers", ("warning", 0)),
         (lambda _: Dags("dag").update([Dags.active.set({"gone"})]), "slots", ("drift", 3)),
     ],
     ids=["late", "stuck", "newer", "letter", "claim", "schedule", "parked", "slots"],

@@ -16,7 +16,7 @@ from lamplighter.timetables.base import Timetable
 from lamplighter.timetables.codec import decode_timetable, encode_timetable
 from lamplighter.timetables.foreign import ForeignTimetable, is_foreign
 from lamplighter.timetables.simple import AssetTriggeredTimetable, OnceTimetable
-from lamplighter.triggers.foreign import ForeignTrigger
+from lamplighter.triggers.feeds import ForeignTrigger
 
 DOCUMENT = {"type": "timetables.moon.FullMoon", "data": {"phase": 3}}
 MONDAY = pendulum.datetime(2026, 1, 5)

@@ -49,7 +49,7 @@ from lamplighter_local.emulator.object_times import objects_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
+from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
 
 NAME = "local"
 _ENVIRONMENT = {
@@ -142,7 +142,7 @@ class LocalStack:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
 
-    def ask_sources(self) -> None:
+    def poll_sources(self) -> None:
         """Fire the timer that asks the sources which do not tell by themselves."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
@@ -187,7 +187,7 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_asking(now, self.settings)
+                ask_at = next_poll(now, self.settings)
                 message_at = self._next_message()
             instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
             instant = min(instants, default=None)
@@ -199,7 +199,7 @@ class LocalStack:
             if instant == sweep_at:
                 self.sweep()
             if instant == ask_at:
-                self.ask_sources()
+                self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
