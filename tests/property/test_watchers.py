@@ -128,7 +128,7 @@ def watching(batch: Batch) -> Iterator[Sent]:
 def _row(at: int, script: Script) -> Catalog:
     trigger = {"type": "scripts.Scripted", "data": {"script": script}}
     watcher = {"asset": "a", "name": f"w{at}", "trigger": trigger}
-    return Catalog("watchers#raw", f"dag/a/w{at}", watcher=watcher, since=SINCE)
+    return Catalog("watchers#raw", f"dag/a/w{at}", watcher=watcher, created_at=SINCE)
 
 
 def records(batch: Batch, names: Sequence[str]) -> list[Record]:
