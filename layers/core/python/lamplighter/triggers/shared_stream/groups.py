@@ -7,14 +7,14 @@ subscriber that holds an event up is failed.
 
 import asyncio
 import logging
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.advance import AdvancePump, StreamEvent
+from lamplighter.triggers.shared_stream.lanes import Lanes, StreamEvent
 from lamplighter.triggers.shared_stream.producer import (
     AckTimeout,
     PollTerminated,
@@ -31,46 +31,37 @@ S = TypeVar("S", bound=Subscriber)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much and how long a group waits for its subscribers; a queue of 0 is unbounded."""
+    """How much and how long a group waits for its subscribers."""
 
-    max_subscriber_queue: int
+    max_subscriber_queue: float
     ack_timeout: float
     cohort_grace_period: float
     now: Callable[[], float]
 
 
+@dataclass(kw_only=True, eq=False)
 class SharedStreamGroup(ABC, Generic[S]):
     """All subscribers of one key, and the task that polls for them."""
 
-    def __init__(
-        self,
-        *,
-        key: Hashable,
-        trigger_class: type[BaseEventTrigger],
-        kwargs: dict[str, Any],
-        limits: Limits,
-        on_end: "Callable[[SharedStreamGroup[Any]], None]",
-        log: logging.Logger,
-    ) -> None:
-        self.key = key
-        self._trigger_class = trigger_class
-        self._kwargs = kwargs
-        self._limits = limits
-        maximum = limits.max_subscriber_queue
-        self._queue_limit = maximum if maximum > 0 else sys.maxsize
-        self._on_end = on_end
-        self._log = log
-        self.subscribers: dict[int, S] = {}
-        # Those of them who get new events: all but the failed.
-        self._live: list[S] = []
-        self._is_ended = False
-        self.task: asyncio.Task[None]
+    key: Hashable
+    trigger_class: type[BaseEventTrigger]
+    kwargs: dict[str, Any]
+    limits: Limits
+    on_end: "Callable[[SharedStreamGroup[Any]], None]"
+    log: logging.Logger
+    task: asyncio.Task[None] = field(init=False)
+    subscribers: dict[int, S] = field(init=False, default_factory=dict)
+    # Those of them who get new events: all but the failed.
+    _live: list[S] = field(init=False, default_factory=list)
+    _is_ended: bool = field(init=False, default=False)
+    # What to do when the group has ended, last thing first, each whatever happens.
+    _closing: AsyncExitStack = field(init=False, default_factory=AsyncExitStack)
 
     def start(self) -> None:
         """Start the poll; without a running event loop this is an error, and nothing has begun."""
         loop = asyncio.get_running_loop()
         self.task = loop.create_task(self._poll(), name=f"shared-stream-poll[{self.key!r}]")
-        self._log.info("Shared stream group started key=%r", self.key)
+        self.log.info("Shared stream group started key=%r", self.key)
 
     def subscribe(self, trigger_id: int) -> S:
         """Add a subscriber, who gets what comes from now on."""
@@ -99,7 +90,7 @@ class SharedStreamGroup(ABC, Generic[S]):
         if self._is_ended:
             return False
         self._is_ended = True
-        self._on_end(self)
+        self.on_end(self)
         for subscriber in self.subscribers.values():
             subscriber.end_with(exc)
         return True
@@ -117,28 +108,25 @@ class SharedStreamGroup(ABC, Generic[S]):
     async def _read(self) -> None:
         """Fan out the events of the source until it has no more."""
 
-    async def _close(self) -> None:
-        """Release what reading holds."""
-
     def _dismiss(self, subscriber: S) -> None:
         """Settle what a removed subscriber had pulled."""
         subscriber.leave()
 
     async def _poll(self) -> None:
         try:
-            if self._limits.cohort_grace_period > 0:
-                await asyncio.sleep(self._limits.cohort_grace_period)
+            if self.limits.cohort_grace_period > 0:
+                await asyncio.sleep(self.limits.cohort_grace_period)
             await self._read()
-        except Exception as exc:  # noqa: BLE001 - whatever the author's source raises, all get
-            self._log.exception("Shared stream poll failed key=%r", self.key)
+        except Exception as exc:
+            self.log.exception("Shared stream poll failed key=%r", self.key)
             self.end(exc)
         finally:
             self.end(PollTerminated(f"shared stream {self.key!r}: the source has no more events"))
-            await self._close()
+            await self._closing.aclose()
 
     def _fan_out(self, item: Any) -> list[S] | None:
         """Queue an item for every live subscriber; return those whose queue is full, if any."""
-        limit = self._queue_limit
+        limit = self.limits.max_subscriber_queue
         overflowed = None
         for subscriber in self._live:
             queue = subscriber.queue
@@ -151,14 +139,14 @@ class SharedStreamGroup(ABC, Generic[S]):
         return overflowed
 
     def _fail_overflowed(self, subscribers: list[S]) -> None:
-        limit = self._limits.max_subscriber_queue
+        limit = self.limits.max_subscriber_queue
         message = f"shared stream {self.key!r}: more than {limit} events wait to be read"
         for subscriber in subscribers:
             self._warn("Shared stream subscriber overflowed", subscriber)
             self._fail(subscriber, SubscriberOverflow(message))
 
     def _warn(self, what: str, subscriber: S) -> None:
-        self._log.warning("%s key=%r trigger_id=%r", what, self.key, subscriber.trigger_id)
+        self.log.warning("%s key=%r trigger_id=%r", what, self.key, subscriber.trigger_id)
 
     def _fail(self, subscriber: S, exc: BaseException) -> None:
         """Give one subscriber an error, and no more events; the others go on."""
@@ -175,21 +163,19 @@ class FastGroup(SharedStreamGroup[Subscriber]):
         return Subscriber(trigger_id)
 
     async def _read(self) -> None:
-        async for raw in self._trigger_class.open_shared_stream(self._kwargs):
+        async for raw in self.trigger_class.open_shared_stream(self.kwargs):
             if overflowed := self._fan_out(raw):
                 self._fail_overflowed(overflowed)
 
 
+@dataclass(kw_only=True, eq=False)
 class AckGroup(SharedStreamGroup[AckSubscriber]):
     """Fans out the events of a producer, and advances each when its snapshot has resolved it."""
 
-    def __init__(self, **group: Any) -> None:
-        super().__init__(**group)
-        self._producer: SharedStreamProducer | None = None
-        self._stream: AsyncIterator[tuple[Any, Any]] | None = None
-        self._pump: AdvancePump | None = None
-        # Subscribers who left while something that they derived was unconfirmed.
-        self._departed: list[AckSubscriber] = []
+    # Subscribers who left while something that they derived was unconfirmed.
+    _departed: list[AckSubscriber] = field(init=False, default_factory=list)
+    _has_resolved: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _is_closing: bool = field(init=False, default=False)
 
     @property
     def unresolved(self) -> list[AckSubscriber]:
@@ -209,15 +195,19 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
 
         This is done for every event of every source, so what does not change is looked up once.
         """
-        self._producer = self._trigger_class.create_shared_stream_producer(self._kwargs)
-        self._pump = AdvancePump(
-            key=self.key, producer=self._producer, on_failure=self._advance_failed, log=self._log
-        )
+        producer = self.trigger_class.create_shared_stream_producer(self.kwargs)
+        self._closing.push_async_callback(self._release, "producer", producer)
+        lanes = Lanes(self._has_resolved.set)
+        name = f"shared-stream-advance[{self.key!r}]"
+        advancing = asyncio.create_task(self._advance(producer, lanes), name=name)
+        self._closing.push_async_callback(self._stop_advancing, advancing)
         self._schedule_scan()
-        self._stream = self._producer.open_stream()
-        lane_of, get_advance_lane = self._pump.lanes.lane, self._producer.get_advance_lane
-        now, live = self._limits.now, self._live
-        async for raw, payload in self._stream:
+        stream = producer.open_stream()
+        # It is still open if an event could not be fanned out.
+        self._closing.push_async_callback(self._release, "stream", stream)
+        lane_of, get_advance_lane = lanes.lane, producer.get_advance_lane
+        now, live = self.limits.now, self._live
+        async for raw, payload in stream:
             lane = lane_of(get_advance_lane(payload))
             event = StreamEvent(raw, payload, lane, now(), len(live))
             lane.append(event)
@@ -232,21 +222,54 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
             if each.trigger_id == subscriber.trigger_id:
                 super()._fail(each, exc)
 
+    async def _advance(self, producer: SharedStreamProducer, lanes: Lanes) -> None:
+        """Advance what is resolved, one batch at a time, until the group closes."""
+        try:
+            while True:
+                while batch := lanes.next_batch():
+                    await producer.advance(batch)
+                if self._is_closing:
+                    return
+                self._has_resolved.clear()
+                await self._has_resolved.wait()
+        except asyncio.CancelledError:
+            # Not passed on as it is: a subscriber would take it for its own cancellation.
+            message = f"shared stream {self.key!r}: advance was cancelled"
+            self._advance_failed(PollTerminated(message))
+            raise
+        except Exception as exc:
+            self.log.exception("Shared stream advance failed key=%r", self.key)
+            self._advance_failed(exc)
+
+    async def _stop_advancing(self, advancing: "asyncio.Task[None]") -> None:
+        """Return when everything that is resolved is advanced, and nothing else will be.
+
+        Being cancelled here cancels an `advance` that is under way.
+        """
+        self._is_closing = True
+        self._has_resolved.set()
+        try:
+            await asyncio.wait([advancing])
+        except asyncio.CancelledError:
+            advancing.cancel()
+            await asyncio.wait([advancing])
+            raise
+
     def _advance_failed(self, exc: BaseException) -> None:
         # A group that had ended before is releasing things already, and must not be cancelled.
         if self.end(exc):
             self.task.cancel()
 
     def _schedule_scan(self) -> None:
-        interval = max(_MIN_SCAN_INTERVAL, self._limits.ack_timeout / _SCANS_PER_TIMEOUT)
+        interval = max(_MIN_SCAN_INTERVAL, self.limits.ack_timeout / _SCANS_PER_TIMEOUT)
         asyncio.get_running_loop().call_later(interval, self._scan)
 
     def _scan(self) -> None:
         """Fail subscribers who hold up an event for too long, those who left included."""
         if self._is_ended:
             return
-        timeout = self._limits.ack_timeout
-        latest = self._limits.now() - timeout
+        timeout = self.limits.ack_timeout
+        latest = self.limits.now() - timeout
         for subscriber in self.unresolved:
             oldest = subscriber.oldest()
             if oldest is not None and oldest.created_at <= latest:
@@ -256,23 +279,11 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
         self._departed = [subscriber for subscriber in self._departed if subscriber.bound]
         self._schedule_scan()
 
-    async def _close(self) -> None:
-        """Close the stream, advance what is resolved, close the producer: each whatever happens."""
-        try:
-            # It is still open if an event could not be fanned out.
-            await self._release("stream", self._stream)
-        finally:
-            try:
-                if self._pump is not None:
-                    await self._pump.finish()
-            finally:
-                await self._release("producer", self._producer)
-
     async def _release(self, what: str, resource: Any) -> None:
         aclose = getattr(resource, "aclose", None)
         if aclose is None:
             return
         try:
             await aclose()
-        except Exception:  # noqa: BLE001 - nobody is left to tell: every subscriber has ended
-            self._log.exception("Shared stream %s did not close key=%r", what, self.key)
+        except Exception:
+            self.log.exception("Shared stream %s did not close key=%r", what, self.key)

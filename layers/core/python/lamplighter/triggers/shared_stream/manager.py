@@ -8,6 +8,7 @@ not advanced.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from itertools import count
 from time import monotonic
@@ -22,7 +23,7 @@ from lamplighter.triggers.shared_stream.groups import (
 )
 
 if TYPE_CHECKING:
-    from lamplighter.triggers.shared_stream.advance import StreamEvent
+    from lamplighter.triggers.shared_stream.lanes import StreamEvent
     from lamplighter.triggers.shared_stream.subscriber import AckSubscriber
 
 DEFAULT_SUBSCRIBER_QUEUE_MAX = 1024
@@ -43,7 +44,7 @@ class SharedStreamManager:
     ) -> None:
         self._log = log or logging.getLogger(__name__)
         self._limits = Limits(
-            max_subscriber_queue=max_subscriber_queue,
+            max_subscriber_queue=max_subscriber_queue if max_subscriber_queue > 0 else math.inf,
             ack_timeout=ack_timeout,
             cohort_grace_period=cohort_grace_period,
             now=_now,

@@ -11,9 +11,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from lamplighter.triggers.shared_stream.advance import StreamEvent
+from lamplighter.triggers.shared_stream.lanes import StreamEvent
 
 log = logging.getLogger(__name__)
 
@@ -41,27 +42,23 @@ def reject_shared_stream_event(reason: str | None = None) -> None:
         callback(reason)
 
 
+@dataclass(frozen=True, slots=True)
 class PollFailure:
     """What a subscriber raises at its next pull, once."""
 
-    __slots__ = ("exc",)
-
-    def __init__(self, exc: BaseException) -> None:
-        self.exc = exc
+    exc: BaseException
 
 
+@dataclass(eq=False)
 class Subscriber:
     """Reads a stream that is not acknowledged: its queue holds raw events."""
 
-    __slots__ = ("_failure", "_is_over", "queue", "trigger_id", "waiter")
-
-    def __init__(self, trigger_id: int) -> None:
-        self.trigger_id = trigger_id
-        self.queue: deque[Any] = deque()
-        # Present while a pull waits and has not been woken.
-        self.waiter: asyncio.Future[None] | None = None
-        self._failure: PollFailure | None = None
-        self._is_over = False
+    trigger_id: int
+    queue: deque[Any] = field(default_factory=deque)
+    # Present while a pull waits and has not been woken.
+    waiter: asyncio.Future[None] | None = None
+    _failure: PollFailure | None = None
+    _is_over: bool = False
 
     def __aiter__(self) -> Self:
         return self
@@ -117,16 +114,13 @@ class Subscriber:
                     self.waiter = None
 
 
+@dataclass(eq=False)
 class AckSubscriber(Subscriber):
     """Reads an acknowledged stream: its queue holds events in flight."""
 
-    __slots__ = ("_open", "bound")
-
-    def __init__(self, trigger_id: int) -> None:
-        super().__init__(trigger_id)
-        self._open: StreamEvent | None = None
-        # Events from which something was derived, oldest first: how much of it is unconfirmed.
-        self.bound: dict[StreamEvent, int] = {}
+    _open: StreamEvent | None = None
+    # Events from which something was derived, oldest first: how much of it is unconfirmed.
+    bound: dict[StreamEvent, int] = field(default_factory=dict)
 
     async def __anext__(self) -> Any:
         event = self._open
