@@ -1,5 +1,6 @@
 """Author classes as data: stand-ins that remember everything and answer nothing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pendulum
@@ -136,11 +137,12 @@ def test_authors_trigger_read_as_data_is_foreign() -> None:
     assert encode_condition(copy) == document
     assert isinstance(copy, Asset)
     assert copy.watchers[0].trigger == trigger
-    for refuse in (
+    methods: list[Callable[[], object]] = [
         trigger.run,
         trigger.shared_stream_key,
-        lambda: trigger.filter_shared_stream(None),  # type: ignore[arg-type]
-    ):
+        lambda: trigger.filter_shared_stream(None),
+    ]
+    for refuse in methods:
         with pytest.raises(DefinitionError, match=r"timetables\.inbox\.Inbox is an author's"):
             refuse()
     with pytest.raises(SerializationError, match="author's class"):

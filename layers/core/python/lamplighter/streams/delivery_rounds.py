@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from lamplighter import queues, settings
-from lamplighter.events.dead_letters import WATCHED
+from lamplighter import settings
+from lamplighter.events.dead_letters import WATCHED, Reject, keep
+from lamplighter.events.delivery import Delivery
 from lamplighter.store.watchers import count_fired
 from lamplighter.streams.outbox import Send, send_to_sqs
 from lamplighter.streams.session import Session, Subscription
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 
 # Less than this is not enough to begin anything.
 _MIN_SECONDS = 0.5
-# A call to SQS takes 1 MiB in all, and a dead letter has at most 200 KB.
-_DEAD_LETTERS_PER_CALL = 4
 
 
 @dataclass
@@ -185,15 +184,15 @@ class DeliveryRounds:
         }
 
     def finish(
-        self, report: WatchReport, dead_letter: Callable[[StreamMessage, str], dict[str, Any]]
+        self, report: WatchReport, delivery_of: Callable[[StreamMessage], Delivery]
     ) -> set[StreamMessage]:
         """Send rejected messages to the dead-letter queue; return what is done with for good."""
-        letters = {message: dead_letter(message, why) for message, why in self.rejected.items()}
-        lost = _send_to_dlq(letters)
-        report.rejected += len(letters) - len(lost)
+        rejected = {one: Reject(delivery_of(one), why) for one, why in self.rejected.items()}
+        lost = {id(reject) for reject in keep(list(rejected.values()), WATCHED)}
+        report.rejected += len(rejected) - len(lost)
         report.sent_events += self.sent
         report.parked_events += self.parked
-        return self.done - lost
+        return self.done - {one for one, reject in rejected.items() if id(reject) in lost}
 
     def _seconds_left(self) -> float:
         return self._deadline - monotonic()
@@ -221,15 +220,3 @@ def _never_read(
 
 def _index(messages: Sequence[StreamMessage]) -> dict[int, int]:
     return {id(message.raw): at for at, message in enumerate(messages)}
-
-
-def _send_to_dlq(letters: Mapping[StreamMessage, dict[str, Any]]) -> set[StreamMessage]:
-    """Keep messages that were rejected; return those that could not be kept."""
-    lost: set[StreamMessage] = set()
-    for chunk in queues.chunks(letters, _DEAD_LETTERS_PER_CALL):
-        try:
-            queues.send(WATCHED, [letters[message] for message in chunk])
-        except Exception:  # whatever it is, these are delivered again, and no others
-            log.exception("%d rejected messages could not be sent to the DLQ", len(chunk))
-            lost.update(chunk)
-    return lost

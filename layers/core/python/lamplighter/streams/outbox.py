@@ -9,7 +9,7 @@ import logging
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -69,25 +69,19 @@ def send_to_sqs(queue: str, events: Sequence[WatcherEvent]) -> None:
     queues.send(queue, [event.message for event in events])
 
 
+@dataclass(kw_only=True, eq=False)
 class Outbox:
     """Sends events in the order in which they were added, in as few calls as possible."""
 
-    def __init__(
-        self,
-        *,
-        send: Send,
-        confirm: Callable[[Iterable[int]], None],
-        on_lost: Callable[[WatcherEvent], None],
-    ) -> None:
-        self._send = send
-        self._confirm = confirm
-        self._on_lost = on_lost
-        # In these lanes an event was lost, and nothing is sent after it.
-        self._lost_lanes: set[str] = set()
-        self._waiting: dict[str, deque[WatcherEvent]] = defaultdict(deque)
-        self._has_some = asyncio.Event()
-        self.sent = 0
-        self.parked = 0
+    send: Send
+    confirm: Callable[[Iterable[int]], None]
+    on_lost: Callable[[WatcherEvent], None]
+    sent: int = 0
+    parked: int = 0
+    # In these lanes an event was lost, and nothing is sent after it.
+    _lost_lanes: set[str] = field(default_factory=set)
+    _waiting: dict[str, deque[WatcherEvent]] = field(default_factory=lambda: defaultdict(deque))
+    _has_some: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, event: WatcherEvent) -> None:
         """Send an event soon."""
@@ -120,7 +114,7 @@ class Outbox:
             return False
         events = self._take(self._waiting[queue])
         try:
-            self._send(queue, events)
+            self.send(queue, events)
         except Exception:  # whatever it is, only the messages of these events are delivered again
             log.exception("%d events of watchers could not be sent", len(events))
             for event in events:
@@ -130,7 +124,7 @@ class Outbox:
             self.parked += len(events)
         else:
             self.sent += len(events)
-        self._confirm([event.seq for event in events if event.seq is not None])
+        self.confirm([event.seq for event in events if event.seq is not None])
         return True
 
     def _take(self, waiting: deque[WatcherEvent]) -> list[WatcherEvent]:
@@ -146,4 +140,4 @@ class Outbox:
     def _lose(self, event: WatcherEvent) -> None:
         if event.lane is not None:
             self._lost_lanes.add(event.lane)
-        self._on_lost(event)
+        self.on_lost(event)

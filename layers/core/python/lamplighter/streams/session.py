@@ -94,31 +94,26 @@ class Subscription:
         self.rejected.append((self.raw, f"{why}: {reason}" if reason else why))
 
 
+@dataclass(frozen=True)
 class _TrackedStream:
     """A stream whose subscription knows what was read last."""
 
-    def __init__(
-        self,
-        stream: AsyncIterator[Any],
-        subscription: Subscription,
-        is_ending: Callable[[], bool],
-    ) -> None:
-        self._stream = stream
-        self._subscription = subscription
-        self._is_ending = is_ending
+    stream: AsyncIterator[Any]
+    subscription: Subscription
+    is_ending: Callable[[], bool]
 
     def __aiter__(self) -> "_TrackedStream":
         return self
 
     async def __anext__(self) -> Any:
-        subscription = self._subscription
+        subscription = self.subscription
         while True:
             subscription.is_waiting = True
             try:
-                raw = await anext(self._stream)
+                raw = await anext(self.stream)
             except BaseException:
                 # A trigger that stopped waiting, without being told to end, may do something else.
-                subscription.is_waiting = self._is_ending()
+                subscription.is_waiting = self.is_ending()
                 raise
             subscription.is_waiting = False
             if id(raw) not in subscription.already_read:

@@ -11,19 +11,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lamplighter import settings
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.events.dead_letters import WATCHED, Reject, give_up, letter
+from lamplighter.events.dead_letters import WATCHED, Reject, give_up
 from lamplighter.events.delivery import Delivery, from_first_in_lane
-from lamplighter.events.envelopes import (
-    CreatedObject,
-    created_objects,
-    open_eventbridge,
-    open_sns,
-)
+from lamplighter.events.envelopes import CreatedObject, created_objects, open_eventbridge, open_sns
 from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.delivery_rounds import (
     DeliveryRounds,
@@ -76,7 +72,7 @@ def _watch(
         rounds.reasons.update({one: [f"no watcher reads queue {queue!r}"] for one in received})
     if broken:
         rounds.done.clear()
-    done = rounds.finish(report, lambda one, reason: _dead_letter(received[one], reason))
+    done = rounds.finish(report, received.__getitem__)
     report.failed_watchers = len(broken)
     failed = {delivery.message_id for one, delivery in received.items() if one not in done}
     report.failed = from_first_in_lane(deliveries, failed)
@@ -89,17 +85,6 @@ def _queue_name(arn: str) -> str:
     name = arn.rpartition(":")[2]
     is_ours = name == settings.current().sources_queue_url.rpartition("/")[2]
     return SOURCES if is_ours else name
-
-
-def _dead_letter(delivery: Delivery, reason: str) -> dict[str, Any]:
-    return letter(
-        delivery.body,
-        reason=reason,
-        first_id=delivery.first_id,
-        lane=delivery.lane,
-        queue_arn=delivery.queue_arn,
-        texts=delivery.texts,
-    )
 
 
 def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
@@ -123,40 +108,23 @@ def stream_message(delivery: Delivery) -> StreamMessage:
 def message_of(delivery: Delivery) -> QueueMessage:
     """Return the content of a delivery; a queue may carry anything, so nothing is rejected here."""
     message_id = delivery.first_id
+    content: Any = None
     objects: tuple[CreatedObject, ...] = ()
-    content: Any
     try:
         content, message_id = open_sns(fields.json_object(delivery.body, "body"), message_id)
     except RejectedError:
-        content = _json_or_none(delivery.body)
+        with suppress(ValueError, RecursionError):
+            content = json.loads(delivery.body)
     else:
-        objects = _objects_in(content)
-        message_id = _id_of(objects) if objects else _eventbridge_id(content, message_id)
+        with suppress(RejectedError):  # another event of S3, or it only looks like one
+            objects = tuple(created_objects(content) or ())
+        with suppress(RejectedError):  # it only looks like an event of EventBridge
+            message_id = _id_of(objects) or open_eventbridge(content, message_id)[1]
     return QueueMessage(message_id, delivery.body, content, objects, delivery.texts, delivery.lane)
 
 
-def _json_or_none(body: str) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _objects_in(content: dict[str, Any]) -> tuple[CreatedObject, ...]:
-    try:
-        return tuple(created_objects(content) or ())
-    except RejectedError:
-        return ()  # another event of S3, or it only looks like S3
-
-
-def _id_of(objects: Sequence[CreatedObject]) -> str:
+def _id_of(objects: Sequence[CreatedObject]) -> str | None:
     """Return an id that does not depend on how often, and through which service, S3 reports."""
     ids = [created.event_id for created in objects]
-    return ids[0] if len(ids) == 1 else hashlib.sha256("\n".join(ids).encode()).hexdigest()
-
-
-def _eventbridge_id(content: dict[str, Any], otherwise: str) -> str:
-    try:
-        return open_eventbridge(content, otherwise)[1]
-    except RejectedError:
-        return otherwise  # it only looks like EventBridge
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest() if len(ids) > 1 else None
+    return digest or next(iter(ids), None)

@@ -142,13 +142,11 @@ def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
     found: dict[str, Watcher] = {}
     for row in sorted(rows, key=lambda row: row.id):
         watcher = Watcher(
-            row.watcher["asset"],
-            row.watcher["name"],
-            row.watcher["trigger"],
-            row.bundle or "",
-            row.bundle_version or "",
-            (row.id.partition("/")[0],),
-            row.created_at,
+            **row.watcher,
+            bundle=row.bundle or "",
+            bundle_version=row.bundle_version or "",
+            dag_ids=(row.id.partition("/")[0],),
+            created_at=row.created_at,
         )
         known = found.setdefault(watcher.id, watcher)
         if known is not watcher:

@@ -5,12 +5,12 @@ stands for an author's trigger where its bundle may not be imported.
 """
 
 import logging
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Never, Self
 
 from lamplighter.errors import DefinitionError
-from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
+from lamplighter.triggers.base import BaseEventTrigger
 
 log = logging.getLogger(__name__)
 
@@ -83,19 +83,9 @@ class ForeignTrigger(BaseEventTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return self._type_name, self._data
 
-    def run(self) -> AsyncIterator[TriggerEvent]:
-        self._refuse()
-
-    def shared_stream_key(self) -> Hashable | None:
-        self._refuse()
-
-    def filter_shared_stream(
-        self,
-        shared_stream: AsyncIterator[Any],  # noqa: ARG002 - only the real class can read it
-    ) -> AsyncIterator[TriggerEvent]:
-        self._refuse()
-
-    def _refuse(self) -> Never:
+    def _refuse(self, *_: Any, **__: Any) -> Never:
         raise DefinitionError(
             f"{self._type_name} is an author's trigger: it runs only where its bundle may run"
         )
+
+    run = shared_stream_key = filter_shared_stream = _refuse

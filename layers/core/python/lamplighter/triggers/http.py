@@ -115,12 +115,7 @@ def _opener() -> request.OpenerDirector:
 
 def _item(url: str, response: HTTPResponse, *, latest: float) -> SourceItem:
     etag, last_modified = response.headers["ETag"], response.headers["Last-Modified"]
-    known = {
-        "url": url,
-        "status": response.status,
-        "etag": etag,
-        "last_modified": last_modified,
-    }
+    known = {"url": url, "status": response.status, "etag": etag, "last_modified": last_modified}
     return SourceItem(
         name=url,
         version=etag or last_modified or _digest(url, response, latest=latest),

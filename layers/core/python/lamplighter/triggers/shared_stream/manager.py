@@ -15,12 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.groups import (
-    AckGroup,
-    FastGroup,
-    Limits,
-    SharedStreamGroup,
-)
+from lamplighter.triggers.shared_stream.groups import AckGroup, FastGroup, Limits, SharedStreamGroup
 
 if TYPE_CHECKING:
     from lamplighter.triggers.shared_stream.lanes import StreamEvent
