@@ -1,7 +1,6 @@
 """Author classes as data: stand-ins that remember everything and answer nothing."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pendulum
 import pytest
@@ -18,6 +17,9 @@ from lamplighter.timetables.codec import decode_timetable, encode_timetable
 from lamplighter.timetables.foreign import ForeignTimetable, is_foreign
 from lamplighter.timetables.simple import AssetTriggeredTimetable, OnceTimetable
 from lamplighter.triggers.feeds import ForeignTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOCUMENT = {"type": "timetables.moon.FullMoon", "data": {"phase": 3}}
 MONDAY = pendulum.datetime(2026, 1, 5)
