@@ -237,9 +237,8 @@ class Session:
         trigger, key = subscription.trigger, subscription.key
         if key is None:
             return trigger.run()
-        stream = self._manager.subscribe(
-            trigger_id=subscription.trigger_id, trigger=trigger, key=key
-        )
+        number = subscription.trigger_id
+        stream = self._manager.subscribe(trigger_id=number, trigger=trigger, key=key)
         tracked = _TrackedStream(stream, subscription, lambda: self._is_ending)
         return trigger.filter_shared_stream(tracked)
 
@@ -261,9 +260,8 @@ class Session:
         except RejectedError as error:
             self._reject(subscription, f"it made an event that cannot be sent: {error}")
             return
-        seq = self._bind(subscription)
-        raw, reason = subscription.raw, subscription.parked_reason
-        self.outbox.add(WatcherEvent(watcher, event_id, body, raw, seq, reason))
+        seq, reason = self._bind(subscription), subscription.parked_reason
+        self.outbox.add(WatcherEvent(watcher, event_id, body, subscription.raw, seq, reason))
 
     def _reject(self, subscription: Subscription, reason: str) -> None:
         """Reject what a watcher has open; what one reads from its own source is unknown."""
@@ -307,17 +305,14 @@ def subscribe_all(
             log.exception("%s cannot be built: push its bundle again", watcher.title)
             broken.append(watcher)
             continue
+        key = None
+        try:
+            key = trigger.shared_stream_key()
+        except Exception:  # an author's code may raise anything; then it reads its own source
+            log.exception("%s: shared_stream_key failed; its source is not shared", watcher.title)
         reason = f"{watcher.title} is parked: it fires too often" if watcher.id in parked else None
-        subscriptions.append(Subscription(watcher, trigger, _key_of(watcher, trigger), reason))
+        subscriptions.append(Subscription(watcher, trigger, key, reason))
     return subscriptions, broken
-
-
-def _key_of(watcher: Watcher, trigger: BaseEventTrigger) -> Hashable | None:
-    try:
-        return trigger.shared_stream_key()
-    except Exception:  # an author's code may raise anything; then it reads its own source
-        log.exception("%s: shared_stream_key failed; its source is not shared", watcher.title)
-        return None
 
 
 async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, cancel: bool = True) -> None:

@@ -83,7 +83,11 @@ class Watcher:
         with _lock:
             root = self.root or unpacked(self.bundle, self.bundle_version)
             # Whatever else this process has imported as `jobs` or `triggers` is not this bundle's.
-            others = {name: module for name, module in sys.modules.items() if _is_in_bundle(name)}
+            others = {
+                name: module
+                for name, module in sys.modules.items()
+                if name.partition(".")[0] in IMPORT_FOLDERS
+            }
             import_path = list(sys.path)
             _forget(others)
             sys.modules.update(_modules.get(root, {}))
@@ -96,10 +100,6 @@ class Watcher:
                 _modules[root] = {name: module for name, module in found if _is_below(module, root)}
                 _forget(_modules[root])
                 sys.modules.update(others)
-
-
-def _is_in_bundle(name: str) -> bool:
-    return name.partition(".")[0] in IMPORT_FOLDERS
 
 
 def _forget(names: Iterable[str]) -> None:
