@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
-from lamplighter.events.dead_letters import NOWHERE, dead_letters, release, replay
+from lamplighter import DAG, Asset, AssetWatcher, aws
+from lamplighter.events.dead_letters import NOWHERE, dead_letters, make_visible, replay
 from lamplighter.store import watchers
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.store.watchers import read_parked, resume
@@ -127,7 +127,7 @@ def recorded() -> dict[str, list[str]]:
 def limited(stack: LocalStack, **limits: Any) -> Iterator[None]:
     """Let other limits hold until the block ends."""
     made = replace(stack.settings, **limits)
-    with settings.using(made), patch.object(stack, "settings", made):
+    with patch.object(stack.runtime, "settings", made):
         yield
 
 
@@ -193,8 +193,8 @@ def test_refused_thing_is_kept_once_and_cannot_be_sent_back(stack: LocalStack) -
     push(stack, a=Looking())
     source.things, source.refusing = {"x": "1"}, {"x"}
     stack.advance(minutes=5)
-    (letter,) = dead_letters(most=10)
-    release([letter])
+    (letter,) = dead_letters(limit=10)
+    make_visible([letter])
     assert (json.loads(letter.body), letter.queue_arn) == ({"name": "x"}, NOWHERE)
     assert letter.reason == "rejected by watcher 'a' of asset 'a': it is bad"
 
@@ -306,7 +306,7 @@ def test_watcher_that_fires_too_often_is_parked_until_someone_resumes_it(
         assert len(recorded()["busy"]) == 6
         assert recorded()["calm"][-1] == "z@1.0"
         resume([parked])
-        letters = dead_letters(most=10)
+        letters = dead_letters(limit=10)
         assert {letter.reason for letter in letters} == {
             "watcher 'busy' of asset 'busy' is parked: it fires too often"
         }

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
-from lamplighter.store.due import Entry, free_slots, index_entry, shard_of, waiting_entry
+from lamplighter.store.due import Entry, index_entry, shard_of
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import free_slots, waiting_entry
 
 NINE, TEN, ELEVEN = (datetime(2026, 1, 1, hour) for hour in (9, 10, 11))
 SHARD = shard_of("dag", 16)
@@ -49,12 +50,12 @@ def test_entry_of_dag_without_anything_is_empty() -> None:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"asset_since": NINE}, NINE),
-        ({"asset_since": ELEVEN}, TEN),
+        ({"asset_condition_met_at": NINE}, NINE),
+        ({"asset_condition_met_at": ELEVEN}, TEN),
         ({"waiting": {waiting_entry(NINE, "x")}}, NINE),
         ({"waiting": {waiting_entry(ELEVEN, "x")}}, TEN),
         ({"waiting": {waiting_entry(ELEVEN, "a"), waiting_entry(NINE, "z")}}, NINE),
-        ({"next_run_after": None, "asset_since": ELEVEN}, ELEVEN),
+        ({"next_run_after": None, "asset_condition_met_at": ELEVEN}, ELEVEN),
         ({"next_run_after": None, "waiting": {waiting_entry(ELEVEN, "x")}}, ELEVEN),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.store import wire
+from lamplighter.store.dags import due_keys
 from lamplighter.store.models import AssetQueue, Catalog, Dags, DagVersions, Runs
 from lamplighter.store.rows import Row, connection
 from lamplighter.store.runs import new_run
@@ -77,7 +78,7 @@ def test_change_carries_the_differences_only() -> None:
     """What was not assigned is not sent: another's new column survives."""
     transact([Put(a_dag())])
     row = Dags.get("dag", consistent_read=True)
-    Dags("dag").update([Dags.paused_because.set("someone wrote this meanwhile")])
+    Dags("dag").update([Dags.pause_reason.set("someone wrote this meanwhile")])
     row.active, row.next_run_after, row.rev = {"two"}, None, 2
 
     request = wire.change(row, ("rev",))["Update"]
@@ -93,7 +94,7 @@ def test_change_carries_the_differences_only() -> None:
     assert found.active == {"two"}
     assert found.next_run_after is None
     assert found.rev == 2
-    assert found.paused_because == "someone wrote this meanwhile"
+    assert found.pause_reason == "someone wrote this meanwhile"
 
 
 def test_deleted_row_is_gone() -> None:
@@ -132,7 +133,7 @@ def test_due_index_is_read_page_after_page() -> None:
         "before-parameter-build.dynamodb.Query", lambda params, **_: params.update(Limit=1)
     )
 
-    found = list(wire.due_keys(3, NOW.add(seconds=3)))
+    found = list(due_keys(3, NOW.add(seconds=3)))
 
     assert [dag_id for _, dag_id in found] == ["dag_0", "dag_1", "dag_2", "dag_3"]
 

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.settings import Settings, output_key
 from lamplighter_local.dev import state as dev_state
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _OURS = output_key("table_prefix")
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def in_force(target: Target) -> Iterator[None]:
         state = dev_state.read()
         with (
             _environment(_local_variables(state), leave_out="AWS_"),
-            settings.using(_local_settings(state)),
+            runtime.using(settings=_local_settings(state)),
         ):
             yield
         return
@@ -77,7 +77,7 @@ def in_force(target: Target) -> Iterator[None]:
         if not target.stack:
             yield
             return
-        with settings.using(_settings_of(target.stack)):
+        with runtime.using(settings=_settings_of(target.stack)):
             yield
 
 
@@ -123,13 +123,12 @@ def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> It
         if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
             del os.environ[name]
     os.environ.update({name: text for name, text in values.items() if text is not None})
-    aws.client.cache_clear()
     try:
-        yield
+        with runtime.using(new_clients=True):
+            yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        aws.client.cache_clear()
 
 
 # A stack, by name.
@@ -167,5 +166,5 @@ def _no_stack(stack: str) -> str:
         found = client.describe_stacks()["Stacks"]
         names = [each["StackName"] for each in found if _OURS in _read(each)]
     place = f"region {client.meta.region_name}{account}"
-    hint = f"there is {', '.join(names[:_MOST_NAMED])}" if names else "is it another --region?"
+    hint = f"there is {', '.join(names[:_MAX_NAMED])}" if names else "is it another --region?"
     return f"there is no stack {stack!r} in {place}: {hint}"

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.events.ledger import Fate, Trace
-from lamplighter.events.ledger import trace as find
+from lamplighter.events.lineage import ConsumerStatus, EventTrace
+from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
-from lamplighter.store.listing import recent_events
+from lamplighter.store.assets import recent_events
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.zones import iso
@@ -30,13 +30,13 @@ def list_events(
         str, typer.Argument(metavar="ASSET", help="Only of this asset or alias.")
     ] = "",
     *,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest events that were recorded."""
-    rows = [find_asset(asset)] if asset else _updated_last(most)
+    rows = [find_asset(asset)] if asset else _updated_last(limit)
     names = {row.asset_id: row.name or row.uri or row.asset_id for row in rows}
-    events = recent_events([*names], most=most)
+    events = recent_events([*names], limit=limit)
     if as_json:
         console.print_json([_event_json(row, names[row.asset_id]) for row in events])
         return
@@ -58,13 +58,13 @@ def list_events(
     console.out().print(table)
 
 
-def _updated_last(most: int) -> list[Assets]:
+def _updated_last(limit: int) -> list[Assets]:
     """Return the assets among which the newest events are: no more of them than events."""
     # Under a URI or an alias stand only copies, unless no asset has the URI.
     found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
     own = [row for row in found if row.kind != "alias" and row.recorded_at is not None]
     return sorted(own, key=lambda row: console.instant_json(row.recorded_at) or "", reverse=True)[
-        :most
+        :limit
     ]
 
 
@@ -106,13 +106,13 @@ def trace(
         return
     for one in found:
         console.out().print(_headline(one), soft_wrap=True)
-        if one.fates:
-            console.out().print(_fates(one.fates))
+        if one.consumers:
+            console.out().print(_consumers(one.consumers))
         elif one.rejected is None:
             console.out().print("nobody waits for it")
 
 
-def _headline(one: Trace) -> Text:
+def _headline(one: EventTrace) -> Text:
     row = one.event
     if one.rejected is not None:
         when = console.instant(row.recorded_at)
@@ -123,17 +123,17 @@ def _headline(one: Trace) -> Text:
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 
-def _fates(fates: list[Fate]) -> console.Rows:
-    table = console.Rows("consumer", "event is", "run", "why")
-    for fate in fates:
-        run = f"{fate.dag_id}/{fate.run_id}" if fate.run_id else ""
-        table.add(fate.dag_id, fate.state, run, fate.why)
+def _consumers(consumers: list[ConsumerStatus]) -> console.Rows:
+    table = console.Rows("consumer", "event is", "run", "reason")
+    for status in consumers:
+        run = f"{status.dag_id}/{status.run_id}" if status.run_id else ""
+        table.add(status.dag_id, status.state, run, status.reason)
     return table
 
 
-def _trace_json(one: Trace) -> dict[str, Any]:
+def _trace_json(one: EventTrace) -> dict[str, Any]:
     return {
         **_event_json(one.event, one.asset),
         "rejected": one.rejected,
-        "consumers": [vars(fate) for fate in one.fates],
+        "consumers": [vars(status) for status in one.consumers],
     }

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from lamplighter import clock
-from lamplighter.bundles.check import BundleReport, CheckedDag, check_bundle
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
@@ -30,7 +30,7 @@ from lamplighter_cli.options import AsJson, Variables, needing_local, read_varia
 if TYPE_CHECKING:
     from lamplighter_local.simulation.simulation import Simulation, Task
 
-_MOST_DAYS = 366
+_MAX_DAYS = 366
 _PICTURES = (".png", ".svg")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -41,7 +41,7 @@ def simulate(
         Path, typer.Argument(metavar="DIR", help="The bundle: a folder with dags/.")
     ] = Path(),
     *,
-    days: Annotated[int, typer.Option(help="How many days pass.", min=1, max=_MOST_DAYS)] = 30,
+    days: Annotated[int, typer.Option(help="How many days pass.", min=1, max=_MAX_DAYS)] = 30,
     at: Annotated[
         str, typer.Option(help="When they begin, such as 2026-03-27T00:00:00Z. Default: now.")
     ] = "",

@@ -12,9 +12,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from lamplighter import clock
-from lamplighter.store.listing import recent_runs, runs_of
 from lamplighter.store.models import Runs
-from lamplighter.store.runs import FINISHED, SUCCESS
+from lamplighter.store.runs import FINISHED, SUCCESS, recent_runs, runs_of
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
@@ -84,7 +83,7 @@ def _look_at_run(name: str, zone: Zone | None) -> _View:
 
 
 def _look_at_runs(dag_id: str, zone: Zone | None) -> _View:
-    runs = runs_of(dag_id, most=_MOST) if dag_id else recent_runs(most=_MOST, days=1)
+    runs = runs_of(dag_id, limit=_MOST) if dag_id else recent_runs(limit=_MOST, days=1)
     return _View(_several(runs, zone), {(run_name(run), None): run.state for run in runs})
 
 

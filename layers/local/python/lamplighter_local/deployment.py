@@ -19,8 +19,6 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws
-from lamplighter.backfill import steer
-from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
@@ -28,14 +26,16 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.job import Executor
-from lamplighter.registry.between import author_runs_between
+from lamplighter.operations import backfills, pause
+from lamplighter.operations.backfills import create_backfill
+from lamplighter.operations.trigger import create_manual_run
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler import pause
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.backfills import backfills_of
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DataInterval
+from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
@@ -50,7 +50,7 @@ from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag,
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
-_MOST_LETTERS = 10_000
+_MAX_LETTERS = 10_000
 
 
 class _Left(Enum):
@@ -269,12 +269,12 @@ class LocalDeployment(OpenDeployment):
             start=as_instant(start),
             end=as_instant(end),
             reprocess=reprocess,
-            is_backwards=backwards,
+            run_backwards=backwards,
             max_active_runs=max_active_runs,
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
 
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""
@@ -284,17 +284,19 @@ class LocalDeployment(OpenDeployment):
     def pause_backfill(self, backfill_id: str) -> Backfill:
         """Let no more runs of a backfill begin."""
         self._require_open()
-        return view_backfill(steer.pause_backfill(backfill_id))
+        return view_backfill(backfills.pause_backfill(backfill_id))
 
     def resume_backfill(self, backfill_id: str, **limits: Any) -> Backfill:
         """Let a backfill go on; `max_active_runs` and `max_cost` may be others."""
         self._require_open()
-        return view_backfill(steer.resume_backfill(backfill_id, **limits))
+        return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
-    def cancel_backfill(self, backfill_id: str, *, ends_running: bool = False) -> Backfill:
+    def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(steer.cancel_backfill(backfill_id, ends_running=ends_running))
+        return view_backfill(
+            backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
+        )
 
     # What becomes of instant steps.
 
@@ -357,19 +359,16 @@ class LocalDeployment(OpenDeployment):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
-        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
-        dead_letters.release(letters)
+        letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
+        dead_letters.make_visible(letters)
         return letters
 
     def queue_url(self, queue: str) -> str:
         """Return the URL of a queue, such as "events", "events.fifo" or "claims"."""
-        name = f"{queue.replace('.', '_')}_queue_url"
-        urls = {k: v for k, v in vars(self.stack.settings).items() if k.endswith("_queue_url")}
-        if name not in urls:
-            names = ", ".join(sorted(key.removesuffix("_queue_url") for key in urls))
+        if queue not in URL_SETTINGS:
+            names = ", ".join(sorted(URL_SETTINGS))
             raise RefusedError(f"there is no queue {queue!r} (there are: {names})")
-        url: str = urls[name]
-        return url
+        return self.stack.settings.queue_url(queue)
 
     def table_name(self, table: str) -> str:
         """Return the name of a table, such as "Runs"."""

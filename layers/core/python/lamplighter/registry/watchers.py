@@ -13,12 +13,13 @@ from lamplighter import clock, settings
 from lamplighter.assets.asset import Asset
 from lamplighter.assets.codec import encode_watcher
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import Cancelled, Delete, Put, Write, change_dag, pack
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, pack
 from lamplighter.store.watchers import WatcherKey, read_watchers_by_key, trigger_hash
 from lamplighter.triggers.feeds import SOURCES, Feed, StreamInfo
 
@@ -47,35 +48,35 @@ def announce_watchers(row: Dags, wanted: Watchers) -> None:
     row.watchers = (row.watchers or set()) | {str(key) for key in wanted} or None
 
 
-def register_watchers(row: Dags, wanted: Watchers, source: Source) -> None:
+def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
     """Write the rows of a DAG's watchers as this push declares them, and delete all others."""
-    _write([Put(row, may_replace=True) for row in _changed(wanted, source)], source)
+    _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
     keep = {str(key) for key in wanted}
     if (row.watchers or set()) != keep:
-        drop_watchers(row, keep, source)
+        drop_watchers(row, keep, push)
 
 
-def drop_watchers(row: Dags, keep: AbstractSet[str], source: Source) -> None:
+def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
     """Delete the watchers of a DAG, but those to keep."""
     gone = (row.watchers or set()) - keep
-    _write([Delete(WatcherKey.parse(text).row) for text in gone], source)
+    _write([Delete(WatcherKey.parse(text).row) for text in gone], push)
 
     def change(row: Dags) -> list[Write]:
         row.watchers = set(keep) or None
-        return [bundles.is_newest(source)]
+        return [pushes.newest_check(push)]
 
     try:
         change_dag(row.dag_id, change)
-    except Cancelled as cancelled:
-        bundles.require_newest(source, cancelled)
+    except TransactionCanceled as cancelled:
+        pushes.require_newest(push, cancelled)
         raise
 
 
-def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
+def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
     """Yield the rows that are missing or differ."""
     rows = read_watchers_by_key(wanted, consistent=True)
     found = {(row.kind, row.id): row for row in rows}
-    bundle = (source.bundle, source.version)
+    bundle = (push.bundle, push.version)
     for key, watcher in wanted.items():
         row = key.row
         before = found.get((row.kind, row.id))
@@ -90,10 +91,10 @@ def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
         yield row
 
 
-def _write(writes: Sequence[Write], source: Source) -> None:
+def _write(writes: Sequence[Write], push: Push) -> None:
     room = settings.current().transaction_actions - 1  # one is for the check of the push
     for chunk in pack(writes, (lambda _: 1, room)):
-        bundles.write(source, chunk)
+        pushes.write(push, chunk)
 
 
 # What must be wired.

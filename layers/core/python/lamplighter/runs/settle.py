@@ -20,8 +20,8 @@ from lamplighter.runs.observe import Seen
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.view import RunView, run_ref, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.single import update_if
-from lamplighter.store.wire import runs_to_wake
+from lamplighter.store.runs import runs_to_wake
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def settle(body: str) -> RunsReport:
 
 def _read(body: str) -> tuple[list[queues.RunName], str | None]:
     """Return the runs or the job that a message names; a job of others is no job."""
-    with queues.reading():
+    with queues.reject_unreadable():
         message: dict[str, Any] = json.loads(body)
         if "runs" in message:
             return queues.read_runs(message), None
@@ -76,8 +76,8 @@ def _note_running(place: JobPlace, job: Job) -> bool:
     row = Steps(run_ref(place.dag_id, place.run_key), place.task_id)
     if not update_if(row, actions, is_expected & is_its_job):
         return False
-    if row.short_limit is not None:
-        queues.send_settles([(place.dag_id, place.run_key)], delay=row.short_limit)
+    if row.scheduler_timeout_seconds is not None:
+        queues.send_settles([(place.dag_id, place.run_key)], delay=row.scheduler_timeout_seconds)
     return True
 
 

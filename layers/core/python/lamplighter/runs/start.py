@@ -22,7 +22,7 @@ from lamplighter.runs.observe import Seen
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 

@@ -17,16 +17,15 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
 from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import LIVE, NONE
+from lamplighter.runs.moves import LIVE, NONE, RUNNING
+from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.transactions import (
     Change,
     Put,
     Write,
-    dag_write,
-    read_dag,
-    read_dags,
     transact,
 )
 
@@ -65,7 +64,7 @@ class RunView:
             run = Runs.get(dag_id, run_key, consistent_read=True)
         except Runs.DoesNotExist:
             return None
-        backfill = None if run.slot_of is None else read_backfill(run.slot_of)
+        backfill = None if run.slot_backfill_id is None else read_backfill(run.slot_backfill_id)
         return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id), backfill)
 
     @classmethod
@@ -76,14 +75,16 @@ class RunView:
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
         rows = {row.dag_id: row for row in found}
         unreadable = {key[0] for key, _ in malformed}
-        backfills = read_backfills(run.slot_of for run in runs if run.slot_of is not None)
+        backfills = read_backfills(
+            run.slot_backfill_id for run in runs if run.slot_backfill_id is not None
+        )
         views = []
         for run in runs:
             if run.dag_id in unreadable:
                 continue  # whoever reads it alone is told what is wrong with it
             with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
-                backfill = backfills.get(run.slot_of or "")
+                backfill = backfills.get(run.slot_backfill_id or "")
                 # Each its own: what one of them assigns is not what the others have read.
                 own = None if backfill is None else backfill.as_stored()
                 row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
@@ -100,6 +101,17 @@ class RunView:
         """The steps for which a job may be running."""
         return [step for step in self.steps.values() if step.state in LIVE]
 
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the run occupies one of its DAG's slots; without a DAG, none are counted."""
+        row, run = self.row, self.run
+        return row is None or slots.holds_slot(row, run.run_key, is_running=run.state == RUNNING)
+
+    @property
+    def has_given_back(self) -> bool:
+        """Whether the run has given its slot back until the run before it is repaired."""
+        return self.row is not None and slots.waits_for_past(self.row, self.run.run_key)
+
     def step(self, task_id: str) -> Steps:
         """Return the step of a task; it gets a row when it is written."""
         if task_id not in self.steps:
@@ -107,9 +119,9 @@ class RunView:
                 run_ref(*self.name),
                 task_id,
                 state=NONE,
-                born_at=self.run.created_at,
+                run_created_at=self.run.created_at,
                 submission=int(self.run.submission_floor or 0),
-                last_try=self.dag.tasks[task_id].retries + 1,
+                max_try_number=self.dag.tasks[task_id].retries + 1,
             )
         return self.steps[task_id]
 
@@ -125,7 +137,7 @@ class RunView:
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write everything that was assigned, or raise `Cancelled` if the run has moved on."""
+        """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:
@@ -144,7 +156,7 @@ def _steps_of(run: Runs) -> dict[str, Steps]:
     if run.rev == 1:
         return {}  # nobody has decided anything about it yet, so that none can have begun
     found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-    return {step.step_id: step for step in found if step.born_at == run.created_at}
+    return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 def _is_changed(step: Steps) -> bool:

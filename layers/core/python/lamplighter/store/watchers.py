@@ -15,7 +15,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 _FIRED, _PARKED, _STREAM = "fired", "parked", "stream"
 

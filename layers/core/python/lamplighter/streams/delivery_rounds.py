@@ -16,8 +16,8 @@ from time import monotonic
 from typing import Any
 
 from lamplighter import settings
-from lamplighter.events.dead_letters import WATCHED, Reject, keep
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_to_dlq
+from lamplighter.queues import Delivery
 from lamplighter.store.watchers import count_fired
 from lamplighter.streams.outbox import Send, send_to_sqs
 from lamplighter.streams.session import Session, Subscription
@@ -187,8 +187,8 @@ class DeliveryRounds:
         self, report: WatchReport, delivery_of: Callable[[StreamMessage], Delivery]
     ) -> set[StreamMessage]:
         """Send rejected messages to the dead-letter queue; return what is done with for good."""
-        rejected = {one: Reject(delivery_of(one), why) for one, why in self.rejected.items()}
-        lost = {id(reject) for reject in keep(list(rejected.values()), WATCHED)}
+        rejected = {one: FailedMessage(delivery_of(one), why) for one, why in self.rejected.items()}
+        lost = {id(reject) for reject in send_to_dlq(list(rejected.values()), SOURCES_DLQ)}
         report.rejected += len(rejected) - len(lost)
         report.sent_events += self.sent
         report.parked_events += self.parked

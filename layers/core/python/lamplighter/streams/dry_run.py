@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lamplighter.events.delivery import Delivery
+from lamplighter.queues import Delivery
 from lamplighter.streams.delivery_rounds import DeliveryRounds
 from lamplighter.streams.outbox import WatcherEvent
 from lamplighter.streams.session import Subscription, run_in_new_loop

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 from lamplighter import queues
-from lamplighter.events.dead_letters import WATCHED, letter
+from lamplighter.events.dead_letters import SOURCES_DLQ, dead_letter
 from lamplighter.streams.watchers import Watcher
 
 log = logging.getLogger(__name__)
@@ -40,16 +40,16 @@ class WatcherEvent:
 
     @property
     def queue(self) -> str:
-        """The setting that names where it goes; what came in order goes on in order."""
+        """The queue to which it goes; what came in order goes on in order."""
         if self.parked_reason is not None:
-            return WATCHED
-        return "events_queue_url" if self.lane is None else "events_fifo_queue_url"
+            return SOURCES_DLQ
+        return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:
         """What is sent there."""
         if self.parked_reason is not None:
-            return letter(
+            return dead_letter(
                 self.body, reason=self.parked_reason, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:
@@ -65,7 +65,7 @@ Send = Callable[[str, Sequence[WatcherEvent]], None]
 
 
 def send_to_sqs(queue: str, events: Sequence[WatcherEvent]) -> None:
-    """Send events to the queue that a setting names."""
+    """Send events to a queue."""
     queues.send(queue, [event.message for event in events])
 
 
@@ -120,7 +120,7 @@ class Outbox:
             for event in events:
                 self._lose(event)
             return True
-        if queue == WATCHED:
+        if queue == SOURCES_DLQ:
             self.parked += len(events)
         else:
             self.sent += len(events)

@@ -19,7 +19,7 @@ import pendulum
 from lamplighter import aws, settings
 from lamplighter.errors import TransientError
 from lamplighter.events.dead_letters import NOWHERE
-from lamplighter.events.delivery import Delivery
+from lamplighter.queues import Delivery
 from lamplighter.store import watchers as store
 from lamplighter.store.watchers import StreamLease
 from lamplighter.streams import seen_items

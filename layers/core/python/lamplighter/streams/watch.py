@@ -17,9 +17,9 @@ from typing import Any
 from lamplighter import settings
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.events.dead_letters import WATCHED, Reject, give_up
-from lamplighter.events.delivery import Delivery, from_first_in_lane
-from lamplighter.events.envelopes import CreatedObject, created_objects, open_eventbridge, open_sns
+from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_expired_to_dlq
+from lamplighter.events.message import CreatedObject, created_objects, open_eventbridge, open_sns
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.delivery_rounds import (
     DeliveryRounds,
@@ -46,7 +46,9 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
             failed = _watch(deliveries, report, seconds=seconds)
     except Exception:  # if the function failed, they would come back at once, without a pause
         log.exception("a batch of %d messages failed", len(records))
-    kept = give_up([Reject(one, "a watcher failed; see its log") for one in failed], WATCHED)
+    kept = send_expired_to_dlq(
+        [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
+    )
     report.given_up = len(kept)
     report.failed -= kept
     return report
@@ -83,7 +85,7 @@ def _watch(
 def _queue_name(arn: str) -> str:
     """Return the name by which watchers know a queue."""
     name = arn.rpartition(":")[2]
-    is_ours = name == settings.current().sources_queue_url.rpartition("/")[2]
+    is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name
 
 

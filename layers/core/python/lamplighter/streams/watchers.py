@@ -21,7 +21,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.assets.codec import decode_trigger
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
@@ -32,9 +32,18 @@ from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import StreamInfo
 
 _lock = RLock()
-# Of each bundle, the version that is unpacked, and where; the modules of each folder.
-_folders: dict[str, tuple[str, Path]] = {}
-_modules: dict[Path, dict[str, ModuleType]] = {}
+
+
+@runtime.cached()
+def _folders() -> dict[str, tuple[str, Path]]:
+    """Return, of each bundle, the version that is unpacked, and where."""
+    return {}
+
+
+@runtime.cached()
+def _modules() -> dict[Path, dict[str, ModuleType]]:
+    """Return the imported modules of each folder."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -90,15 +99,16 @@ class Watcher:
             }
             import_path = list(sys.path)
             _forget(others)
-            sys.modules.update(_modules.get(root, {}))
+            modules = _modules()
+            sys.modules.update(modules.get(root, {}))
             add_to_import_path(root)
             try:
                 yield
             finally:
                 sys.path[:] = import_path
                 found = list(sys.modules.items())
-                _modules[root] = {name: module for name, module in found if _is_below(module, root)}
-                _forget(_modules[root])
+                modules[root] = {name: module for name, module in found if _is_below(module, root)}
+                _forget(modules[root])
                 sys.modules.update(others)
 
 
@@ -116,7 +126,8 @@ def _is_below(module: ModuleType, root: Path) -> bool:
 def unpacked(bundle: str, version: str) -> Path:
     """Return the folder of a bundle's version, fetched once; older versions of it are removed."""
     with _lock:
-        known = _folders.get(bundle)
+        folders = _folders()
+        known = folders.get(bundle)
         if known is not None and known[0] == version:
             return known[1]
         bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
@@ -130,9 +141,9 @@ def unpacked(bundle: str, version: str) -> Path:
         except BaseException:
             shutil.rmtree(folder)  # or a function that tries again and again fills its disk
             raise
-        _folders[bundle] = version, root
+        folders[bundle] = version, root
         if known is not None:
-            _modules.pop(known[1], None)
+            _modules().pop(known[1], None)
             shutil.rmtree(known[1].parent)
         return root
 

@@ -20,7 +20,7 @@ from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
 
 if TYPE_CHECKING:
-    from lamplighter.events.envelopes import CreatedObject
+    from lamplighter.events.message import CreatedObject
     from lamplighter.triggers.shared_stream import SharedStreamProducer
 
 

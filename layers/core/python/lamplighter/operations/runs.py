@@ -1,0 +1,195 @@
+"""What a person may ask of a run: to be cancelled, to try again what failed, to begin again.
+
+Owns: what each of them means for rows. Jobs are cancelled by whoever moves the run on, and a step
+whose job still runs begins again only when that job is over.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues
+from lamplighter.dags.dag import DAG
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.operations.trigger import require_usable
+from lamplighter.runs.acts import tell_of_move
+from lamplighter.runs.finish import end_run
+from lamplighter.runs.moves import (
+    CANCELLED,
+    CANCELLING,
+    FAILED,
+    LIVE,
+    NONE,
+    QUEUED,
+    UPSTREAM_FAILED,
+    move_run,
+    move_step,
+)
+from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
+from lamplighter.runs.view import RunView
+from lamplighter.store import slots
+from lamplighter.store.models import Runs, Steps
+from lamplighter.store.runs import FINISHED, set_state_columns
+from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
+
+_TRIES = 12
+# So many steps begin again in one transaction, beside the run and its DAG.
+AT_ONCE = 90
+
+
+def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it") -> Runs:
+    """Let a run end: its jobs are cancelled, and when the last one is over, so is the run."""
+
+    def change(view: RunView, now: DateTime) -> bool:
+        if view.run.state in FINISHED:
+            raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} is {view.run.state}")
+        view.run.reason = reason
+        if view.live or view.run.state != QUEUED or len(view.steps) > AT_ONCE:
+            view.run.target_state = CANCELLED
+            view.run.wake_at = now
+        else:
+            for step in view.steps.values():
+                expire(step, now)
+            end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
+        return True
+
+    return change_run(dag_id, run_key, change)
+
+
+def retry_run(dag_id: str, run_key: str) -> Runs:
+    """Let the steps that failed be tried again, and with them what never ran because of them."""
+    has_begun = False
+
+    def change(view: RunView, now: DateTime) -> bool:
+        nonlocal has_begun
+        failed = [step for step in view.steps.values() if step.state in {FAILED, UPSTREAM_FAILED}]
+        # A run that was ended early may have failed without any of its steps.
+        if not (failed or has_begun or view.run.state in {FAILED, CANCELLED}):
+            raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} has no failed step")
+        has_begun = True
+        return _begin_again(view, failed, now)
+
+    return change_run(dag_id, run_key, change)
+
+
+def clear_run(dag_id: str, run_key: str, *, tasks: Collection[str] = ()) -> Runs:
+    """Let a run, or some of its tasks with all that follow them, begin again."""
+
+    def change(view: RunView, now: DateTime) -> bool:
+        require_tasks(view, tasks)
+        chosen = set(with_downstream(view.dag, tasks or view.dag.tasks))
+        return _begin_again(view, [view.steps[each] for each in chosen & set(view.steps)], now)
+
+    return change_run(dag_id, run_key, change)
+
+
+def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool:
+    """Let steps be as before their first try; return False if there are more than fit at once.
+
+    A run that was over begins again with the last of them: until then, nobody moves it.
+    """
+    require_not_ending(view)
+    todo = [step for step in steps if step.state != NONE and step.cancel_action != CLEAR]
+    for step in todo[:AT_ONCE]:
+        if step.state in LIVE:
+            if step.state != CANCELLING:
+                move_step(step, CANCELLING)
+            step.cancel_action = CLEAR
+        else:
+            move_step(step, NONE)
+            step.retry_at = step.capacity_rejections = None
+            keep_or_expire(step, now)
+        step.marked = None
+        # As many attempts as at first, on top of those there have been.
+        step.max_try_number = step.try_number + view.dag.tasks[step.step_id].retries + 1
+    if len(todo) > AT_ONCE:
+        return False
+    view.run.reason = None
+    if view.run.state in FINISHED:
+        return queue_again(view, now)
+    view.run.wake_at = now
+    return True
+
+
+def require_not_ending(view: RunView) -> None:
+    """Refuse what cannot be asked of a run while its last jobs are being cancelled."""
+    if view.run.target_state is not None:
+        raise RefusedError(
+            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
+        )
+
+
+def require_tasks(view: RunView, tasks: Collection[str]) -> None:
+    """Refuse tasks that the run does not have."""
+    if unknown := sorted(set(tasks) - set(view.dag.tasks)):
+        raise RefusedError(
+            f"DAG {view.run.dag_id!r} has no task {unknown[0]!r} in this run; it has"
+            f" {', '.join(sorted(view.dag.tasks))}"
+        )
+
+
+def queue_again(view: RunView, now: DateTime) -> bool:
+    """Let a run that was over begin again, as soon as it has a slot.
+
+    Before that, all its steps are kept; returns False if those are more than fit at once.
+    """
+    if view.row is not None:
+        require_usable(view.row)
+    if not keep_steps(view):
+        return False
+    wait_for_slot(view, now)
+    view.run.queued_at, view.run.started_at = now, None
+    view.run.wake_at = now
+    return True
+
+
+def keep_steps(view: RunView) -> bool:
+    """Let no step of a run expire; return False if there are more than fit at once."""
+    expiring = [step for step in view.steps.values() if step.expires_at is not None]
+    room = max(0, AT_ONCE - view.size)
+    for step in expiring[:room]:
+        step.expires_at = None
+    return len(expiring) <= room
+
+
+def wait_for_slot(view: RunView, now: DateTime) -> None:
+    """Let a run that was over not be over, and wait for a slot."""
+    run, row = view.run, view.row
+    if row is None:
+        raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
+    move_run(run, QUEUED)
+    set_state_columns(run, now)
+    slots.wait_for_slot(row, run.run_key, since=now)
+
+
+def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
+    """Yield tasks and all that come after them, each once."""
+    todo, seen = list(tasks), set(tasks)
+    while todo:
+        task_id = todo.pop()
+        yield task_id
+        new = dag.tasks[task_id].downstream_task_ids - seen
+        seen |= new
+        todo += new
+
+
+def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], bool]) -> Runs:
+    """Write what is asked for, in parts if need be, and let others do what follows."""
+    tries = _TRIES
+    while tries:
+        view = RunView.read(dag_id, run_key)
+        if view is None:
+            raise RefusedError(f"DAG {dag_id!r} has no run {run_key!r}")
+        is_done = change(view, clock.now())
+        try:
+            view.commit()
+        except TransactionCanceled:
+            tries -= 1
+            sleep_with_jitter()
+            continue
+        if is_done:
+            tell_of_move(view)
+            if view.run.state not in FINISHED:
+                queues.send_settles([view.name])
+            return view.run
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by many; try again")

@@ -1,0 +1,144 @@
+"""Runs that a person or a program asks for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock, identifiers, queues
+from lamplighter.errors import RefusedError
+from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
+from lamplighter.json_values import json_mapping
+from lamplighter.scheduler import cursor
+from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import change_dag, require_dag
+from lamplighter.store.due import announcement, is_open
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.transactions import Put, TransactionCanceled, Write
+from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.timetables.codec import is_foreign
+
+MAX_WAITING = 500
+
+
+def create_manual_run(
+    dag_id: str,
+    *,
+    logical_date: DateTime | None,
+    data_interval: DataInterval | None = None,
+    conf: dict[str, Any] | None = None,
+    run_id: str | None = None,
+    triggered_by: str = "cli",
+) -> Runs:
+    """Create a run for a date, or an undated one for None; it starts when there is a free slot.
+
+    A run of that date, whoever made it, is an error. A run id of one's own goes with no date.
+    """
+    try:
+        conf = json_mapping(conf or {})
+    except TypeError as error:
+        raise RefusedError(f"a run of DAG {dag_id!r}: conf {error}") from error
+    row = require_dag(dag_id)
+    require_allowed(row, "manual")
+    now = clock.now()
+    info = _info(row, logical_date, data_interval, now)
+    run = run_rows.new_run(
+        row,
+        info,
+        run_id=_run_id(info, logical_date, run_id, conf),
+        now=now,
+        claim_id=f"manual-{dag_id}",
+        run_type="manual",
+        triggered_by=triggered_by,
+        logical_date=logical_date,
+        conf=conf or None,
+    )
+    is_active = False
+
+    def change(row: Dags) -> Sequence[Write]:
+        nonlocal is_active
+        require_usable(row)
+        is_active = is_open(row) and free_slots(row) > 0 and not row.waiting
+        if is_active:
+            occupy(row, [run.run_key])
+        else:
+            wait_for_slot(row, run.run_key, since=now)
+        return [Put(run)]
+
+    try:
+        written = change_dag(dag_id, change, row=row)
+    except TransactionCanceled as cancelled:
+        raise RefusedError(
+            f"DAG {dag_id!r} has a run {run.run_key} already: clear that one, or take another date"
+        ) from cancelled
+    if written is None:
+        raise RefusedError(f"DAG {dag_id!r} was deleted meanwhile")
+    run_rows.log_move(run)
+    if is_active:
+        queues.send_submits([(dag_id, run.run_key)])
+    else:
+        queues.announce_due(announcement(written))
+    return run
+
+
+def _info(
+    row: Dags, logical_date: DateTime | None, interval: DataInterval | None, now: DateTime
+) -> DagRunInfo:
+    if logical_date is None:
+        if interval is not None:
+            raise RefusedError(f"DAG {row.dag_id!r}: a run without a date has no data interval")
+        return DagRunInfo(now, None)
+    timetable = cursor.timetable_of(row)
+    if interval is None and is_foreign(timetable):
+        raise RefusedError(
+            f"DAG {row.dag_id!r} has a timetable of its own, which cannot be asked here: give the"
+            " data interval"
+        )
+    if interval is None:
+        interval = timetable.infer_manual_data_interval(run_after=logical_date)
+    if interval.end < interval.start:
+        raise RefusedError(
+            f"DAG {row.dag_id!r}: the data interval ends at {interval.end}, before it begins"
+        )
+    return DagRunInfo(now, interval)
+
+
+def _run_id(
+    info: DagRunInfo, logical_date: DateTime | None, chosen: str | None, conf: dict[str, Any]
+) -> str:
+    if chosen is None:
+        return identifiers.run_id(
+            "manual", run_after=info.run_after, logical_date=logical_date, content={"conf": conf}
+        )
+    if logical_date is not None:
+        raise RefusedError(f"run id {chosen!r}: a run with an id of your own has no logical date")
+    if chosen.partition("__")[0] in RUN_TYPES or len(chosen) > MAX_ID_LENGTH:
+        raise RefusedError(
+            f"run id {chosen!r}: at most {MAX_ID_LENGTH} characters, and no beginning such as"
+            " 'scheduled__', which names runs of another kind"
+        )
+    return require_id(chosen, what="run")
+
+
+def require_allowed(row: Dags, run_type: str) -> None:
+    """Refuse a run of a type that the DAG's author has left out."""
+    allowed = row.allowed_run_types
+    if allowed is not None and run_type not in allowed:
+        raise RefusedError(
+            f"DAG {row.dag_id!r} allows runs of these types only: {', '.join(allowed) or 'none'};"
+            f" add {run_type!r} to its allowed_run_types"
+        )
+
+
+def require_usable(row: Dags) -> None:
+    """Refuse a run of a DAG that could never get a slot as things stand."""
+    if row.is_stale:
+        raise RefusedError(f"DAG {row.dag_id!r} is in no bundle any more; push it again first")
+    if row.has_import_errors:
+        raise RefusedError(f"the file of DAG {row.dag_id!r} has import errors; mend and push it")
+    if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
+        raise RefusedError(
+            f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the run"
+            " before them"
+        )
