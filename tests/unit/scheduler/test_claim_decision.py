@@ -415,6 +415,22 @@ def test_step_over_passes_what_stood_in_the_way(
     assert row.waiting == waiting("m", "n") - waiting(*over)
 
 
+def test_step_over_notes_a_condition_that_holds() -> None:
+    """It creates no run of the condition either, and leaves it to the claim that follows."""
+    row = dag(asset_condition="a")
+    decision = step_over(
+        row,
+        cursor.timetable_runs(row),
+        taken={key(9)},
+        over=frozenset(),
+        now=NOW,
+        claim_id="claim",
+        pending=pending("a"),
+    )
+    assert outcome(decision) == Outcome([], next_run_after=at(11))
+    assert row.asset_condition_met_at == NOW
+
+
 # A schedule that a push has replaced.
 
 
@@ -443,15 +459,7 @@ def test_previous_schedule_stays_until_all_its_due_runs_exist() -> None:
 
 def test_new_schedule_waits_for_the_claim_after_the_switch() -> None:
     """What the caller knows of runs is of the old schedule: none of the new one is created yet."""
-    row = replaced()
-    decision = step_over(
-        row,
-        cursor.timetable_runs(row),
-        taken={key(9), key(10)},
-        over=frozenset(),
-        now=NOW,
-        claim_id="claim",
-    )
+    decision = decide(replaced(), taken={key(9), key(10)})
     assert outcome(decision) == Outcome([], next_run_after=at(11, 30))
 
 

@@ -41,7 +41,7 @@ class Answer:
         schedule = schedule_in_force(row)
         run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
         # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
-        # claim, which finds nothing foretold, has the timetable asked again.
+        # claim, which finds nothing precomputed, has the timetable asked again.
         with suppress(PrecomputedRunsExhausted):
             cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
         if self.error is None:

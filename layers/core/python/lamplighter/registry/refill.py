@@ -1,4 +1,4 @@
-"""Asks an author's timetable for more runs when half of the foretold ones are used."""
+"""Asks an author's timetable for more runs when half of the precomputed ones are used."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from lamplighter.store.transactions import Write, retry_attempts
 
 
 def refill(dag_id: str) -> None:
-    """Replace what is foretold for a DAG by what its timetable says now."""
+    """Replace what is precomputed for a DAG by what its timetable says now."""
     for _ in retry_attempts():
         row = read_dag(dag_id)
         if row is None or row.is_stale or not is_custom(row):

@@ -257,7 +257,7 @@ class _Registration:
             if row.schedule_switch_at is None:
                 writes = [self.answers[row.dag_id].apply(row)]
         if self.source.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
-            # Whatever was foretold before is foretold again, from the new position.
+            # Whatever was precomputed before is precomputed again, from the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
 
