@@ -17,10 +17,10 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     report = RunsReport()
 
     def submit(body: str) -> None:
-        with queues.reading():
+        with queues.reject_unreadable():
             runs = queues.read_runs(json.loads(body))
         report.add(advance_all(runs, hands=SUBMIT))
 
-    answer = answer_each(event, context, submit, queue="submits_queue_url", metrics=metrics)
+    answer = answer_each(event, context, submit, queue="submits", metrics=metrics)
     publish(metrics, report)
     return answer

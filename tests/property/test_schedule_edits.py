@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset, clock
+from lamplighter import DAG, Asset, runtime
 from lamplighter.clock import FixedClock
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
@@ -81,12 +81,12 @@ def test_edited_interval_schedules_tile_the_time_line(
 ) -> None:
     """Whatever is owed at whichever edit, there is no hole, no overlap and no missing end."""
     now = start
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(first, start, None)
     found: list[DataInterval] = []
     for schedule, minutes, limit in edits:
         now = now.add(minutes=minutes)
-        with clock.using(FixedClock(now)):
+        with runtime.using(clock=FixedClock(now)):
             found += claim(row, now=now, limit=limit)
             row = define(schedule, start, row)
     now = now.add(days=4)
@@ -109,11 +109,11 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
     start: DateTime, old: Any, new: Any, minutes: int
 ) -> None:
     """Of all that was due under the old schedule one run is created, and the new one follows it."""
-    with clock.using(FixedClock(start)):
+    with runtime.using(clock=FixedClock(start)):
         row = define(old, start, None, catchup=False)
     now = start.add(minutes=minutes)
     first = cursor.stored_next(row)
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(new, start, row)
         is_kept = row.schedule_switch_at is not None
         found = claim(row, now=now, limit=1)

@@ -58,7 +58,7 @@ def test_event_of_a_dag_whose_runs_are_not_foretold_is_noted(stack: LocalStack) 
     stack.clock.move(to=hour.add(hours=1, seconds=6))
     with patch.object(cursor, "runs_due", side_effect=PrecomputedRunsExhausted):
         stack.emit("a")
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
     assert kinds(stack) == []
     row = stack.dag("dag")
     assert row.asset_condition_met_at == stack.clock.now()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pendulum import DateTime
 from pendulum import datetime as instant
 
-from lamplighter import Asset, clock
+from lamplighter import Asset, runtime
 from lamplighter.clock import FixedClock
 from lamplighter.scheduler.cursor import Due, newest_due, runs_due
 from lamplighter.scheduler.schedules import TimetableRuns
@@ -106,7 +106,7 @@ class PassingClock:
 @contextmanager
 def at(now: DateTime, *, is_passing: bool) -> Iterator[None]:
     """Let it be `now`, exactly or from now on."""
-    with clock.using(PassingClock(now) if is_passing else FixedClock(now)):
+    with runtime.using(clock=PassingClock(now) if is_passing else FixedClock(now)):
         yield
 
 
@@ -225,7 +225,7 @@ def test_newest_run_of_a_schedule_that_ended_is_its_last() -> None:
     stored = DagRunInfo.interval(START, START.add(hours=1))
     now = START.add(days=9)
 
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         newest = newest_due(rule, stored, now=now)
 
     assert newest == DagRunInfo.interval(latest, latest.add(hours=1))

@@ -7,7 +7,7 @@ import pytest
 from dateutil.relativedelta import relativedelta
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset, clock
+from lamplighter import DAG, Asset, runtime
 from lamplighter.clock import FixedClock
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
@@ -89,7 +89,7 @@ def edited(old: str, new: str, *, is_catchup: bool) -> str | None:
 @pytest.mark.parametrize("new", SCHEDULES)
 def test_schedule_that_replaces_another_goes_forward(new: str, is_catchup: bool) -> None:
     """Whatever a schedule was, the new one has a next run that lies after the last one."""
-    with clock.using(FixedClock(NOW)):
+    with runtime.using(clock=FixedClock(NOW)):
         answers = {old: edited(old, new, is_catchup=is_catchup) for old in SCHEDULES}
 
     assert {old: wrong for old, wrong in answers.items() if wrong} == {}

@@ -12,8 +12,8 @@ from lamplighter import aws, settings
 from lamplighter.operations import repair as slot_repair
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
-from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.doctor_checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.options import AsJson
 
 _DRIFT = "drift"

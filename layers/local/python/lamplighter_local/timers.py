@@ -8,16 +8,17 @@ from datetime import timedelta
 
 from pendulum import DateTime
 
-from lamplighter.registry.bundles import KIND
-from lamplighter.registry.lost_pushes import resend_due_at
+from lamplighter.registry.pushes import resend_due_at
 from lamplighter.settings import Settings
+from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import readers_of
+from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
 
 _MINUTE = timedelta(minutes=1)
-_SWEEP_MINUTES = 5
+_SWEEP_MINUTES = FUNCTIONS["sweep"].every_minutes
 
 
 def next_tick(now: DateTime, made: Settings) -> DateTime | None:
@@ -80,7 +81,7 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
         yield parse_instant(min(sends))
     for item in items_of(f"{made.table_prefix}Catalog"):
         row = Catalog()
-        if item.attrs["kind"].value == KIND:
+        if item.attrs["kind"].value == BUNDLE:
             row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
             if (resend_at := resend_due_at(row)) is not None:
                 yield resend_at

@@ -1,0 +1,242 @@
+"""What `doctor` looks at. Each check says in one line that all is well, or what is not.
+
+Refuses: changing anything.
+"""
+
+import platform
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+import lamplighter
+from lamplighter import aws, clock, settings
+from lamplighter.errors import MalformedRowError, SerializationError
+from lamplighter.registry.import_problems import all_problems
+from lamplighter.runs.definitions import newest_documents
+from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
+from lamplighter.store.bundles import read_bundles
+from lamplighter.store.catalog import read_look_ahead
+from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter.store.watchers import read_parked
+from lamplighter.topology import QUEUES, URL_SETTINGS
+from lamplighter_cli import console
+from lamplighter_cli.aws_errors import explain
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+
+_LATE_SECONDS = 180
+# The sandbox has minutes for a bundle, and the sweep tries again what was left open.
+_STUCK_SECONDS = 900
+
+
+class Finding(NamedTuple):
+    """What a check found, and what mends it."""
+
+    check: str
+    level: str
+    text: str
+    fix: str = ""
+
+
+def resources_are_there() -> Iterator[Finding]:
+    """Check what everything else is asked through: credentials, tables, queues."""
+    try:
+        account = aws.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        yield Finding("credentials", ERROR, explain(error) or str(error))
+        return
+    yield Finding("credentials", OK, f"of account {account}")
+    yield from _tables()
+    yield from _queues()
+
+
+def findings() -> Iterator[Finding]:
+    """Check what the deployment is doing."""
+    yield _tick()
+    yield from _bundles()
+    yield _import_errors()
+    yield from _rows()
+    yield _schedule_errors()
+    yield _watchers()
+    yield _versions()
+
+
+# Tables.
+
+
+def _tables() -> Iterator[Finding]:
+    wrong = [text for table in table_definitions(_prefix()) if (text := _differs(table))]
+    for text in wrong:
+        yield Finding("tables", ERROR, text, "deploy the stack again, or see --stack and --region")
+    if not wrong:
+        yield Finding("tables", OK, f"all {len(table_definitions(_prefix()))}, with their indexes")
+
+
+def _prefix() -> str:
+    return settings.current().table_prefix
+
+
+def _differs(table: TableDefinition) -> str | None:
+    """Return how a table differs from what its model says, if it does."""
+    try:
+        found = aws.client("dynamodb").describe_table(TableName=table.name)["Table"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return f"there is no table {table.name}"
+    if _keys(found) != _keys(table.create):
+        return f"table {table.name} has another key than {_keys(table.create)}"
+    there, wanted = _indexes(found), _indexes(table.create)
+    for name, keys in wanted.items():
+        if there.get(name) != keys:
+            return f"table {table.name} has no index {name} on {' and '.join(keys)}"
+    return None
+
+
+def _keys(described: Mapping[str, Any]) -> list[str]:
+    schema = sorted(described["KeySchema"], key=lambda key: str(key["KeyType"]))
+    return [str(key["AttributeName"]) for key in schema]
+
+
+def _indexes(described: Mapping[str, Any]) -> dict[str, list[str]]:
+    indexes = described.get("GlobalSecondaryIndexes", ())
+    return {str(index["IndexName"]): _keys(index) for index in indexes}
+
+
+# Queues, and what lies in those for dead letters.
+
+
+def _queues() -> Iterator[Finding]:
+    wrong: list[Finding] = []
+    dead: dict[str, int] = {}
+    dlqs = {queue.dlq for queue in QUEUES.values()}
+    for name, setting in URL_SETTINGS.items():
+        url = settings.current().queue_urls.get(name)
+        if not url:
+            wrong.append(Finding("queues", ERROR, f"{setting} is not set", _missing(setting)))
+            continue
+        attributes = _attributes(url)
+        if attributes is None:
+            fix = "deploy the stack again, or see --stack and --region"
+            wrong.append(Finding("queues", ERROR, f"there is no queue {url}", fix))
+        else:
+            count = int(attributes["ApproximateNumberOfMessages"])
+            dead |= {url.rpartition("/")[2]: count} if name in dlqs else {}
+    yield from wrong
+    if not wrong:
+        yield Finding("queues", OK, f"all {len(URL_SETTINGS)}")
+    yield from _dead_findings(dead)
+
+
+def _missing(setting: str) -> str:
+    return f"set LAMPLIGHTER_{setting.upper()}, or name the deployment with --stack"
+
+
+def _attributes(url: str) -> dict[str, str] | None:
+    try:
+        answer = aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    except ClientError as error:
+        if "NonExistentQueue" in error.response["Error"]["Code"] or "DoesNotExist" in str(error):
+            return None
+        raise
+    found: dict[str, str] = answer["Attributes"]
+    return found
+
+
+def _dead_findings(dead: Mapping[str, int]) -> Iterator[Finding]:
+    for queue, count in dead.items():
+        if count:
+            yield Finding("dead letters", WARNING, f"{count} in {queue}", "lamplighter dlq list")
+    if not any(dead.values()):
+        yield Finding("dead letters", OK, "none")
+
+
+# What goes on.
+
+
+def _tick() -> Finding:
+    covered = read_look_ahead().covered_until
+    fix = "is the timer that calls `tick` every minute enabled? see the function's log"
+    if covered is None:
+        return Finding("tick", ERROR, "it has never run", fix)
+    ran = covered.subtract(seconds=settings.current().look_ahead_seconds)
+    late = (clock.now() - ran).total_seconds()
+    if late > _LATE_SECONDS:
+        when = console.instant(ran.replace(microsecond=0))
+        return Finding("tick", ERROR, f"it last ran at about {when}", fix)
+    return Finding("tick", OK, f"ran about {max(0, late):.0f} seconds ago")
+
+
+def _bundles() -> Iterator[Finding]:
+    rows = list(read_bundles())
+    stuck = [row for row in rows if (row.pushed or 0) > (row.registered or 0) and _is_old(row)]
+    for row in stuck:
+        text = f"push {row.pushed:.0f} of {row.id} is not registered since {_since(row)}"
+        yield Finding("bundles", ERROR, text, "push it again; see the log of `register`")
+    if not stuck:
+        names = ", ".join(sorted(row.id for row in rows)) or "none yet"
+        yield Finding("bundles", OK, f"registered: {names}")
+
+
+def _is_old(row: Catalog) -> bool:
+    if row.updated_at is None:
+        return True
+    return (clock.now() - row.updated_at).total_seconds() > _STUCK_SECONDS
+
+
+def _since(row: Catalog) -> str:
+    return console.instant(row.updated_at) if row.updated_at is not None else "its beginning"
+
+
+def _import_errors() -> Finding:
+    count = sum(problem["severity"] == "error" for problem in all_problems())
+    if count:
+        text = f"{count} {'error' if count == 1 else 'errors'} in pushed files"
+        return Finding("imports", WARNING, text, "lamplighter dags errors")
+    return Finding("imports", OK, "no errors")
+
+
+def _rows() -> Iterator[Finding]:
+    """Name DAGs whose rows cannot be read, and those whose claims get nowhere."""
+    malformed: list[MalformedRowError] = []
+    rows = list(Dags.scan(consistent_read=True, malformed=malformed))
+    for error in malformed:
+        yield Finding("rows", ERROR, str(error), "repair the attribute in DynamoDB")
+    stalled = [row for row in rows if (row.claim_failures or 0) >= PATIENT_FAILURES]
+    for row in stalled:
+        text = (
+            f"DAG {row.dag_id!r}: {row.claim_failures:.0f} claims in a row got nowhere:"
+            f" {row.claim_error}"
+        )
+        yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
+    if not malformed and not stalled:
+        yield Finding("rows", OK, f"{len(rows)} DAGs can be read and claimed")
+
+
+def _schedule_errors() -> Finding:
+    wrong = sorted(row.dag_id for row in Dags.scan(Dags.schedule_error.exists()))
+    if wrong:
+        text = f"cannot be followed: those of {', '.join(wrong)}"
+        return Finding("schedules", WARNING, text, "lamplighter dags errors")
+    return Finding("schedules", OK, "all can be followed")
+
+
+def _watchers() -> Finding:
+    parked = sorted({key.rpartition("/")[0] for key in read_parked()})
+    if parked:
+        text = f"parked, because they fired too often: {', '.join(parked)}"
+        return Finding("watchers", WARNING, text, f"lamplighter watchers resume {parked[0]}")
+    return Finding("watchers", OK, "none is parked")
+
+
+def _versions() -> Finding:
+    ours = f"lamplighter {lamplighter.__version__} on Python {platform.python_version()}"
+    try:
+        newest_documents(Dags.scan())
+    except SerializationError as error:
+        return Finding(
+            "versions", ERROR, f"{ours}: {error}", "install the version that is deployed"
+        )
+    return Finding("versions", OK, f"{ours} reads all definitions")
