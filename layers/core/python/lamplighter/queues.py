@@ -127,7 +127,7 @@ def read_runs(body: Mapping[str, Any]) -> list[RunName]:
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
-    """Ask for the coming runs of authors' timetables to be foretold again."""
+    """Ask for the coming runs of authors' timetables to be precomputed again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
     send("registers", [{"MessageBody": body} for body in bodies])
 
