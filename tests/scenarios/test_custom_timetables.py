@@ -15,7 +15,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import custom_timetables
 from lamplighter.registry.custom_timetables import refill

@@ -12,11 +12,11 @@ from typing import Any
 from lamplighter import settings
 from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.executors.job import JobRequest
+from lamplighter.identifiers import bundle_key
 from lamplighter.runs import templates
 from lamplighter.runs.job_names import JobName
 from lamplighter.store.models import Runs, Steps
