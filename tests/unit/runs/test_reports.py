@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter.executors.job import Job, JobState
+from lamplighter.executors.base import Job, JobState
 from lamplighter.runs.reports import NO_REPORT, Report, read_report
 from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack

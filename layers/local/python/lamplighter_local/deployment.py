@@ -27,7 +27,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import pause

@@ -10,7 +10,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors import current
-from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.spark.executor import LocalSparkExecutor
 

@@ -19,7 +19,7 @@ from moto.moto_api._internal import mock_random
 
 from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.store import transactions
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr

@@ -24,7 +24,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.registry.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref

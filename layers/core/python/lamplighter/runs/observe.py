@@ -12,7 +12,7 @@ from pendulum import DateTime
 
 from lamplighter import settings
 from lamplighter.errors import in_short
-from lamplighter.executors.job import Job, JobState, Usage
+from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import (
     CANCELLED,

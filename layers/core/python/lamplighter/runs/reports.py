@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter.executors.job import Job
+from lamplighter.executors.base import Job
 from lamplighter.runs.job_names import report_uri
 
 # Ninety outlets may each say 32 KB.

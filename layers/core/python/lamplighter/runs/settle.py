@@ -12,7 +12,7 @@ from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors.current import current
-from lamplighter.executors.job import Job, JobState
+from lamplighter.executors.base import Job, JobState
 from lamplighter.runs.advance import SETTLE, advance, each_of
 from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import RUNNING, SUBMITTED

@@ -2,7 +2,7 @@
 
 import time
 
-from lamplighter.executors.job import JobState
+from lamplighter.executors.base import JobState
 from lamplighter.runs.job_names import JobPlace
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
