@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter.events.fan_out import MOST_AT_ONCE
+from lamplighter.events.fan_out import MAX_AT_ONCE
 from lamplighter.registry import bundles
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
@@ -109,7 +109,7 @@ def test_crowd_whose_claim_function_is_dead_consumes_each_event_once(
 ) -> None:
     """Events for 60 consumers reach each of them once, though claims are lost and a push edits."""
     crowd = Crowd(consumers=60, events=8, versions=(EDITED, PLAIN), severity=0.1)
-    assert crowd.consumers > MOST_AT_ONCE
+    assert crowd.consumers > MAX_AT_ONCE
 
     outcome, found = crowd.rage(environment, random.randrange(10**6))
 

@@ -48,7 +48,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
             batches_at_once=1,
             weights=WEIGHTS,
             faults=fewer_faults(0.25),
-            pauses=1,
+            retry_attempts=1,
         )
         for process in range(PROCESSES)
     ]
@@ -107,8 +107,8 @@ def judge_triggers(runs: Sequence[Runs], end: DateTime) -> Iterator[str]:
 def judge_end(row: Dags, runs: Sequence[Runs]) -> Iterator[str]:
     """Tell what is left to be done with a DAG."""
     yield from judge_rest(row)
-    if row.switch_at is not None or row.old_schedule is not None:
-        yield f"it still follows an old schedule, until {row.switch_at}"
+    if row.schedule_switch_at is not None or row.previous_schedule is not None:
+        yield f"it still follows an old schedule, until {row.schedule_switch_at}"
     if unfinished := [run.run_key for run in runs if run.ended_at is None]:
         yield f"unfinished runs: {unfinished}"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.zones import parse_instant
 from tests.concurrency import turns
 

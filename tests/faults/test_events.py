@@ -27,9 +27,9 @@ from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import references
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
@@ -74,7 +74,7 @@ class Scenario:
     arrange: Step = nothing
     act: Step = nothing  # messages are delivered after it, under faults too
     meanwhile: Step = nothing  # what someone else does in the middle
-    consumers_at_once: int = fan_out.MOST_AT_ONCE
+    consumers_at_once: int = fan_out.MAX_AT_ONCE
     choices: dict[str, Any] = field(default_factory=dict)
 
 
@@ -142,7 +142,7 @@ def lose_fan_out(stack: LocalStack) -> None:
 
 def replay_all(stack: LocalStack) -> None:
     """Send the dead letters once more."""
-    for letter in dead_letters(most=10):
+    for letter in dead_letters(limit=10):
         replay(letter)
 
 
@@ -523,7 +523,7 @@ def emulator(scenario: Scenario, deployment: LocalStack) -> Iterator[Snapshot]:
     with (
         settings.using(made),
         patch.object(deployment, "settings", made),
-        patch.object(fan_out, "MOST_AT_ONCE", scenario.consumers_at_once),
+        patch.object(fan_out, "MAX_AT_ONCE", scenario.consumers_at_once),
     ):
         begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
         register_dags(*scenario.dags)
@@ -641,7 +641,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
     return points, wrong
 
 
-def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int, list[str]]:
+def overtake(scenario: Scenario, deployment: LocalStack, limit: int) -> tuple[int, list[str]]:
     """Let someone else act before each call of a delivery; return how often, and what broke."""
     wrong: list[str] = []
     with emulator(scenario, deployment) as emulated:
@@ -659,7 +659,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
             return calls
 
         calls = story(0)
-        points = range(1, len(calls) + 1, max(1, len(calls) // most))
+        points = range(1, len(calls) + 1, max(1, len(calls) // limit))
         for number in each(points):
             story(number)
     return len(points), wrong
@@ -698,7 +698,7 @@ def test_delivery_overtaken_at_every_call_loses_and_doubles_no_event(
     name: str, deployment: LocalStack, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(name, *overtake(OVERTAKINGS[name], deployment, most=1_000))
+    report(name, *overtake(OVERTAKINGS[name], deployment, limit=1_000))
 
 
 @pytest.mark.full

@@ -20,8 +20,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, aws, settings
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.emulator.moto_memory import queues

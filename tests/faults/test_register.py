@@ -24,7 +24,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import aws, settings
 from lamplighter.errors import TransientError
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetQueue, Assets, Dags, DagVersions

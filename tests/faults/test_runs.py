@@ -28,11 +28,11 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.marks import mark_run, mark_step
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
 from lamplighter.runs.settle import settle as hear
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags
@@ -806,7 +806,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
     return len(todo), wrong
 
 
-def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list[str]]:
+def overtake(overtaking: Overtaking, story: Story, limit: int) -> tuple[int, list[str]]:
     """Let someone else act before each call; return how often, and what broke."""
     wrong: list[str] = []
     with beginning(overtaking.dags, overtaking.arrange, story) as begun:
@@ -828,7 +828,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
             return calls
 
         calls = tell(0)
-        points = range(1, len(calls) + 1, max(1, len(calls) // most))
+        points = range(1, len(calls) + 1, max(1, len(calls) // limit))
         for number in each(points):
             tell(number)
     return len(points), wrong
@@ -931,4 +931,4 @@ def test_function_overtaken_at_every_call_doubles_no_job(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

@@ -14,7 +14,7 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import aws, settings
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo

@@ -20,11 +20,11 @@ from pendulum import datetime
 
 from infra.functions import FUNCTIONS
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
-from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import Request
+from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.runs import cancel_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import acts
-from lamplighter.runs.requests import cancel_run
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack

@@ -10,7 +10,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.errors import RefusedError
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter_local.deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
@@ -79,7 +79,7 @@ class Game:
         self.lamp.resume_backfill(self.newest(), max_cost=self.chance.choice([None, 5.0]))
 
     def cancel(self) -> None:
-        self.lamp.cancel_backfill(self.newest(), ends_running=self.chance.random() < 0.5)
+        self.lamp.cancel_backfill(self.newest(), cancels_running_runs=self.chance.random() < 0.5)
 
     def wait(self) -> None:
         self.lamp.advance(minutes=self.chance.choice([0.05, 1, 7, 90]))

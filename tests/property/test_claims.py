@@ -21,10 +21,10 @@ from pendulum import datetime
 from lamplighter import DAG, queues
 from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write, change_dag, read_dags

@@ -136,12 +136,12 @@ def test_intervals_around_every_change_tile(cron: str, part: int) -> None:
 calmly = settings(deadline=None, derandomize=True, database=None, max_examples=120)
 
 
-def fields(least: int, most: int) -> st.SearchStrategy[str]:
+def fields(least: int, limit: int) -> st.SearchStrategy[str]:
     """Return a strategy of fields: every value, steps, a range, or a list."""
-    numbers = st.integers(least, most)
+    numbers = st.integers(least, limit)
     return (
         st.just("*")
-        | st.integers(1, most).map("*/{}".format)
+        | st.integers(1, limit).map("*/{}".format)
         | st.tuples(numbers, numbers).map(lambda pair: "{}-{}".format(*sorted(pair)))
         | st.lists(numbers, min_size=1, max_size=3).map(lambda some: ",".join(map(str, some)))
     )

@@ -22,10 +22,10 @@ WEEKDAYS = ["sun", "MON", "tue", "Wed", "thu", "fri", "sat"]
 
 
 @st.composite
-def items(draw: st.DrawFn, least: int, most: int, names: list[str]) -> str:
+def items(draw: st.DrawFn, least: int, limit: int, names: list[str]) -> str:
     """Draw one item of a field: a number, a range, a step or a name."""
-    low, high = sorted([draw(st.integers(least, most)), draw(st.integers(least, most))])
-    step = draw(st.integers(1, most))
+    low, high = sorted([draw(st.integers(least, limit)), draw(st.integers(least, limit))])
+    step = draw(st.integers(1, limit))
     return draw(
         st.sampled_from(
             [f"{low}", f"{low}-{high}", f"{low}-{high}/{step}", f"*/{step}", f"{high}-{low}"]
@@ -34,9 +34,9 @@ def items(draw: st.DrawFn, least: int, most: int, names: list[str]) -> str:
     )
 
 
-def fields(least: int, most: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
+def fields(least: int, limit: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
     """Return a strategy of whole fields; every second one is a star, as in real life."""
-    several = st.lists(items(least, most, names or []), min_size=1, max_size=3).map(",".join)
+    several = st.lists(items(least, limit, names or []), min_size=1, max_size=3).map(",".join)
     return st.just("*") | several
 
 

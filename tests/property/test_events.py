@@ -33,7 +33,7 @@ from lamplighter import settings as deployment
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.record import event_id_of
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
@@ -291,7 +291,9 @@ class Events(RuleBasedStateMachine):
                 assert is_pushed
                 self.owed[key] -= {id_ for id_, seq in numbers[key[1]].items() if seq <= since[key]}
         self.since = since
-        also = {row.asset_id: row.also or set() for row in Assets.scan() if row.ref == ITSELF}
+        also = {
+            row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF
+        }
         for event_id in {event_id for stream, event_id in new if ":" not in stream}:
             asset, aliases = self.sent[event_id]
             copies = also[asset] | {f"alias:{name}" for name in aliases}

@@ -56,20 +56,20 @@ def define(schedule: Any, start: DateTime, row: Dags | None, *, catchup: bool = 
     return stored(row_of(dag, row=row))
 
 
-def claim(row: Dags, *, now: DateTime, most: int) -> list[DataInterval]:
+def claim(row: Dags, *, now: DateTime, limit: int) -> list[DataInterval]:
     """Let a row have some of the runs that are due; return their intervals."""
     found: list[DataInterval] = []
-    while (first := cursor.stored_next(row)) is not None and first.run_after <= now and most > 0:
+    while (first := cursor.stored_next(row)) is not None and first.run_after <= now and limit > 0:
         due = cursor.runs_due(
             cursor.rule_of(row),
             first,
             catchup=schedule_in_force(row).catchup,
             now=followed_until(row, now),
-            most=most,
+            limit=limit,
         )
         schedule_edit.move_on(row, due, now=now)
         found += [info.data_interval for info in due.runs if info.data_interval is not None]
-        most -= len(due.runs)
+        limit -= len(due.runs)
     stored(row)
     return found
 
@@ -84,15 +84,15 @@ def test_edited_interval_schedules_tile_the_time_line(
     with clock.using(FixedClock(now)):
         row = define(first, start, None)
     found: list[DataInterval] = []
-    for schedule, minutes, most in edits:
+    for schedule, minutes, limit in edits:
         now = now.add(minutes=minutes)
         with clock.using(FixedClock(now)):
-            found += claim(row, now=now, most=most)
+            found += claim(row, now=now, limit=limit)
             row = define(schedule, start, row)
     now = now.add(days=4)
-    found += claim(row, now=now, most=10_000)
+    found += claim(row, now=now, limit=10_000)
 
-    assert {row.schedule_error, row.switch_at} == {None}
+    assert {row.schedule_error, row.schedule_switch_at} == {None}
     assert found != []
     assert all(begin < end for begin, end in found)
     assert [(a, b) for a, b in pairwise(found) if a.end != b.start] == []
@@ -115,8 +115,8 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
     first = cursor.stored_next(row)
     with clock.using(FixedClock(now)):
         row = define(new, start, row)
-        is_kept = row.switch_at is not None
-        found = claim(row, now=now, most=1)
+        is_kept = row.schedule_switch_at is not None
+        found = claim(row, now=now, limit=1)
 
     if first is not None and first.run_after <= now and old != new:
         assert is_kept

@@ -58,7 +58,7 @@ def woken(stack: LocalStack, *dag_ids: str) -> list[str]:
 
 def reasons(stack: LocalStack) -> list[str]:
     """Return why messages were given up, as their letters and as the notes on their events say."""
-    letters = dead_letters(most=10)
+    letters = dead_letters(limit=10)
     release(letters)
     stack.advance(seconds=1)
     found = sorted(letter.reason for letter in letters)

@@ -12,8 +12,8 @@ from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.definitions import forget_definitions
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
@@ -89,7 +89,7 @@ class World:
         """Return the tasks in the order in which their jobs were started."""
         return [job.task for job in self.jobs(run)]
 
-    def pauses(self, run: Runs, task: str) -> list[float]:
+    def retry_attempts(self, run: Runs, task: str) -> list[float]:
         """Return the seconds between the end of each job of a task and the start of the next."""
         jobs = self.jobs(run, task)
         return [

@@ -194,7 +194,7 @@ def test_refused_thing_is_kept_once_and_cannot_be_sent_back(stack: LocalStack) -
     push(stack, a=Looking())
     source.things, source.refusing = {"x": "1"}, {"x"}
     stack.advance(minutes=5)
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     release([letter])
     assert (json.loads(letter.body), letter.queue_arn) == ({"name": "x"}, NOWHERE)
     assert letter.reason == "rejected by watcher 'a' of asset 'a': it is bad"
@@ -307,7 +307,7 @@ def test_watcher_that_fires_too_often_is_parked_until_someone_resumes_it(
         assert len(recorded()["busy"]) == 6
         assert recorded()["calm"][-1] == "z@1.0"
         resume([parked])
-        letters = dead_letters(most=10)
+        letters = dead_letters(limit=10)
         assert {letter.reason for letter in letters} == {
             "watcher 'busy' of asset 'busy' is parked: it fires too often"
         }

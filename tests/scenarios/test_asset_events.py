@@ -67,7 +67,7 @@ def test_event_wakes_its_consumer_without_a_tick(stack: LocalStack) -> None:
     stack.run_until_idle()
     (run,) = stack.runs("dag")
     assert run.created_at == stack.clock.now()
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     require_sound()
 
 
@@ -319,5 +319,5 @@ def test_same_id_under_two_assets_is_two_events(stack: LocalStack) -> None:
     register(stack, DAG("dag", schedule=(A & B)))
     send(stack, "a", "b", event_id="1")
     assert taken(stack) == [{"a": [0, 1], "b": [0, 1]}]
-    assert Dags.get("dag").asset_since is None
+    assert Dags.get("dag").asset_condition_met_at is None
     require_sound()

@@ -11,10 +11,10 @@ import pytest
 from lamplighter import DAG, Asset, AssetAlias, aws, queues
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out as handing_on
-from lamplighter.events.fan_out import MOST_AT_ONCE
+from lamplighter.events.fan_out import MAX_AT_ONCE
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler import pending
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
@@ -31,7 +31,7 @@ A = Asset("a")
 @pytest.fixture
 def few() -> Iterator[int]:
     """Let five consumers be as many as are claimed at once."""
-    with patch.object(handing_on, "MOST_AT_ONCE", 5):
+    with patch.object(handing_on, "MAX_AT_ONCE", 5):
         yield 5
 
 
@@ -86,7 +86,7 @@ def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> Non
 @pytest.mark.full
 def test_as_many_consumers_as_fit_need_no_message(stack: LocalStack) -> None:
     """Up to the limit all fire where the event is taken."""
-    dags = consumers(MOST_AT_ONCE)
+    dags = consumers(MAX_AT_ONCE)
     register(stack, *dags)
     stack.emit("a")
     take_only_events(stack)

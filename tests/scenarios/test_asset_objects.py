@@ -151,7 +151,7 @@ def test_object_of_no_asset_does_not_hold_up_the_others_in_its_message(stack: Lo
     assert len(stack.runs("elsewhere")) == 1
     assert len(reasons(stack)) == 1
     register(stack, consumer(Asset("invoices", uri="s3://archive/invoices")), bundle="more")
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert len(stack.runs("elsewhere")) == len(stack.runs("invoices")) == 1

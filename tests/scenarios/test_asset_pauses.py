@@ -7,13 +7,13 @@ import pytest
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.operations import pause as pausing
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import bundles
 from lamplighter.registry import register as registering
 from lamplighter.registry.definition import Source
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import claim as claiming
-from lamplighter.scheduler import pause as pausing
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants.tables import require_sound

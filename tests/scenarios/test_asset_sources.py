@@ -108,7 +108,7 @@ def test_alias_that_no_dag_has_named_is_rejected(stack: LocalStack) -> None:
     assert reasons(stack) == ["aliases: no DAG has named the alias 'fersh'"]
     assert stack.runs("orders") == []
     register(stack, DAG("alias", schedule=AssetAlias("fersh")), bundle="mended")
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert woken(stack, "orders", "alias") == ["orders", "alias"]
@@ -129,11 +129,11 @@ def test_unknown_asset_is_rejected(stack: LocalStack, event: dict[str, str]) -> 
     stack.advance(hours=1)
     assert len(reasons(stack)) == 1
     register(stack, consumer(ORDERS))
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert len(stack.runs("orders")) == 1
-    assert dead_letters(most=10) == []
+    assert dead_letters(limit=10) == []
     require_sound()
 
 
@@ -153,7 +153,7 @@ def test_unknown_asset_is_registered_if_so_decided(
     emit(stack, **event)
     (row,) = Assets.scan(Assets.seq == 1)
     assert (row.kind, row.name) == ("asset", *event.values())
-    assert dead_letters(most=10) == []
+    assert dead_letters(limit=10) == []
     schedule = Asset.ref(**{{"asset": "name"}.get(key, key): value for key, value in event.items()})
     register(stack, DAG("dag", schedule=schedule))
     assert stack.runs("dag") == []

@@ -9,11 +9,11 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.backfill import refusals
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.backfill.create import plan_backfill
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
+from lamplighter.operations.create_backfill import plan_backfill
+from lamplighter.operations.runs import clear_run
 from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.requests import clear_run
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
@@ -109,13 +109,13 @@ def test_backfill_keeps_to_its_own_limit_and_takes_no_slot_of_the_dag(
     lamp.advance(hours=1, minutes=1)
     assert len(lamp.dag("hourly").active) == 1
     lamp.backfill("hourly", "2026-01-04", "2026-01-05", max_active_runs=3)
-    most = 0
+    limit = 0
     for _ in range(12 * 10):
         lamp.advance(minutes=5)
-        most = max(most, len(only(lamp, "hourly").active))
+        limit = max(limit, len(only(lamp, "hourly").active))
         lamp.check_invariants()
 
-    assert most == 3
+    assert limit == 3
     assert only(lamp, "hourly").state == "completed"
     live = [run for run in lamp.runs("hourly") if run.run_type == "scheduled"]
     assert {(run.created_at - run.run_after).total_seconds() for run in live} == {0}
@@ -329,7 +329,7 @@ def test_cancelled_backfill_cancels_jobs_on_request(lamp: LocalDeployment) -> No
     lamp.cancel_backfill("daily-1")
     lamp.advance(minutes=1)
     assert [run.state for run in backfilled(lamp)] == ["running", "running"]
-    lamp.cancel_backfill("daily-1", ends_running=True)
+    lamp.cancel_backfill("daily-1", cancels_running_runs=True)
     lamp.advance(minutes=5)
     assert [run.state for run in backfilled(lamp)] == ["cancelled", "cancelled"]
     assert (only(lamp).cancelled, only(lamp).active) == (2, ())
@@ -359,7 +359,7 @@ def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:
     found = only(lamp, "hourly")
     assert (found.state, found.succeeded) == ("paused", 3)
     assert found.cost <= 0.10
-    assert "of $0.10" in (found.because or "")
+    assert "of $0.10" in (found.reason or "")
     lamp.resume_backfill("hourly-1", max_cost=100)
     lamp.advance(hours=2)
     assert (only(lamp, "hourly").state, only(lamp, "hourly").succeeded) == ("completed", 24)
@@ -416,7 +416,7 @@ def test_backfill_of_a_deleted_dag_is_cancelled(lamp: LocalDeployment) -> None:
     lamp.run_until_idle()
     row = read_backfill("daily-1")
     assert row is not None
-    assert (row.state, row.because) == ("cancelled", "DAG 'daily' is gone")
+    assert (row.state, row.reason) == ("cancelled", "DAG 'daily' is gone")
 
 
 def test_backfill_is_planned_once_whatever_is_pushed_later(lamp: LocalDeployment) -> None:

@@ -16,9 +16,9 @@ from pendulum import DateTime, datetime
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.layout import bundle_key
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import authors
 from lamplighter.registry.refill import refill
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.endings import finish_run

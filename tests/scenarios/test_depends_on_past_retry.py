@@ -4,7 +4,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter.runs.requests import retry_run
+from lamplighter.operations.runs import retry_run
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
 

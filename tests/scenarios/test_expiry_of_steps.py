@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from lamplighter import DAG
-from lamplighter.runs import requests
-from lamplighter.runs.marks import mark_run, mark_step
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations import runs
+from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
@@ -134,7 +134,7 @@ def test_revival_in_parts_goes_on_after_a_crash(
     world: World, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """The run begins again with the last part; whoever asks again finishes what was begun."""
-    monkeypatch.setattr(requests, "AT_ONCE", 2)
+    monkeypatch.setattr(runs, "AT_ONCE", 2)
     chain = ">".join([*(f"t{at}" for at in range(steps)), "b"])
     run = failed_run(world, make(chain))
     world.stack.clock.advance(ALMOST)

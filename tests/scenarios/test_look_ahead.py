@@ -21,7 +21,13 @@ from lamplighter.scheduler.due import DueDag
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.look_ahead import LookAhead
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Reason, Verdict, Write
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    Put,
+    TransactionCanceled,
+    Write,
+)
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
 from lamplighter_local.definitions import row_of, store_dags
@@ -34,7 +40,7 @@ Deploy = Callable[..., LocalStack]
 BEGIN = datetime(2026, 1, 1)
 # The first ticks have nothing behind them; schedules begin when some have passed.
 FIRST = BEGIN.add(minutes=10)
-MOST_LOST = 3
+MAX_LOST = 3
 
 
 def schedules() -> list[DAG]:
@@ -62,7 +68,7 @@ def ticks(minutes: int, chance: random.Random) -> Iterator[tuple[DateTime, DateT
     lost = 0
     for number in range(minutes):
         minute = BEGIN.add(minutes=number)
-        if lost < MOST_LOST and chance.random() < 0.1:
+        if lost < MAX_LOST and chance.random() < 0.1:
             lost += 1
             continue
         lost = 0
@@ -102,9 +108,11 @@ class Memory:
     def transact(self, writes: Sequence[Write]) -> None:
         refused = [not self._may(write) for write in writes]
         if any(refused):
-            raise Cancelled(
+            raise TransactionCanceled(
                 [
-                    Reason(Verdict.REFUSED, self._now(write)) if bad else Reason(Verdict.INNOCENT)
+                    CancellationReason(Cause.CONDITION_FAILED, self._now(write))
+                    if bad
+                    else CancellationReason(Cause.NONE)
                     for write, bad in zip(writes, refused, strict=True)
                 ],
             )

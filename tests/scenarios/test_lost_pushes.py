@@ -8,9 +8,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.bundles.archive import Archive
+from lamplighter.operations.push import push_archive
 from lamplighter.registry import bundles
-from lamplighter.registry.lost_pushes import MOST_RESENDS
-from lamplighter.registry.push import push_archive
+from lamplighter.registry.lost_pushes import MAX_RESENDS
 from lamplighter.store.models import Catalog
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
@@ -87,7 +87,7 @@ def test_push_that_died_before_its_announcement_is_nothing_to_do(lamp: LocalDepl
     lamp.advance(minutes=10)
     assert (dag_ids(lamp), row().registered, row().pushed) == (["one"], 1, 2)
     lamp.advance(days=3)
-    assert row().resends == MOST_RESENDS
+    assert row().resends == MAX_RESENDS
     assert lamp.stack.sweep()["resent_pushes"] == 0
 
 
@@ -127,10 +127,10 @@ def test_push_that_can_never_be_registered_is_not_sent_for_ever(lamp: LocalDeplo
     key = bundles.announcement_key(BUNDLE, bundles.number(BUNDLE))
     aws.client("s3").put_object(Bucket=lamp.stack.settings.bucket, Key=key, Body=b"no JSON")
     lamp.advance(days=3)
-    assert row().resends == MOST_RESENDS
-    assert len(lamp.dead_letters()) == MOST_RESENDS + 1
+    assert row().resends == MAX_RESENDS
+    assert len(lamp.dead_letters()) == MAX_RESENDS + 1
     lamp.advance(days=3)
-    assert len(lamp.dead_letters()) == MOST_RESENDS + 1
+    assert len(lamp.dead_letters()) == MAX_RESENDS + 1
     push_unheard(lamp, "two")
     lamp.advance(minutes=10)
     assert dag_ids(lamp) == ["two"]

@@ -55,7 +55,7 @@ def marked(lamp: LocalDeployment, dag_id: str) -> str:
         TableName=lamp.table_name("Dags"), Key={"dag_id": {"S": dag_id}}, ConsistentRead=True
     )
     item = answer["Item"]
-    found: str = (item.get("claim_problem") or item.get("schedule_error") or {"S": ""})["S"]
+    found: str = (item.get("claim_error") or item.get("schedule_error") or {"S": ""})["S"]
     return found
 
 

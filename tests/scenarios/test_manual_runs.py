@@ -9,8 +9,8 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.errors import RefusedError
-from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

@@ -10,10 +10,10 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, settings
 from lamplighter.errors import RefusedError
-from lamplighter.runs import marks
-from lamplighter.runs.marks import mark_run, mark_step
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.scheduler.pause import pause
+from lamplighter.operations import marks
+from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations.pause import pause
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
@@ -113,7 +113,7 @@ def test_marks_are_recorded_on_the_run(world: World) -> None:
     why = "it was mended by hand"
     assert first == {"by": "ada", "task_id": "a", "from": "failed", "to": "success", "why": why}
     assert (second["task_id"], second["from"], second["to"]) == (None, "success", "failed")
-    assert world.again(run).because == f"marked failed by ada: {why}"
+    assert world.again(run).reason == f"marked failed by ada: {why}"
 
 
 def test_step_marked_success_tells_nobody_of_its_outlets(world: World) -> None:
@@ -208,7 +208,7 @@ def test_finished_success_is_failed_when_its_last_step_is_marked_failed(world: W
     mark(run, "failed", "b")
 
     assert world.state(run) == "failed"
-    assert Dags.get("dag").failed_in_a_row == 1
+    assert Dags.get("dag").consecutive_failed_runs == 1
 
 
 def test_other_failure_keeps_what_follows_both_from_running(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

@@ -18,11 +18,11 @@ from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
+from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import bundles, problems, references
 from lamplighter.registry import register as register_module
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import register
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.endings import finish_run

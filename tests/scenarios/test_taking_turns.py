@@ -6,7 +6,7 @@ from itertools import groupby
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.runs.requests import cancel_run, retry_run
+from lamplighter.operations.runs import cancel_run, retry_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local import LocalDeployment

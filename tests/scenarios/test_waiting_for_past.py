@@ -9,9 +9,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, queues
 from lamplighter.errors import RefusedError
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.scheduler.pause import pause, unpause
-from lamplighter.scheduler.slots import find_drift
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.repair import find_drift
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter_local.emr.fake_emr import Outcome
 from tests.scenarios.run_acts import World, make, new_world

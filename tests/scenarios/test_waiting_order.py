@@ -6,7 +6,7 @@ from datetime import timedelta
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

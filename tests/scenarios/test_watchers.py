@@ -78,7 +78,7 @@ def recorded() -> dict[str, list[str]]:
 
 def letters() -> list[DeadLetter]:
     """Return the dead letters, which stay."""
-    found = dead_letters(most=100)
+    found = dead_letters(limit=100)
     release(found)
     return found
 
@@ -321,7 +321,7 @@ def test_replayed_letter_goes_back_to_its_queue_and_doubles_nothing(
     )
     mended = {**scripts, "refuses": {"m1": "1"}}
     stack.push_dags([watched(mended, queue=queue)], bundle="objects")
-    for one in dead_letters(most=10):
+    for one in dead_letters(limit=10):
         replay(one)
     stack.run_until_idle()
     assert recorded() == {"takes": ["m1.0", "m1.1"], "refuses": ["m1.0"]}

@@ -9,10 +9,10 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import Request
+from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.runs import retry_run
 from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.requests import retry_run
 from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags

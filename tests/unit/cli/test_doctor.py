@@ -12,8 +12,8 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 
 from lamplighter import DAG, aws, settings
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry import bundles
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.serialization.schema import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
@@ -107,7 +107,7 @@ def dead_claim(_: LocalStack) -> None:
             "schedules",
             ("warning", 0),
         ),
-        (lambda _: count_fired({"orders/raw/1": 2}, most=1), "watchers", ("warning", 0)),
+        (lambda _: count_fired({"orders/raw/1": 2}, limit=1), "watchers", ("warning", 0)),
         (lambda _: Dags("dag").update([Dags.active.set({"gone"})]), "slots", ("drift", 3)),
     ],
     ids=["late", "stuck", "newer", "letter", "claim", "schedule", "parked", "slots"],

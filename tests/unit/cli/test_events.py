@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, aws, settings
-from lamplighter.scheduler.pause import pause, unpause
+from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
 

@@ -19,7 +19,7 @@ from pynamodb.exceptions import QueryError
 
 from lamplighter import DAG, Asset, settings
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_cli.app import app
 from lamplighter_cli.aws_errors import explain

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack

@@ -92,7 +92,7 @@ def test_parked_watcher_is_shown_and_resumed(
 
 def test_resume_of_another_watcher_names_the_parked(lamplighter: Command) -> None:
     """Who is parked is said, if it was not the one that was named."""
-    count_fired({"large/raw/12345678": 2}, most=1)
+    count_fired({"large/raw/12345678": 2}, limit=1)
     result = lamplighter("watchers", "resume", "small/raw")
     assert (result.code, result.out) == (1, "")
     assert "watcher 'small/raw' is not parked (these are: large/raw)" in result.err

@@ -19,7 +19,13 @@ from lamplighter.events.resolve import Resolver
 from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.transactions import Cancelled, Reason, Verdict, Write, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    Write,
+    transact,
+)
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import asset_row, known, recorded
 
@@ -248,7 +254,9 @@ def test_place_that_is_waited_for_meanwhile_gets_its_copy() -> None:
 
     def wait_for_uri(call: int, _: Sequence[Write]) -> None:
         if call == 1:
-            Assets("orders", ITSELF).update([Assets.also.set({uri}), Assets.refs_rev.set(1)])
+            Assets("orders", ITSELF).update(
+                [Assets.mirrored_uris.set({uri}), Assets.refs_rev.set(1)]
+            )
 
     with transactions(wait_for_uri):
         record_units(unit(*events("orders", "a")))
@@ -276,7 +284,7 @@ def test_busy_rows_are_given_up_in_the_end() -> None:
     known("orders")
 
     def be_busy(_: int, writes: Sequence[Write]) -> None:
-        raise Cancelled([Reason(Verdict.BUSY)] * len(writes))
+        raise TransactionCanceled([CancellationReason(Cause.BUSY)] * len(writes))
 
     this = unit(*events("orders", "a"))
     with transactions(be_busy) as sizes:

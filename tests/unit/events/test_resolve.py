@@ -131,7 +131,7 @@ def test_uri_that_an_asset_once_had_leads_nowhere() -> None:
     known(Asset("lake", "s3://lake"))
     assert streams(object_uri="s3://lake/orders/x") == ("lake",)
     # But if a DAG waits for the place, its events are recorded there.
-    Assets(uri, ITSELF).update([Assets.is_waited_for.set(True)])
+    Assets(uri, ITSELF).update([Assets.has_consumers.set(True)])
     assert streams(object_uri="s3://lake/orders/x") == (uri,)
 
 
@@ -150,7 +150,7 @@ def test_learned_row_may_lead_elsewhere() -> None:
     resolver = Resolver.reading([this])
     assert resolver.streams_of(this) == ("orders",)
     row = asset_row("orders")
-    row.also = {uri_id("s3://lake/fx")}
+    row.mirrored_uris = {uri_id("s3://lake/fx")}
     resolver.learn(row)
     assert resolver.streams_of(this) == ("orders", uri_id("s3://lake/fx"))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from lamplighter import DAG, SparkTask, aws
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Steps
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers

@@ -3,8 +3,8 @@
 import pytest
 
 from lamplighter import aws
-from lamplighter.runs.requests import cancel_run
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.runs import cancel_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.faults.faults import Faults

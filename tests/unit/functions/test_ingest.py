@@ -523,7 +523,7 @@ def test_large_failed_batch_is_not_paused_message_by_message() -> None:
     batch = [message(f"m{at}", body("bad", f"e{at}")) for at in range(10_000)]
     with broken("bad"), counted_calls() as calls:
         assert len(ingest(batch)) == 10_000
-    assert calls["ChangeMessageVisibilityBatch"] == ingest_module._MOST_PAUSED // 10
+    assert calls["ChangeMessageVisibilityBatch"] == ingest_module._MAX_PAUSED // 10
 
 
 def test_failures_of_many_assets_are_noted_together() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
 from lamplighter.events.dead_letters import dead_letters
+from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.definitions import forget_definitions
-from lamplighter.runs.requests import cancel_run, clear_run
 from lamplighter.runs.settle import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
@@ -309,7 +309,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     assert settle(poison, of_job()) == []
     assert states(executing) == ["success", "success"]
     assert len(emr.jobs) == 1
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert letter.queue_url == executing.settings.jobstates_dead_queue_url
     assert letter.reason.startswith("the message cannot be read: ")
 

@@ -9,9 +9,9 @@ import pytest
 
 from lamplighter import DAG, SparkTask, aws, settings
 from lamplighter.events.dead_letters import dead_letters
+from lamplighter.operations.pause import pause, unpause
+from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.requests import cancel_run, clear_run
-from lamplighter.scheduler.pause import pause, unpause
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.call_counter import counted_calls
@@ -228,7 +228,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     queue_run(one_task("one"), one_task("two"))
     assert submit(of_run("one"), poison, of_run("two")) == []
     assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert letter.queue_url == executing.settings.submits_dead_queue_url
     assert letter.reason.startswith("the message cannot be read: ")
 

@@ -7,11 +7,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.backfill import slots as backfill_slots
-from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import Request
-from lamplighter.backfill.slots import Drift
-from lamplighter.scheduler.slots import find_drift
+from lamplighter.operations import repair_backfills as backfill_slots
+from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.repair import find_drift
+from lamplighter.operations.repair_backfills import Drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
 from lamplighter_local.definitions import register_dags
@@ -80,8 +80,8 @@ def test_backfill_under_way_is_sound(stack: LocalStack) -> None:
     [
         (lambda: backfill(active={SECOND}), "its slots are of"),
         (lambda: backfill(active={FIRST, SECOND, THIRD}), "where 2 are allowed"),
-        (lambda: run(FIRST, slot_of="dag-1"), "runs that are over have slots"),
-        (lambda: run(SECOND, slot_of="dag-9"), "has a slot of no backfill dag-9"),
+        (lambda: run(FIRST, slot_backfill_id="dag-1"), "runs that are over have slots"),
+        (lambda: run(SECOND, slot_backfill_id="dag-9"), "has a slot of no backfill dag-9"),
         (lambda: backfill(position=4), "no run for 2026-01-04"),
         (lambda: backfill(position=2), "runs whose turn it never was"),
         (lambda: backfill(succeeded=2), "3 dates had their turn, of which 2 are over"),

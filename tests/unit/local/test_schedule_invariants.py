@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lamplighter import DAG
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.snapshot import Snapshot

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import bundle_key
-from lamplighter.registry import push
-from lamplighter.registry.push import push_archive
+from lamplighter.operations import push
+from lamplighter.operations.push import push_archive
 from lamplighter_local.stack import LocalStack
 
 WriteBundle = Callable[[dict[str, str]], Path]

@@ -111,7 +111,10 @@ def test_reference_by_uri_stays_when_its_asset_comes(
     register_dags(DAG("x", schedule=[A]), bundle="other")
     register_dags(dag)
     after = stack.dag("dag")
-    assert columns(after, "asset_condition", "asset_since") == (before.asset_condition, None)
+    assert columns(after, "asset_condition", "asset_condition_met_at") == (
+        before.asset_condition,
+        None,
+    )
     assert waits_for() == {uri_id("s3://lake/a"): (0, 0)}
 
 
@@ -154,13 +157,13 @@ def test_smaller_condition_is_looked_at(register_dags: Register, stack: LocalSta
     record_event(stack, "a")
     register_dags(DAG("dag", schedule=[A]))
     row = stack.dag("dag")
-    assert (row.asset_since, row.due_shard) == (stack.clock.now(), 0)
+    assert (row.asset_condition_met_at, row.due_shard) == (stack.clock.now(), 0)
     assert (waits_for(), consumers("b")) == ({"a": (1, 0)}, [])
     assert itself("b").refs_rev == 2
     stack.run_until_idle()
     (run,) = stack.runs("dag")
     assert (run.run_type, run.events) == ("asset_triggered", {"a": [0, 1]})
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     assert waits_for() == {"a": (1, 1)}
 
 
@@ -170,9 +173,9 @@ def test_condition_without_events_is_not_claimed(
     """A changed condition that does not hold is looked at once, and forgotten."""
     register_dags(DAG("dag", schedule=(A & B)))
     register_dags(DAG("dag", schedule=(A & C)))
-    assert stack.dag("dag").asset_since is not None
+    assert stack.dag("dag").asset_condition_met_at is not None
     stack.run_until_idle()
-    assert columns(stack.dag("dag"), "asset_since", "due_shard") == (None, None)
+    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (None, None)
     assert stack.runs("dag") == []
     assert list(waits_for()) == ["a", "c"]
 
@@ -180,9 +183,12 @@ def test_condition_without_events_is_not_claimed(
 def test_new_dag_is_looked_at_once(register_dags: Register, stack: LocalStack) -> None:
     """A new DAG is sent to be claimed, finds nothing, and is forgotten until an event comes."""
     register_dags(DAG("dag", schedule=[A]))
-    assert columns(stack.dag("dag"), "asset_since", "due_shard") == (stack.clock.now(), 0)
+    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (
+        stack.clock.now(),
+        0,
+    )
     stack.run_until_idle()
-    assert columns(stack.dag("dag"), "asset_since", "due_shard") == (None, None)
+    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (None, None)
     assert stack.runs("dag") == []
 
 
@@ -212,7 +218,7 @@ def test_schedule_without_assets_drops_references(
     record_event(stack, "a")
     register_dags(DAG("dag", schedule=None), DAG("other", schedule=[A]))
     row = stack.dag("dag")
-    assert columns(row, "asset_condition", "asset_since") == (None, None)
+    assert columns(row, "asset_condition", "asset_condition_met_at") == (None, None)
     assert waits_for() == {}
     assert (consumers("a"), consumers("b")) == (["other"], [])
     assert waits_for("other") == {"a": (1, 0)}

@@ -9,8 +9,8 @@ import pytest
 
 from lamplighter import Asset, AssetAlias, aws, clock, settings
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
-from lamplighter.executors.emr import EmrServerless
 from lamplighter.executors.base import JobState
+from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.settings import Settings

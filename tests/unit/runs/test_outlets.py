@@ -62,7 +62,7 @@ def test_event_of_an_outlet_says_where_it_comes_from() -> None:
     assert row.source == source
     assert row.event_id == JobName.of(run, make_step(run, submission=3)).event_id("orders")
     assert (row.timestamp, row.recorded_at) == (NOW, NOW)
-    assert row.fan_shard is not None
+    assert row.pending_shard is not None
     assert row.expires_at > NOW
     assert messages([row]) == [
         {

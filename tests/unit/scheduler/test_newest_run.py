@@ -118,7 +118,7 @@ def first_run(rule: Rule, now: DateTime, *, is_passing: bool) -> DagRunInfo | No
 def due_at(rule: Rule, stored: DagRunInfo, now: DateTime, *, is_passing: bool) -> Due:
     """Return what a claim at `now` would do."""
     with at(now, is_passing=is_passing):
-        return runs_due(rule, stored, catchup=False, now=now, most=5)
+        return runs_due(rule, stored, catchup=False, now=now, limit=5)
 
 
 def place(info: DagRunInfo) -> DateTime:

@@ -54,7 +54,7 @@ def after_some_runs(name: str, *, is_catchup: bool) -> Dags:
     stored = cursor.stored_next(row)
     if stored is not None and stored.run_after <= NOW:
         rule = cursor.rule_of(row)
-        due = cursor.runs_due(rule, stored, catchup=is_catchup, now=NOW, most=5)
+        due = cursor.runs_due(rule, stored, catchup=is_catchup, now=NOW, limit=5)
         cursor.set_position(row, due.runs[-1])
         cursor.set_next(row, due.then)
     return row
@@ -81,7 +81,7 @@ def edited(old: str, new: str, *, is_catchup: bool) -> str | None:
         return f"after {position} comes {stored}"
     # The claim can go on from there, too.
     later = NOW.add(days=40)
-    cursor.runs_due(cursor.rule_of(row), stored, catchup=True, now=later, most=3)
+    cursor.runs_due(cursor.rule_of(row), stored, catchup=True, now=later, limit=3)
     return None
 
 

@@ -5,9 +5,9 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG
-from lamplighter.scheduler import slots
-from lamplighter.scheduler.manual import create_manual_run
-from lamplighter.scheduler.slots import Drift, find_drift, mend
+from lamplighter.operations import repair
+from lamplighter.operations.repair import Drift, find_drift, mend
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.definitions import register_dags
@@ -94,7 +94,7 @@ def test_runs_without_a_place_get_one(stack: LocalStack, runs: list[Runs]) -> No
 
 def test_row_that_moves_meanwhile_is_read_again(stack: LocalStack, runs: list[Runs]) -> None:
     """A run that ends between two reads, with its slot, is no drift."""
-    living = slots._living
+    living = repair._living
     moved: list[bool] = []
 
     def ends_before_it_is_read(dag_id: str, keys: set[str]) -> dict[str, Runs]:
@@ -107,8 +107,8 @@ def test_row_that_moves_meanwhile_is_read_again(stack: LocalStack, runs: list[Ru
             )
         return living(dag_id, keys)
 
-    with patch.object(slots, "_living", ends_before_it_is_read):
-        assert slots._drift_now("dag", ()) is None
+    with patch.object(repair, "_living", ends_before_it_is_read):
+        assert repair._drift_now("dag", ()) is None
     assert moved
 
 

@@ -9,7 +9,7 @@ import pytest
 from lamplighter import aws
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import DefinitionError
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
 from lamplighter.streams import author_bundles
 from lamplighter.streams.author_bundles import unpacked
 from lamplighter.streams.watchers import Watcher

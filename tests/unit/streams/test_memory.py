@@ -5,7 +5,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
 from lamplighter.streams import memory
-from lamplighter.streams.memory import MOST_SIGHTINGS, Memory, written
+from lamplighter.streams.memory import MAX_SIGHTINGS, Memory, written
 from lamplighter.triggers.offered import Sighting
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
@@ -60,12 +60,12 @@ def test_nothing_there_is_remembered_as_such() -> None:
 
 def test_memory_of_the_most_fits_into_a_row() -> None:
     """As much as may be there takes less than DynamoDB's 400 KB."""
-    assert MOST_SIGHTINGS * memory._BYTES < 390_000
+    assert MAX_SIGHTINGS * memory._BYTES < 390_000
 
 
 def test_more_than_the_most_is_refused() -> None:
     """Beyond that a source cannot be remembered; the error says what to do."""
-    too_many = [seen("a")] * (MOST_SIGHTINGS + 1)
+    too_many = [seen("a")] * (MAX_SIGHTINGS + 1)
     with pytest.raises(DefinitionError, match=r"40,001 things .* watch a narrower place"):
         news(None, *too_many)
     assert news(None, *too_many[1:]) == []

@@ -45,7 +45,7 @@ def list_assets(*, as_json: AsJson = False) -> None:
 
 def _is_shown(row: Assets) -> bool:
     """Return whether a row is an asset to people: a URI only where a DAG waits for it as such."""
-    return row.ref == ITSELF and (row.kind != "uri" or bool(row.is_waited_for))
+    return row.ref == ITSELF and (row.kind != "uri" or bool(row.has_consumers))
 
 
 def _name(row: Assets) -> str:
@@ -108,8 +108,8 @@ def show(
 def _consumers(row: Assets) -> list[dict[str, Any]]:
     """Return who waits for an asset, or for its URI, and how far they have consumed it."""
     streams = {row.asset_id: row}
-    if row.also:
-        keys = [(key, ITSELF) for key in row.also]
+    if row.mirrored_uris:
+        keys = [(key, ITSELF) for key in row.mirrored_uris]
         streams |= {each.asset_id: each for each in Assets.batch_get(keys)}
     keys = [(dag_id, key) for key in streams for dag_id in consumers_of(key)]
     found = AssetQueue.batch_get(keys, consistent_read=True) if keys else ()

@@ -7,11 +7,11 @@ import typer
 from pendulum import DateTime
 from rich.text import Text
 
-from lamplighter.backfill import steer
-from lamplighter.backfill.create import create_backfill, plan_backfill
 from lamplighter.backfill.expect import consumers, expect, total_seconds
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Act, Plan, Request
 from lamplighter.errors import RefusedError
+from lamplighter.operations import backfills
+from lamplighter.operations.create_backfill import create_backfill, plan_backfill
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
@@ -78,7 +78,7 @@ def plan(
         dag_id,
         *_range(row, start, end, is_inclusive=inclusive),
         reprocess=reprocess,
-        is_backwards=backwards,
+        run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
     made = plan_backfill(request, ask_author=author_runs_between)
@@ -120,7 +120,7 @@ def create(
         dag_id,
         *_range(row, start, end, is_inclusive=inclusive),
         reprocess=reprocess,
-        is_backwards=backwards,
+        run_backwards=backwards,
         max_active_runs=max_active_runs,
         conf=read_conf(conf),
         max_cost=max_cost or None,
@@ -182,7 +182,7 @@ def show(name: Id, *, as_json: AsJson = False) -> None:
 @on_deployment
 def pause(name: Id, *, as_json: AsJson = False) -> None:
     """Let no more of its runs begin; those that have begun go on."""
-    _tell(steer.pause_backfill(find_backfill(name).backfill_id), as_json=as_json)
+    _tell(backfills.pause_backfill(find_backfill(name).backfill_id), as_json=as_json)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Let it go on where it stands, with other limits if you like."""
-    row = steer.resume_backfill(
+    row = backfills.resume_backfill(
         find_backfill(name).backfill_id,
         max_active_runs=max_active_runs or None,
         max_cost=max_cost or None,
@@ -216,7 +216,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Let it create no more runs; those that have begun go on, unless their jobs are cancelled."""
-    row = steer.cancel_backfill(find_backfill(name).backfill_id, ends_running=jobs)
+    row = backfills.cancel_backfill(find_backfill(name).backfill_id, cancels_running_runs=jobs)
     _tell(row, as_json=as_json)
 
 
@@ -320,7 +320,7 @@ def _plan_json(row: Dags, made: Plan) -> dict[str, Any]:
         "start": instant_json(request.start),
         "end": instant_json(request.end),
         "reprocess": request.reprocess,
-        "backwards": request.is_backwards,
+        "backwards": request.run_backwards,
         "max_active_runs": request.max_active_runs,
         "runs": todo,
         "expected_cost": None if known.cost is None else known.cost * todo,

@@ -13,7 +13,7 @@ from lamplighter.zones import Zone
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, instant_json
 
-_TEXTS = ("backfill_id", "dag_id", "state", "because", "reprocess")
+_TEXTS = ("backfill_id", "dag_id", "state", "reason", "reprocess")
 _COUNTS = ("total", "position", "succeeded", "failed", "cancelled", "passed", "max_active_runs")
 _INSTANTS = ("start", "end", "created_at", "ended_at")
 
@@ -22,10 +22,10 @@ def backfill_json(row: Backfills) -> dict[str, Any]:
     """Return a backfill for programs."""
     return {
         **{name: getattr(row, name) for name in _TEXTS},
-        "backwards": row.is_backwards,
+        "backwards": row.run_backwards,
         **{name: int(getattr(row, name)) for name in _COUNTS},
         "active": sorted(row.active or ()),
-        "passed_over": row.passed_over or [],
+        "skipped_runs": row.skipped_runs or [],
         "conf": row.conf or {},
         "cost": row.cost,
         "max_cost": row.max_cost,
@@ -75,11 +75,11 @@ def backfill_table(row: Backfills, zone: Zone | None) -> Table:
             "backfill": Text(row.backfill_id, "bold"),
             "DAG": row.dag_id,
             "state": console.state(row.state),
-            "because": row.because,
+            "reason": row.reason,
             "from": f"{instant(row.start, zone)}, included",
             "to": f"{instant(row.end, zone)}, not included",
             "reprocess": row.reprocess,
-            "order": "newest first" if row.is_backwards else "oldest first",
+            "order": "newest first" if row.run_backwards else "oldest first",
             "at a time": f"{row.max_active_runs:.0f}",
             "progress": progress_of(row),
             "under way": ", ".join(sorted(row.active or ())),

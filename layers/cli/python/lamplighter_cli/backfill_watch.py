@@ -53,9 +53,9 @@ def watch(
 
 def _screen(row: Backfills) -> RenderableType:
     title = Text.assemble((row.backfill_id, "bold"), "  ", console.state(row.state))
-    because = [Text(row.because)] if row.because else []
+    reason = [Text(row.reason)] if row.reason else []
     bar = ProgressBar(total=int(row.total), completed=done(row), width=_WIDTH)
-    return Group(title, bar, Text(progress_of(row)), *because)
+    return Group(title, bar, Text(progress_of(row)), *reason)
 
 
 def _write(row: Backfills, before: str, *, as_json: bool) -> str:

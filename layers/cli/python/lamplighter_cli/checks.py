@@ -208,7 +208,7 @@ def _rows() -> Iterator[Finding]:
     for row in stalled:
         text = (
             f"DAG {row.dag_id!r}: {row.claim_failures:.0f} claims in a row got nowhere:"
-            f" {row.claim_problem}"
+            f" {row.claim_error}"
         )
         yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
     if not malformed and not stalled:

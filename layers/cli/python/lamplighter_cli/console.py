@@ -157,6 +157,6 @@ def progress() -> Progress:
     )
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, limit: int) -> str:
     """Return a text as a cell can show it."""
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from lamplighter.operations import pause as pausing
+from lamplighter.operations.pause import Missed
 from lamplighter.registry.problems import all_problems
 from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler import pause as pausing
-from lamplighter.scheduler.pause import Missed
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
@@ -63,7 +63,7 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
     row = find_dag(dag_id)
     pending = _pending([row]).get(dag_id) if row.asset_condition else None
     document = newest_document(row)
-    runs = runs_of(dag_id, most=_SHOWN_RUNS)
+    runs = runs_of(dag_id, limit=_SHOWN_RUNS)
     described = {
         **_row_json(row, pending, runs[0] if runs else None),
         "description": document.get("description"),
@@ -72,8 +72,8 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
         "bundle_version": row.bundle_version,
         "version": row.version,
         "file": row.place.rpartition("#")[0],
-        "old_schedule": (row.old_schedule or {}).get("words"),
-        "switch_at": instant_json(row.switch_at),
+        "previous_schedule": (row.previous_schedule or {}).get("words"),
+        "schedule_switch_at": instant_json(row.schedule_switch_at),
         "catchup": row.catchup,
         "max_active_runs": int(row.max_active_runs),
         "active": sorted(row.active or ()),
@@ -98,7 +98,7 @@ def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
 
 def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None) -> None:
     zone = zone_of(row)
-    plain = ("description", "schedule", "timezone", "paused_because", "error", "file", "version")
+    plain = ("description", "schedule", "timezone", "pause_reason", "error", "file", "version")
     slots = f"{len(row.active or ())} of {row.max_active_runs:.0f} taken"
     slots += f", {len(row.waiting)} waiting" if row.waiting else ""
     slots += f", {len(row.waiting_for_past)} waiting for their past" if row.waiting_for_past else ""
@@ -126,10 +126,10 @@ def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None
 
 
 def _old_schedule(row: Dags, zone: Any) -> str | None:
-    if row.old_schedule is None:
+    if row.previous_schedule is None:
         return None
-    until = instant(row.switch_at, zone)
-    return f"{row.old_schedule['words']}, for the runs that were due until {until}"
+    until = instant(row.schedule_switch_at, zone)
+    return f"{row.previous_schedule['words']}, for the runs that were due until {until}"
 
 
 @app.command()
@@ -252,7 +252,7 @@ def _row_json(row: Dags, pending: PendingEvents | None, last: Runs | None) -> di
         "dag_id": row.dag_id,
         "schedule": row.schedule,
         "state": state_of(row),
-        "paused_because": row.paused_because,
+        "pause_reason": row.pause_reason,
         "error": row.schedule_error,
         "next_run": instant_json(row.next_run),
         "next_interval_start": instant_json(row.next_interval_start),

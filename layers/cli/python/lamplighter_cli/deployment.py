@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _OURS = output_key("table_prefix")
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -167,5 +167,5 @@ def _no_stack(stack: str) -> str:
         found = client.describe_stacks()["Stacks"]
         names = [each["StackName"] for each in found if _OURS in _read(each)]
     place = f"region {client.meta.region_name}{account}"
-    hint = f"there is {', '.join(names[:_MOST_NAMED])}" if names else "is it another --region?"
+    hint = f"there is {', '.join(names[:_MAX_NAMED])}" if names else "is it another --region?"
     return f"there is no stack {stack!r} in {place}: {hint}"

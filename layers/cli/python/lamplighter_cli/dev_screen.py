@@ -24,7 +24,7 @@ _STYLES = {
 }
 # Header, titles, and the lines that say how much is left out.
 _FRAME = 7
-_MOST_STEPS = 8
+_MAX_STEPS = 8
 _LEAST_DAGS = 3
 
 
@@ -39,7 +39,7 @@ def line_of(news: "News", *, is_short: bool) -> Text:
 
 def screen_of(view: "View", place: "Place", size: ConsoleDimensions) -> RenderableType:
     """Return how things stand, in as many lines as the terminal has."""
-    room = max(_LEAST_DAGS, size.height - _FRAME - min(len(view.live), _MOST_STEPS))
+    room = max(_LEAST_DAGS, size.height - _FRAME - min(len(view.live), _MAX_STEPS))
     return Group("", _header(view, place), _dags(view, place, room), *_steps(view))
 
 
@@ -94,14 +94,14 @@ def _steps(view: "View") -> list[RenderableType]:
     if not view.live:
         return []
     table = _table("step", "state", "for", "run")
-    for step in view.live[:_MOST_STEPS]:
+    for step in view.live[:_MAX_STEPS]:
         table.add_row(
             Text(step.task_id + (f" (try {step.try_number})" if step.try_number > 1 else "")),
             console.state(step.state),
             Text(_lasted(step, view)),
             Text(step.run),
         )
-    left = len(view.live) - _MOST_STEPS
+    left = len(view.live) - _MAX_STEPS
     return [table, *([Text(f"and {left} more steps", "dim")] if left > 0 else [])]
 
 

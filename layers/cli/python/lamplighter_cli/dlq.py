@@ -24,11 +24,11 @@ _BODY_SHOWN = 60
 @on_deployment
 def list_letters(
     *,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show messages that were given up, with the reason; they stay where they are."""
-    with _letters(most) as letters:
+    with _letters(limit) as letters:
         if as_json:
             console.print_json([_letter_json(letter) for letter in letters])
             return
@@ -51,7 +51,7 @@ def replay(
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Send all of them again.")] = False,
-    most: Annotated[int, typer.Option("-n", min=1, help="Look at so many at a time.")] = 1_000,
+    limit: Annotated[int, typer.Option("-n", min=1, help="Look at so many at a time.")] = 1_000,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters to the queues that they came from; an event that is recorded stays single.
@@ -65,7 +65,7 @@ def replay(
     kept: dict[str, str] = {}
     known: set[str] = set()
     # Of a group on a FIFO queue SQS shows the next letters when the first ones are gone.
-    while done := _replay_some(most, None if everything else wanted, known, kept):
+    while done := _replay_some(limit, None if everything else wanted, known, kept):
         sent += [one.message_id for one in done]
         # What is rejected again at once, under the same id, is left for another time.
         known |= {one.first_id for one in done}
@@ -83,11 +83,11 @@ def replay(
 
 
 def _replay_some(
-    most: int, wanted: Collection[str] | None, known: Collection[str], kept: dict[str, str]
+    limit: int, wanted: Collection[str] | None, known: Collection[str], kept: dict[str, str]
 ) -> list[DeadLetter]:
     """Replay what can be read at once; return the letters that were sent."""
     sent: list[DeadLetter] = []
-    with _letters(most) as letters:
+    with _letters(limit) as letters:
         with console.progress() as progress:
             todo = [one for one in letters if wanted is None or one.message_id in wanted]
             bar = progress.add_task("Replaying", total=len(todo))
@@ -103,9 +103,9 @@ def _replay_some(
 
 
 @contextmanager
-def _letters(most: int) -> Iterator[list[DeadLetter]]:
+def _letters(limit: int) -> Iterator[list[DeadLetter]]:
     """Yield dead letters; those that are left in the list are released when the block ends."""
-    letters = dead_letters.dead_letters(most=most)
+    letters = dead_letters.dead_letters(limit=limit)
     try:
         yield letters
     finally:

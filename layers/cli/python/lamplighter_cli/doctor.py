@@ -9,9 +9,9 @@ from rich.text import Text
 
 import lamplighter
 from lamplighter import aws, settings
-from lamplighter.backfill import slots as backfill_slots
-from lamplighter.scheduler import slots
-from lamplighter.scheduler.slots import Drift
+from lamplighter.operations import repair
+from lamplighter.operations import repair_backfills as backfill_slots
+from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
 from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.deployment import on_deployment
@@ -69,11 +69,11 @@ def _all(*, repair: bool) -> Iterator[Finding]:
 
 
 def _slots(*, repair: bool) -> Iterator[Finding]:
-    drifts = slots.find_drift()
+    drifts = repair.find_drift()
     for drift in drifts:
         if not repair:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
-        elif (mended := slots.mend(drift)) is not None:
+        elif (mended := repair.mend(drift)) is not None:
             yield Finding("slots", OK, f"mended: {_described(mended)}")
     stuck = backfill_slots.find_drift()
     for each in stuck:

@@ -30,13 +30,13 @@ def list_events(
         str, typer.Argument(metavar="ASSET", help="Only of this asset or alias.")
     ] = "",
     *,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest events that were recorded."""
-    rows = [find_asset(asset)] if asset else _updated_last(most)
+    rows = [find_asset(asset)] if asset else _updated_last(limit)
     names = {row.asset_id: row.name or row.uri or row.asset_id for row in rows}
-    events = recent_events([*names], most=most)
+    events = recent_events([*names], limit=limit)
     if as_json:
         console.print_json([_event_json(row, names[row.asset_id]) for row in events])
         return
@@ -58,13 +58,13 @@ def list_events(
     console.out().print(table)
 
 
-def _updated_last(most: int) -> list[Assets]:
+def _updated_last(limit: int) -> list[Assets]:
     """Return the assets among which the newest events are: no more of them than events."""
     # Under a URI or an alias stand only copies, unless no asset has the URI.
     found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
     own = [row for row in found if row.kind != "alias" and row.recorded_at is not None]
     return sorted(own, key=lambda row: console.instant_json(row.recorded_at) or "", reverse=True)[
-        :most
+        :limit
     ]
 
 

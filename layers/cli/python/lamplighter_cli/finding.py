@@ -15,7 +15,7 @@ from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.transactions import read_dag
 from lamplighter.zones import Zone, parse_zone
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def find_dag(dag_id: str) -> Dags:
@@ -36,7 +36,7 @@ def find_run(name: str) -> Runs:
         if not dag_id or not run_id:
             raise
         find_dag(dag_id)
-        newest = runs_of(dag_id, most=1)
+        newest = runs_of(dag_id, limit=1)
         hint = f"; its newest is {newest[0].run_id}" if newest else ""
         raise RefusedError(f"{refused}{hint}") from refused
 
@@ -83,7 +83,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     known = sorted(names)
     if not known:
         return ": there are none yet; push a bundle first"
-    near = difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=_MAX_NAMED, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -13,8 +13,8 @@ from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.identifiers import require_id
-from lamplighter.registry.owing import DagChange, changes_of_push
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
+from lamplighter.operations.push_preview import DagChange, changes_of_push
 from lamplighter.registry.reading import read_definition
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval

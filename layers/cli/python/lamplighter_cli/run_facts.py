@@ -16,7 +16,7 @@ _TEXTS = (
     "run_type",
     "triggered_by",
     "state",
-    "because",
+    "reason",
     "backfill_id",
     "dag_version",
     "partition_key",
@@ -71,7 +71,7 @@ def steps_of(row: Runs) -> list[Steps]:
     """Return the steps of a run in the order in which they began, the others last."""
     found = Steps.query(run_ref(row.dag_id, row.run_key), consistent_read=True)
     # Of a run that a backfill has begun anew, those of the one before may still be there.
-    return sorted((step for step in found if step.born_at == row.created_at), key=_order)
+    return sorted((step for step in found if step.run_created_at == row.created_at), key=_order)
 
 
 def _order(step: Steps) -> tuple[str, str]:
@@ -111,7 +111,7 @@ def steps_table(steps: list[Steps], zone: Zone | None) -> Rows:
     for step in steps:
         again = instant(step.retry_at, zone)
         cells = (
-            f"{step.try_number:.0f} of {step.last_try:.0f}",
+            f"{step.try_number:.0f} of {step.max_try_number:.0f}",
             step.job_run_id or "",
             instant(step.started_at, zone),
             instant(step.ended_at, zone) or (f"again at {again}" if again else ""),

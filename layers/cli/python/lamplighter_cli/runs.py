@@ -11,9 +11,9 @@ from rich.text import Text
 from lamplighter import clock
 from lamplighter.errors import RefusedError
 from lamplighter.events.ledger import RunEvents, triggering_asset_events
-from lamplighter.runs.marks import mark_run, mark_step
-from lamplighter.runs.requests import cancel_run, clear_run, retry_run
-from lamplighter.scheduler.manual import create_manual_run
+from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.listing import STATES, recent_runs, runs_of
 from lamplighter.store.models import Runs
 from lamplighter.timetables.base import DataInterval
@@ -48,7 +48,7 @@ def list_runs(
     state: Annotated[
         list[str] | None, typer.Option(help=f"Only such: {', '.join(STATES)}; repeatable.")
     ] = None,
-    most: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
     days: Annotated[
         int, typer.Option(min=1, help="Without a DAG: how far back to look for finished runs.")
     ] = 2,
@@ -58,9 +58,9 @@ def list_runs(
     states = require_states(state or ())
     zone = zone_of(find_dag(dag_id)) if dag_id else None
     if dag_id:
-        rows = runs_of(dag_id, most=most, states=states)
+        rows = runs_of(dag_id, limit=limit, states=states)
     else:
-        rows = recent_runs(most=most, days=days, states=states or STATES)
+        rows = recent_runs(limit=limit, days=days, states=states or STATES)
     if as_json:
         console.print_json([run_json(row) for row in rows])
     elif rows:

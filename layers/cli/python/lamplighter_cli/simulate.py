@@ -30,7 +30,7 @@ from lamplighter_cli.options import AsJson, Variables, needing_local, read_varia
 if TYPE_CHECKING:
     from lamplighter_local.simulation.simulation import Simulation, Task
 
-_MOST_DAYS = 366
+_MAX_DAYS = 366
 _PICTURES = (".png", ".svg")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -41,7 +41,7 @@ def simulate(
         Path, typer.Argument(metavar="DIR", help="The bundle: a folder with dags/.")
     ] = Path(),
     *,
-    days: Annotated[int, typer.Option(help="How many days pass.", min=1, max=_MOST_DAYS)] = 30,
+    days: Annotated[int, typer.Option(help="How many days pass.", min=1, max=_MAX_DAYS)] = 30,
     at: Annotated[
         str, typer.Option(help="When they begin, such as 2026-03-27T00:00:00Z. Default: now.")
     ] = "",

@@ -16,7 +16,7 @@ from lamplighter_cli import console
 from lamplighter_local.simulation.simulation import DagOutlook, Peak, SimulatedRun, Simulation, peak
 
 _BUSIEST = 5
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _COLUMNS = (
     "dag_id",
     "run_id",
@@ -58,8 +58,8 @@ def as_json(simulation: Simulation, *, catchup: bool) -> dict[str, Any]:
     }
 
 
-def _peak_json(most: Peak) -> dict[str, Any]:
-    return {"count": most.count, "at": console.instant_json(most.at)}
+def _peak_json(limit: Peak) -> dict[str, Any]:
+    return {"count": limit.count, "at": console.instant_json(limit.at)}
 
 
 def _outlook_json(outlook: DagOutlook) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def _owed(count: int) -> str:
     return f"{count:,}" if count < STOP_COUNTING_AT else f"{count:,} or more"
 
 
-def _show_peak(out: Console, what: str, most: Peak) -> None:
-    if most.at is not None:
-        line = f"Most {what} at once: {most.count:,}, first at {console.instant(most.at)}"
+def _show_peak(out: Console, what: str, limit: Peak) -> None:
+    if limit.at is not None:
+        line = f"Most {what} at once: {limit.count:,}, first at {console.instant(limit.at)}"
         out.print(Text(line), soft_wrap=True)
 
 
@@ -154,7 +154,7 @@ def _show_busiest(out: Console, hours: dict[DateTime, Counter[str]]) -> None:
     out.print(Text("Busiest hours:"))
     busiest = sorted(hours.items(), key=lambda item: (-item[1].total(), item[0]))[:_BUSIEST]
     for hour, dags in busiest:
-        named = len(dags) if len(dags) <= _MOST_NAMED else _MOST_NAMED - 1
+        named = len(dags) if len(dags) <= _MAX_NAMED else _MAX_NAMED - 1
         shares = [f"{dag_id} {count:,}" for dag_id, count in dags.most_common(named)]
         if len(dags) > named:
             shares.append(f"{len(dags) - named} more DAGs")

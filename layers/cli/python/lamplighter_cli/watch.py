@@ -84,7 +84,7 @@ def _look_at_run(name: str, zone: Zone | None) -> _View:
 
 
 def _look_at_runs(dag_id: str, zone: Zone | None) -> _View:
-    runs = runs_of(dag_id, most=_MOST) if dag_id else recent_runs(most=_MOST, days=1)
+    runs = runs_of(dag_id, limit=_MOST) if dag_id else recent_runs(limit=_MOST, days=1)
     return _View(_several(runs, zone), {(run_name(run), None): run.state for run in runs})
 
 

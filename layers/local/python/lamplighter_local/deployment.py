@@ -19,8 +19,6 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws
-from lamplighter.backfill import steer
-from lamplighter.backfill.create import create_backfill
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
@@ -28,10 +26,11 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.base import Executor
+from lamplighter.operations import backfills, pause
+from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.between import author_runs_between
 from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler import pause
-from lamplighter.scheduler.manual import create_manual_run
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
@@ -50,7 +49,7 @@ from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag,
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
-_MOST_LETTERS = 10_000
+_MAX_LETTERS = 10_000
 
 
 class _Left(Enum):
@@ -269,7 +268,7 @@ class LocalDeployment(OpenDeployment):
             start=as_instant(start),
             end=as_instant(end),
             reprocess=reprocess,
-            is_backwards=backwards,
+            run_backwards=backwards,
             max_active_runs=max_active_runs,
             conf=conf,
             max_cost=max_cost,
@@ -284,17 +283,19 @@ class LocalDeployment(OpenDeployment):
     def pause_backfill(self, backfill_id: str) -> Backfill:
         """Let no more runs of a backfill begin."""
         self._require_open()
-        return view_backfill(steer.pause_backfill(backfill_id))
+        return view_backfill(backfills.pause_backfill(backfill_id))
 
     def resume_backfill(self, backfill_id: str, **limits: Any) -> Backfill:
         """Let a backfill go on; `max_active_runs` and `max_cost` may be others."""
         self._require_open()
-        return view_backfill(steer.resume_backfill(backfill_id, **limits))
+        return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
-    def cancel_backfill(self, backfill_id: str, *, ends_running: bool = False) -> Backfill:
+    def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(steer.cancel_backfill(backfill_id, ends_running=ends_running))
+        return view_backfill(
+            backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
+        )
 
     # What becomes of instant steps.
 
@@ -357,7 +358,7 @@ class LocalDeployment(OpenDeployment):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
-        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
+        letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
         dead_letters.release(letters)
         return letters
 

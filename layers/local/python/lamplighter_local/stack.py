@@ -25,7 +25,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.executors.base import Executor
-from lamplighter.registry.push import push_bundle
+from lamplighter.operations.push import push_bundle
 from lamplighter.runs.definitions import forget_definitions
 from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
@@ -231,7 +231,7 @@ class LocalStack:
     def steps(self, run: Runs) -> dict[str, Steps]:
         """Return the steps of a run, by task."""
         found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-        return {step.step_id: step for step in found if step.born_at == run.created_at}
+        return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
     if opened:
         yield as_utc(parse_instant(min(opened)) + waits)
-    sends = texts_of(f"{made.table_prefix}AssetEvents", "send_at", listed_by="fan_shard")
+    sends = texts_of(f"{made.table_prefix}AssetEvents", "send_at", listed_by="pending_shard")
     if sends:
         yield parse_instant(min(sends))
     for item in items_of(f"{made.table_prefix}Catalog"):

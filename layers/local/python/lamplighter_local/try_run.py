@@ -18,7 +18,8 @@ from lamplighter.bundles.check import find_coming_runs
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.executors import current
-from lamplighter.scheduler import cursor, pause
+from lamplighter.operations import pause
+from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write, change_dag, require_dag
@@ -32,7 +33,7 @@ from lamplighter_local.views import Run
 
 # A run may come long after its date: after a weekend, or some days later.
 _RUNS_LOOKED_AT = 16
-_MOST_DAYS = 60
+_MAX_DAYS = 60
 
 Interval = tuple[DateTime, DateTime]
 
@@ -127,12 +128,12 @@ def _silence(dag_id: str) -> None:
 def _until_over(lamp: LocalDeployment, run: Run) -> Run:
     """Let time pass until a run is over; return it as it is then."""
     lamp.run_until_idle()
-    for _ in range(_MOST_DAYS * 24):
+    for _ in range(_MAX_DAYS * 24):
         (run,) = (each for each in lamp.runs(run.dag_id) if each.run_id == run.run_id)
         if run.state in FINISHED:
             return run
         lamp.advance(hours=1)
-    raise RefusedError(f"run {run.run_id} is not over after {_MOST_DAYS} days: it is {run.state}")
+    raise RefusedError(f"run {run.run_id} is not over after {_MAX_DAYS} days: it is {run.state}")
 
 
 def _contexts(run: Run) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Backfill:
     backfill_id: str
     dag_id: str
     state: str
-    because: str | None
+    reason: str | None
     start: DateTime
     end: DateTime
     # Of so many planned runs, how many have had their turn; and what became of these.
@@ -117,7 +117,7 @@ def view_backfill(row: Backfills) -> Backfill:
         backfill_id=row.backfill_id,
         dag_id=row.dag_id,
         state=row.state,
-        because=row.because,
+        reason=row.reason,
         start=row.start,
         end=row.end,
         total=int(row.total),
@@ -176,7 +176,7 @@ def view_run(row: Runs) -> Run:
 
 def _steps_of(run: Runs) -> Iterable[Step]:
     found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-    rows = [row for row in found if row.born_at == run.created_at]
+    rows = [row for row in found if row.run_created_at == run.created_at]
     for row in sorted(rows, key=lambda row: (_begun(row), row.step_id)):
         yield Step(
             task_id=row.step_id,

@@ -26,7 +26,7 @@ class Expected:
 
 def expect(dag_id: str) -> Expected:
     """Return what the newest successful runs of a DAG took."""
-    runs = runs_of(dag_id, most=_LOOKED_AT, states=[SUCCESS])
+    runs = runs_of(dag_id, limit=_LOOKED_AT, states=[SUCCESS])
     return Expected(
         runs=len(runs),
         cost=_mean(run.cost for run in runs),

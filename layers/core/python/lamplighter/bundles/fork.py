@@ -200,9 +200,9 @@ def _connect(output: int) -> None:
 
 def _close_all_but(kept: int) -> None:
     """Close what belongs to the process around: author code might write into its answers."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, kept)
-    os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else 65_536)
+    os.closerange(kept + 1, limit if limit != resource.RLIM_INFINITY else 65_536)
 
 
 def _printing_to(stream: int) -> TextIO:

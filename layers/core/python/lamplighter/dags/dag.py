@@ -36,7 +36,7 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "start_date": optional(arguments.instant),
     "end_date": optional(arguments.instant),
     "catchup": flag,
-    "max_active_runs": whole_number(least=1, most=MAX_ACTIVE_RUNS),
+    "max_active_runs": whole_number(least=1, limit=MAX_ACTIVE_RUNS),
     "max_active_tasks": whole_number(least=1),
     "dagrun_timeout": optional(arguments.duration),
     "max_consecutive_failed_dag_runs": whole_number(least=0),

@@ -46,8 +46,8 @@ def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTim
         first = _first_after(dag, last)
         if first is not None and not dag.catchup:
             first = _newest_due(dag, first, at)
-        most = count if dag.timetable.periodic else min(count, _UNPERIODIC)
-        runs = list(islice(_walk(dag, first), most))
+        limit = count if dag.timetable.periodic else min(count, _UNPERIODIC)
+        runs = list(islice(_walk(dag, first), limit))
     if dag.catchup:
         owed = owed_runs(dag, last, at=at)
     else:

@@ -167,7 +167,7 @@ OPTIONS: dict[str, Option] = {
     "trigger_rule": Option(arguments.trigger_rule, "all_success"),
     "depends_on_past": Option(arguments.flag, default=False),
     "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
-    "outlets": Option(arguments.assets(Asset, AssetAlias, most=_MAX_OUTLETS), ()),
+    "outlets": Option(arguments.assets(Asset, AssetAlias, limit=_MAX_OUTLETS), ()),
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),

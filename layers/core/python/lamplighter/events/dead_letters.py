@@ -48,7 +48,7 @@ class Reject:
     event_ids: tuple[str, ...] = ()
 
 
-def bury(rejects: Sequence[Reject]) -> list[Reject]:
+def send_to_dlq(rejects: Sequence[Reject]) -> list[Reject]:
     """Keep events that cannot be taken, each with its reason; return those that were not kept."""
     return _keep(rejects, "events_dead_queue_url", before=_note)
 
@@ -197,17 +197,17 @@ class DeadLetter:
         return self.queue_url.rpartition("/")[2]
 
 
-def dead_letters(*, most: int) -> list[DeadLetter]:
+def dead_letters(*, limit: int) -> list[DeadLetter]:
     """Return dead letters of all queues, those of a lane in their order.
 
     Others do not see them until they are released, or for a while.
     """
     found: dict[str, DeadLetter] = {}
     for url in _dead_queues():
-        while len(found) < most:
+        while len(found) < limit:
             answer = aws.client("sqs").receive_message(
                 QueueUrl=url,
-                MaxNumberOfMessages=min(queues.PER_CALL, most - len(found)),
+                MaxNumberOfMessages=min(queues.PER_CALL, limit - len(found)),
                 VisibilityTimeout=_SECONDS_TO_READ,
                 AttributeNames=["All"],
                 MessageAttributeNames=["All"],

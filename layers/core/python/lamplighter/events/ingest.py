@@ -14,7 +14,7 @@ from typing import Any
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
-from lamplighter.events.dead_letters import Reject, bury, give_up
+from lamplighter.events.dead_letters import Reject, give_up, send_to_dlq
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
@@ -25,7 +25,7 @@ from lamplighter.store.transactions import pack
 log = logging.getLogger(__name__)
 
 # So many failed messages are paused one by one; telling SQS about more would take too long.
-_MOST_PAUSED = 1_000
+_MAX_PAUSED = 1_000
 # How much of a transaction the events of a unit are. So it has room for the rows of their assets,
 # and still fits when a push, meanwhile, lets each event be recorded in one place more.
 _SHARE_OF_A_TRANSACTION = 0.45
@@ -78,7 +78,7 @@ class _Batch:
         resolver = Resolver.reading([event for events in self.events.values() for event in events])
         for delivery in self.deliveries:
             self._resolve(delivery, resolver)
-        lost = bury(list(self.rejects.values()))
+        lost = send_to_dlq(list(self.rejects.values()))
         self.fail({reject.delivery.message_id: reject.reason for reject in lost})
         self.report.rejected = len(self.rejects) - len(lost)
         forget_outlets(
@@ -168,8 +168,8 @@ class _Batch:
                 by_asset[entry.asset].append(entry)
             else:
                 by_lane[entry.delivery.lane].append(entry)
-        most = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
-        places = (lambda entry: len(resolver.streams_of(entry.event)), most)
+        limit = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
+        places = (lambda entry: len(resolver.streams_of(entry.event)), limit)
         plain = [[Unit(some)] for entries in by_asset.values() for some in pack(entries, places)]
         lanes = [[Unit(some) for some in pack(entries, places)] for entries in by_lane.values()]
         return plain + lanes
@@ -197,7 +197,7 @@ def _come_back_later(deliveries: Sequence[Delivery]) -> None:
     for is_fifo, queue in ((False, "events_queue_url"), (True, "events_fifo_queue_url")):
         failed = [
             (one.receipt, one.receives)
-            for one in deliveries[:_MOST_PAUSED]
+            for one in deliveries[:_MAX_PAUSED]
             if one.is_fifo == is_fifo
         ]
         if failed:

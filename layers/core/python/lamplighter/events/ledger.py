@@ -128,7 +128,7 @@ def _why_pending(row: Dags) -> tuple[str, str]:
     if row.is_stale or row.has_import_errors:
         return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
     missing = set(ids_of(row.asset_condition)) - pending_of([row])[row.dag_id].events.keys()
-    if row.asset_since is None and missing:
+    if row.asset_condition_met_at is None and missing:
         names = asset_names(missing)
         return "pending", f"no event yet of {', '.join(sorted(names.get(k, k) for k in missing))}"
     if not free_slots(row):

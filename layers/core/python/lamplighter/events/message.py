@@ -44,9 +44,9 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "asset": fields.text,
     "uri": fields.uri,
     "extra": fields.extra,
-    "event_id": partial(fields.line, most=MAX_EVENT_ID),
+    "event_id": partial(fields.line, limit=MAX_EVENT_ID),
     "timestamp": fields.instant,
-    "partition_key": partial(fields.line, most=MAX_ID_LENGTH),
+    "partition_key": partial(fields.line, limit=MAX_ID_LENGTH),
     "source": fields.source,
     "aliases": fields.aliases,
 }

@@ -21,12 +21,12 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.single import delete_if
 from lamplighter.store.transactions import (
-    Cancelled,
+    Cause,
     Change,
     Put,
-    Verdict,
+    TransactionCanceled,
     pack,
-    pauses,
+    retry_attempts,
     transact,
 )
 
@@ -116,7 +116,7 @@ class Recorder:
             unit.failure = error
 
     def _commit(self, units: Sequence[Unit], has_time: Callable[[], bool]) -> None:
-        for _ in pauses():
+        for _ in retry_attempts():
             if not has_time():
                 raise TransientError("no time was left to record them")
             events, assets = self._changes(units)
@@ -131,7 +131,7 @@ class Recorder:
                 # An outlet's event has its row, but no number, from the moment its step was over.
                 puts = [Put(event, unless_has="seq") for event in events]
                 transact([*puts, *changes])
-            except Cancelled as cancelled:
+            except TransactionCanceled as cancelled:
                 self._learn(events, assets, cancelled)
             else:
                 self._keep(events, assets)
@@ -180,15 +180,18 @@ class Recorder:
         )
 
     def _learn(
-        self, events: Sequence[AssetEvents], assets: Sequence[Assets], cancelled: Cancelled
+        self,
+        events: Sequence[AssetEvents],
+        assets: Sequence[Assets],
+        cancelled: TransactionCanceled,
     ) -> None:
         """Take in what stood in the way: events that exist, assets that have moved on."""
-        refused = [reason.verdict is Verdict.REFUSED for reason in cancelled.reasons]
+        refused = [reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons]
         for event in compress(events, refused):
             self.known.add((event.asset_id, event.event_id))
         of_assets = zip(assets, cancelled.reasons[len(events) :], strict=True)
         for row, reason in of_assets:
-            if reason.verdict is not Verdict.REFUSED:
+            if reason.cause is not Cause.CONDITION_FAILED:
                 continue
             if reason.row is None:
                 raise TransientError(f"asset {row.asset_id!r} was removed meanwhile")

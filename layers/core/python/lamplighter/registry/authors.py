@@ -63,12 +63,12 @@ def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
     return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
 
 
-def read_answer(data: Any, *, most: int = foretold.COUNT) -> Answer:
+def read_answer(data: Any, *, limit: int = foretold.COUNT) -> Answer:
     """Return what the sandbox answered about a timetable; nonsense is an error of that DAG."""
     try:
         error = data["error"]
         return Answer(
-            runs=tuple(run_from_json(run) for run in data["runs"][:most]),
+            runs=tuple(run_from_json(run) for run in data["runs"][:limit]),
             is_last=bool(data["is_last"]),
             owed=int(data["owed"]),
             error=None if error is None else in_short(error),

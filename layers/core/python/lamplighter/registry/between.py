@@ -30,7 +30,7 @@ def author_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
     sandbox = Sandbox(row.bundle, row.bundle_version)
     last: DagRunInfo | None = None
     while True:
-        said = authors.read_answer(_ask(sandbox, row, last, at=start), most=_AT_ONCE)
+        said = authors.read_answer(_ask(sandbox, row, last, at=start), limit=_AT_ONCE)
         if said.error is not None:
             raise RefusedError(f"DAG {row.dag_id!r}: its timetable cannot answer: {said.error}")
         for info in said.runs:

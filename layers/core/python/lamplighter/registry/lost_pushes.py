@@ -19,7 +19,7 @@ from lamplighter.store.single import update_if
 log = logging.getLogger(__name__)
 
 # At intervals that double up to the longest pause, so many take more than a day.
-MOST_RESENDS = 12
+MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 # Who has begun to register a push has the time limit of the function for it.
 _REGISTER_SECONDS = 900
@@ -51,7 +51,7 @@ def resend_due_at(row: Catalog) -> DateTime | None:
     """
     newest = int(row.pushed or 0)
     is_over = newest <= max(int(row.registered or 0), int(row.unreadable_push or 0))
-    if is_over or int(row.resends or 0) >= MOST_RESENDS or row.updated_at is None:
+    if is_over or int(row.resends or 0) >= MAX_RESENDS or row.updated_at is None:
         return None
     if row.resend_at is not None:
         return row.resend_at

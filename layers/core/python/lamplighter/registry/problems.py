@@ -13,8 +13,8 @@ from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
 from lamplighter.store.transactions import Delete, Put
 
-_MOST_PER_FILE = 20
-_MOST_FRAMES = 10
+_MAX_PER_FILE = 20
+_MAX_FRAMES = 10
 
 
 def store(
@@ -77,7 +77,7 @@ def _as_json(severity: str, problem: Problem) -> dict[str, object]:
         "file": problem.file,
         "line": problem.line,
         "message": in_short(problem.message),
-        "frames": [in_short(frame) for frame in problem.frames[-_MOST_FRAMES:]],
+        "frames": [in_short(frame) for frame in problem.frames[-_MAX_FRAMES:]],
     }
 
 
@@ -86,7 +86,7 @@ def _row(source: Source, file: str, items: list[dict[str, object]]) -> Catalog:
         _kind(source.bundle),
         file,
         push=source.push,
-        problems=items[:_MOST_PER_FILE],
+        problems=items[:_MAX_PER_FILE],
         updated_at=clock.now(),
     )
 

@@ -14,12 +14,12 @@ from lamplighter.scheduler.schedules import (
 )
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, pauses, read_dag
+from lamplighter.store.transactions import Write, change_dag, read_dag, retry_attempts
 
 
 def refill(dag_id: str) -> None:
     """Replace what is foretold for a DAG by what its timetable says now."""
-    for _ in pauses():
+    for _ in retry_attempts():
         row = read_dag(dag_id)
         if row is None or row.is_stale or not is_custom(row):
             return

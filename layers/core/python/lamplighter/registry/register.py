@@ -38,14 +38,14 @@ from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
-    Cancelled,
     Put,
+    TransactionCanceled,
     Write,
     dag_write,
     pack,
-    pauses,
     read_dag,
     read_dags,
+    retry_attempts,
 )
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class _Registration:
         for row in written:
             # Noted on the row, so that whoever repeats this after a crash still knows of them; not
             # those of a push that died before it wrote the row.
-            if (row.asset_refs or set()) != wanted[row.dag_id] or not self.is_tidy:
+            if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
                 references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
             if row.watchers:
                 declared = watchers.watchers_of(dags[row.dag_id])
@@ -239,7 +239,7 @@ class _Registration:
             version = version_row(row, item, now=self.now)
             size = len(item.stored)
             writes.append(Put(version))
-        if must_ask or (row.switch_at is not None and self.source.skip_owed):
+        if must_ask or (row.schedule_switch_at is not None and self.source.skip_owed):
             writes += self._next_run(item, row)
         return _Member(
             item,
@@ -257,9 +257,9 @@ class _Registration:
             schedule_edit.ask_schedule(row, now=self.now)
         else:
             self._keep_other_code(row)
-            if row.switch_at is None:
+            if row.schedule_switch_at is None:
                 writes = [self.answers[row.dag_id].apply(row)]
-        if self.source.skip_owed and (row.switch_at is not None or has_new_schedule(row)):
+        if self.source.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
             # Whatever was foretold before is foretold again, from the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
@@ -267,7 +267,7 @@ class _Registration:
     def _keep_other_code(self, row: Dags) -> None:
         """Keep the old schedule if the code of its timetable says other due runs than before."""
         before = row.as_stored()
-        if not row.is_stored or row.switch_at is not None or has_new_schedule(row):
+        if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
         if before.bundle_version == row.bundle_version or not before.is_custom:
             return
@@ -283,7 +283,7 @@ class _Registration:
         new = wanted - waited_for(row)
         # Two for each, and those of the DAG itself; more would not fit.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
-        before_and_after = wanted | (row.asset_refs or set())
+        before_and_after = wanted | (row.referenced_assets or set())
         if not new or len(before_and_after) == 1 or not has_room:
             return []
         if not share_events(before_and_after):
@@ -294,7 +294,7 @@ class _Registration:
         """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
             bundles.write(self.source, [write for member in bulk for write in member.writes])
-        except (Cancelled, PermanentError):
+        except (TransactionCanceled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
             done = bulk
@@ -303,7 +303,7 @@ class _Registration:
         return [member.row for member in done]
 
     def _commit_alone(self, item: Definition) -> _Member | None:
-        for _ in pauses():
+        for _ in retry_attempts():
             row = read_dag(item.dag.dag_id)
             if not self._is_mine(item, row):
                 return None
@@ -315,7 +315,7 @@ class _Registration:
             member = self._member(item, row)
             try:
                 bundles.write(self.source, member.writes)
-            except Cancelled:
+            except TransactionCanceled:
                 continue
             except PermanentError as error:
                 self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))
@@ -347,7 +347,7 @@ class _Registration:
         row = member.row
         if not schedule_edit.is_owing(row, now=self.now):
             return 0
-        if member.item.is_custom and row.switch_at is None:
+        if member.item.is_custom and row.schedule_switch_at is None:
             return self.answers[row.dag_id].owed
         stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
         outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lamplighter.registry import bundles, problems, watchers
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, read_dags
+from lamplighter.store.transactions import TransactionCanceled, Write, change_dag, read_dags
 
 
 def retire(source: Source) -> tuple[list[str], list[str]]:
@@ -44,7 +44,7 @@ def _mark(row: Dags, source: Source, *, is_broken: bool) -> bool:
 
     try:
         change_dag(row.dag_id, change, row=row)
-    except Cancelled as cancelled:
+    except TransactionCanceled as cancelled:
         bundles.require_newest(source, cancelled)
         raise
     return is_marked

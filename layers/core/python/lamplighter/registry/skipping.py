@@ -21,7 +21,7 @@ _RUNS_AT_ONCE, _MAX_ANSWERS = 5_000, 20
 
 def skip_owed(row: Dags, *, now: DateTime) -> Sequence[Write]:
     """Let the schedule stand after the last run that is due; return the other writes for it."""
-    if row.switch_at is not None:
+    if row.schedule_switch_at is not None:
         _skip_old(row, now)
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now:
@@ -46,7 +46,7 @@ def _skip_old(row: Dags, now: DateTime) -> None:
         cursor.set_position(row, cursor.continuous_now(row, stored, now=until))
     elif stored is not None:
         _skip_built_in(row, stored, until)
-    if row.switch_at is not None:
+    if row.schedule_switch_at is not None:
         schedule_edit.switch(row, now=now)
 
 
@@ -66,7 +66,7 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
             found = sandbox.coming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
         except DefinitionError:  # the bundle is gone, and with it what was owed
             break
-        said = authors.read_answer(found[row.dag_id], most=_RUNS_AT_ONCE)
+        said = authors.read_answer(found[row.dag_id], limit=_RUNS_AT_ONCE)
         due = [info for info in said.runs if info.run_after <= now]
         if due:
             cursor.set_position(row, due[-1])

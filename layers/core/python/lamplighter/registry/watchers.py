@@ -18,7 +18,7 @@ from lamplighter.registry.definition import Source
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import Cancelled, Delete, Put, Write, change_dag, pack
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, change_dag, pack
 from lamplighter.store.watchers import Place, mark_of
 from lamplighter.triggers.feeds import SOURCES, Feed, Watched
 
@@ -66,7 +66,7 @@ def drop_watchers(row: Dags, keep: AbstractSet[str], source: Source) -> None:
 
     try:
         change_dag(row.dag_id, change)
-    except Cancelled as cancelled:
+    except TransactionCanceled as cancelled:
         bundles.require_newest(source, cancelled)
         raise
 

@@ -135,8 +135,8 @@ def _come_back_in_time(turn: Turn) -> None:
                 queues.send_submits([view.name], delay=delay)
     for start in turn.starts:
         # Should nobody say when the job begins.
-        if start.step.short_limit is not None:
-            queues.send_settles([view.name], delay=start.step.short_limit)
+        if start.step.scheduler_timeout_seconds is not None:
+            queues.send_settles([view.name], delay=start.step.scheduler_timeout_seconds)
     limit = view.dag.dagrun_timeout
     is_new = view.run.started_at is not None and view.run.stored.get("started_at") is None
     if limit is not None and is_new and limit.total_seconds() <= queues.LONGEST_DELAY:

@@ -16,7 +16,7 @@ from lamplighter.runs.observe import Seen
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.turn import SETTLE, SUBMIT, Hands, Turn
 from lamplighter.runs.view import RunView
-from lamplighter.store.transactions import Cancelled, pack, stand_back, transact
+from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
 __all__ = ["SETTLE", "SUBMIT", "Hands", "advance", "advance_all", "each_of"]
 
@@ -40,8 +40,8 @@ def advance(dag_id: str, run_key: str, *, seen: Sequence[Seen] = (), hands: Hand
         if turn.has_to_write:
             try:
                 view.commit()
-            except Cancelled:
-                stand_back(pause)
+            except TransactionCanceled:
+                sleep_with_jitter(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
         more = act(turn)
@@ -65,7 +65,7 @@ def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
     for bulk in pack(shared, (lambda turn: turn.view.size + 1, limit)):
         try:
             transact([write for turn in bulk for write in turn.view.writes()])
-        except (Cancelled, TransientError, PermanentError):
+        except (TransactionCanceled, TransientError, PermanentError):
             continue  # one of them has moved, or it was written unheard: alone, each finds out
         done += bulk
     written = {turn.view.name: turn for turn in done}

@@ -65,8 +65,8 @@ class JobName:
     def of(cls, run: Runs, step: Steps) -> Self:
         """Return the name of a step's present submission."""
         number = int(step.submission)
-        born_at = instant_text(run.created_at)
-        parts = (run.dag_id, run.run_key, step.step_id, str(number), born_at)
+        run_created_at = instant_text(run.created_at)
+        parts = (run.dag_id, run.run_key, step.step_id, str(number), run_created_at)
         digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:48]
         return cls(run.dag_id, run.run_key, step.step_id, number, digest)
 

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 SOURCE = "lamplighter"
 RUN_FINISHED = "Run Finished"
-_TEXTS = ("dag_id", "run_id", "run_type", "state", "because", "cost")
+_TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 
 

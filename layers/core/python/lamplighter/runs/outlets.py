@@ -27,7 +27,7 @@ from lamplighter.store.single import update_if
 from lamplighter.store.wire import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
-MOST_EVENTS = 90
+MAX_EVENTS = 90
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 
 
@@ -84,7 +84,7 @@ def outlet_events(
             # What it says is in the message; twice would be too much for one transaction.
             source=source,
             message=body,
-            fan_shard=shard_of(key, settings.current().run_shards),
+            pending_shard=shard_of(key, settings.current().run_shards),
             send_at=now.add(seconds=settings.current().wake_after_seconds),
             expires_at=now.add(days=settings.current().keep_events_days),
         )
@@ -101,7 +101,7 @@ def room_needed(task: SparkTask, report: Report) -> int:
 
 def _most_events() -> int:
     # Beside them, a transaction holds the step, its run and its DAG.
-    return min(MOST_EVENTS, settings.current().transaction_actions - 3)
+    return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
 def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
@@ -147,7 +147,7 @@ def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
     for shard in range(settings.current().run_shards):
         for keys in queues.chunks(pending_events(shard, now), 100):
             found = AssetEvents.batch_get(keys, consistent_read=True)
-            rows = [row for row in found if row.fan_shard is not None]
+            rows = [row for row in found if row.pending_shard is not None]
             # Sent first: whoever dies here sends twice, which changes nothing.
             send_outlets(rows)
             for row in rows:
@@ -162,5 +162,5 @@ def _send_later(row: AssetEvents, now: DateTime) -> None:
     """Let an event be sent again when it is twice as old: its messages may only be waiting."""
     age = (now - row.recorded_at).total_seconds()
     pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
-    is_pending = AssetEvents.fan_shard.exists() & AssetEvents.seq.does_not_exist()
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
     update_if(row, [AssetEvents.send_at.set(now.add(seconds=pause))], is_pending)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lamplighter import clock, queues, settings
-from lamplighter.executors.current import current
 from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.current import current
 from lamplighter.runs.advance import SETTLE, advance, each_of
 from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import RUNNING, SUBMITTED
@@ -76,8 +76,8 @@ def _note_running(place: JobPlace, job: Job) -> bool:
     row = Steps(run_ref(place.dag_id, place.run_key), place.task_id)
     if not update_if(row, actions, is_expected & is_its_job):
         return False
-    if row.short_limit is not None:
-        queues.send_settles([(place.dag_id, place.run_key)], delay=row.short_limit)
+    if row.scheduler_timeout_seconds is not None:
+        queues.send_settles([(place.dag_id, place.run_key)], delay=row.scheduler_timeout_seconds)
     return True
 
 

@@ -13,8 +13,8 @@ from pendulum import DateTime
 
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.executors.current import current
 from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.current import current
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob
 from lamplighter.runs.moves import LIVE

@@ -97,7 +97,7 @@ class Turn:
         self._for_each_step(lambda step: keep(step, self.now))
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
-        if view.run.ending is not None:
+        if view.run.target_state is not None:
             self._end_early()
         elif not self.is_cut_short:
             self._carry_on()
@@ -156,19 +156,22 @@ class Turn:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
         run = self.view.run
         is_queued = run.state == QUEUED
-        if run.ending is None and has_to_end(self.view.backfill, is_queued=is_queued):
-            run.ending, run.because = CANCELLED, f"backfill {run.slot_of} was cancelled"
+        if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
+            run.target_state, run.reason = (
+                CANCELLED,
+                f"backfill {run.slot_backfill_id} was cancelled",
+            )
 
     def _end_early(self) -> None:
         self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
         if not (self.is_cut_short or self.view.live):
-            assert self.view.run.ending is not None
-            self._finish(self.view.run.ending)
+            assert self.view.run.target_state is not None
+            self._finish(self.view.run.target_state)
 
     def _mark_steps(self) -> None:
         """Let the steps of a run that was marked be what that means for them."""
-        view, ending = self.view, self.view.run.ending
+        view, ending = self.view, self.view.run.target_state
         removed = removed_tasks(view.dag, view.run)
         for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
             if not is_to_be_marked(view.steps.get(task_id), str(ending)):
@@ -211,7 +214,7 @@ class Turn:
         """Return whether the run can do nothing until the run before it has got on."""
         view = self.view
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
-        if is_busy or view.run.slot_of is not None:
+        if is_busy or view.run.slot_backfill_id is not None:
             return False
         if not (slots.holds_slot(view) or slots.has_given_back(view)):
             return False  # it has nothing to give back
@@ -235,7 +238,7 @@ class Turn:
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
-        if run.slot_of is not None:
+        if run.slot_backfill_id is not None:
             return run.state != QUEUED or may_begin(self.view.backfill)
         return slots.holds_slot(self.view)
 
@@ -279,7 +282,7 @@ class Turn:
     def _give_up(self, step: Steps, why: str) -> None:
         """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
         move_step(step, CANCELLING)
-        step.then = CANCEL
+        step.cancel_action = CANCEL
         step.error = why
 
     def _submit(self, task_id: str) -> bool:
@@ -290,7 +293,7 @@ class Turn:
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        step.short_limit = self._short_limit(task_id)
+        step.scheduler_timeout_seconds = self._short_limit(task_id)
         try:
             job = prepare(run, step, self.view.dag)
         except DefinitionError as error:
@@ -331,6 +334,6 @@ class Turn:
             deadline = deadline_of(view, step)
             instants += [deadline] if deadline is not None else []
         limit = view.dag.dagrun_timeout
-        if limit is not None and view.run.started_at is not None and view.run.ending is None:
+        if limit is not None and view.run.started_at is not None and view.run.target_state is None:
             instants.append(view.run.started_at + limit)
         return min(instants)

@@ -26,7 +26,7 @@ from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
 from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.plan import (
     BACKING_OFF,
-    MOST_RUNS,
+    MAX_RUNS,
     Plan,
     Skipped,
     note_condition,
@@ -39,13 +39,13 @@ from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
 from lamplighter.store.transactions import (
-    Cancelled,
-    Reason,
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
     Update,
-    Verdict,
     pack,
-    pauses,
     read_dags,
+    retry_attempts,
     transact,
 )
 
@@ -69,17 +69,17 @@ def claim_all(
     sent on as messages; without `sends_rest`, DAGs that had no turn are only reported.
     """
     report = ClaimReport()
-    todo, most = list(dict.fromkeys(dag_ids)), 1
+    todo, limit = list(dict.fromkeys(dag_ids)), 1
     later: list[str] = []
     while todo:
         some, todo = todo[:_AT_ONCE], todo[_AT_ONCE:]
-        more, left = claim(some, most=most)
+        more, left = claim(some, limit=limit)
         report.add(more)
         later += left
         if not has_time():
             break
         if not todo:
-            todo, later, most = later, [], MOST_RUNS
+            todo, later, limit = later, [], MAX_RUNS
     now = clock.now()
     rest = [*todo, *later] if sends_rest else later
     queues.send_claims((dag_id, now) for dag_id in rest)
@@ -87,12 +87,12 @@ def claim_all(
     return report
 
 
-def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport, list[str]]:
+def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport, list[str]]:
     """Claim each DAG once, at most so many runs of each; return also those that could have more."""
     malformed: list[Malformed] = []
     rows = read_dags(dag_ids, malformed=malformed)
     _wait_for_the_second(rows)
-    this = _Claim(most, foretold.outlooks_of(rows))
+    this = _Claim(limit, foretold.outlooks_of(rows))
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
@@ -123,7 +123,7 @@ def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
 class _Claim:
     """One call of `claim`: what it knows, and what it has done so far."""
 
-    most: int
+    limit: int
     outlooks: dict[str, Outlook]
     now: DateTime = field(default_factory=clock.now)
     # How this call knows its own work again after an answer was lost.
@@ -162,7 +162,7 @@ class _Claim:
             outlook,
             now=self.now,
             claim_id=self.claim_id,
-            most=max(1, min(self.most, room)),
+            limit=max(1, min(self.limit, room)),
             pending=pending,
             taken=self.taken[row.dag_id],
         )
@@ -227,7 +227,7 @@ class _Claim:
         """Commit plans together. Whoever stands in the way is taken out, and the rest go again."""
         try:
             transact([write for plan in bulk for write in plan.writes])
-        except Cancelled as cancelled:
+        except TransactionCanceled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
         except (TransientError, PermanentError):
             # It may have been committed all the same, or one of them is at fault: each finds out.
@@ -242,27 +242,29 @@ class _Claim:
         for plan in alone:
             self._commit_alone(plan)
 
-    def _sort_out(self, bulk: list[Plan], cancelled: Cancelled) -> tuple[list[Plan], list[Plan]]:
+    def _sort_out(
+        self, bulk: list[Plan], cancelled: TransactionCanceled
+    ) -> tuple[list[Plan], list[Plan]]:
         """Return the plans that may go again together, and those whose rows are busy."""
         again: list[Plan] = []
         alone: list[Plan] = []
         reasons = iter(cancelled.reasons)
         for plan in bulk:
             own = [next(reasons) for _ in range(plan.size)]
-            verdicts = {reason.verdict for reason in own}
-            if Verdict.REFUSED in verdicts:
+            causes = {reason.cause for reason in own}
+            if Cause.CONDITION_FAILED in causes:
                 replanned = self._learn(plan, own)
                 again += [replanned] if replanned else []
             else:
-                (alone if Verdict.BUSY in verdicts else again).append(plan)
+                (alone if Cause.BUSY in causes else again).append(plan)
         return again, alone
 
     def _commit_alone(self, plan: Plan) -> None:
-        for _ in pauses():
+        for _ in retry_attempts():
             try:
                 transact(plan.writes)
-            except Cancelled as cancelled:
-                if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
+            except TransactionCanceled as cancelled:
+                if any(reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons):
                     replanned = self._learn(plan, cancelled.reasons)
                     if replanned is None:
                         return
@@ -290,16 +292,16 @@ class _Claim:
             # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
             Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
             Dags.claim_failed_at.set(self.now),
-            Dags.claim_problem.set(in_short(problem)),
+            Dags.claim_error.set(in_short(problem)),
         ]
         try:
             # As a transaction, which does not read the row back: it may be malformed.
             transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
         # A note that cannot be written must not keep others from their claims.
-        except (Cancelled, TransientError, PermanentError) as error:
+        except (TransactionCanceled, TransientError, PermanentError) as error:
             log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
 
-    def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
+    def _learn(self, plan: Plan, reasons: Sequence[CancellationReason]) -> Plan | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything.
 
         All that the new plan uses is read again: the schedule may have been pushed anew.
@@ -308,14 +310,14 @@ class _Claim:
         refused = {
             key: reason.row
             for key, reason in zip(plan.keys, reasons, strict=False)
-            if reason.verdict is Verdict.REFUSED
+            if reason.cause is Cause.CONDITION_FAILED
         }
         # The runs first: if they are this claim's own, an earlier try was committed after all, and
         # then the DAG's row has moved because of it.
         if any(isinstance(run, Runs) and run.claim_id == self.claim_id for run in refused.values()):
             self.won.append(plan)
             return None
-        row = plan.row.as_stored() if dag.verdict is not Verdict.REFUSED else dag.row
+        row = plan.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
         if row is None:  # the DAG is gone
             self.report.lost += 1
             return None

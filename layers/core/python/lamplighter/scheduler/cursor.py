@@ -201,20 +201,20 @@ class Due:
 
 
 def runs_due(
-    outlook: Outlook, first: DagRunInfo, *, catchup: bool, now: DateTime, most: int
+    outlook: Outlook, first: DagRunInfo, *, catchup: bool, now: DateTime, limit: int
 ) -> Due:
     """Return the runs that are due from `first` on, at most so many.
 
     Without catchup it is one: the newest.
     """
-    if first.run_after > now or most < 1:
+    if first.run_after > now or limit < 1:
         return Due((), first)
     if not catchup:
         first = newest_due(outlook, first, now=now)
         return Due((first,), outlook.after(first, catchup=True))
     runs: list[DagRunInfo] = []
     following: DagRunInfo | None = first
-    while following is not None and following.run_after <= now and len(runs) < most:
+    while following is not None and following.run_after <= now and len(runs) < limit:
         try:
             then = outlook.after(following, catchup=True)
         except NothingForetold:

@@ -14,7 +14,7 @@ from lamplighter.scheduler.cursor import Foretold, Outlook
 from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
-from lamplighter.store.transactions import Cancelled, Put, Update, patiently
+from lamplighter.store.transactions import Put, TransactionCanceled, Update, transact_with_retry
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
 
@@ -67,8 +67,8 @@ def _note_asked(dag_id: str) -> bool:
     is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < recently)
     try:
         # As a transaction, which does not read the row back: it may be malformed.
-        patiently([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
-    except (Cancelled, MalformedRowError):
+        transact_with_retry([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
+    except (TransactionCanceled, MalformedRowError):
         return False
     return True
 

@@ -68,13 +68,13 @@ def read_parked() -> dict[str, Catalog]:
     return {row.id: row for row in Catalog.query(_PARKED, consistent_read=True)}
 
 
-def count_fired(fired: Mapping[str, int], *, most: int) -> list[str]:
+def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
     """Add to what watchers have fired this minute, and park those beyond the limit; return them."""
     minute = clock.now().start_of("minute")
     return [
         watcher
         for watcher, times in fired.items()
-        if _count(watcher, times, minute) > most and _park(watcher, minute)
+        if _count(watcher, times, minute) > limit and _park(watcher, minute)
     ]
 
 

@@ -21,7 +21,7 @@ from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams import memory
 from lamplighter.streams.listing import list_objects
 from lamplighter.streams.memory import Memory
-from lamplighter.streams.report import WatchReport, bury, park
+from lamplighter.streams.report import WatchReport, park, send_to_dlq
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
@@ -123,7 +123,7 @@ class _Asked:
             work.key = self._stream
         rounds = Rounds(list(came), seconds=deadline - monotonic())
         await rounds.run(works)
-        lost = bury(
+        lost = send_to_dlq(
             {arrival: _letter(came[arrival], reason) for arrival, reason in rounds.rejected.items()}
         )
         self._report.received += len(new)

@@ -6,7 +6,7 @@ from typing import Any
 import pendulum
 
 from lamplighter import aws
-from lamplighter.streams.memory import MOST_SIGHTINGS
+from lamplighter.streams.memory import MAX_SIGHTINGS
 from lamplighter.triggers.offered import Sighting
 
 
@@ -15,7 +15,7 @@ def list_objects(bucket: str, prefix: str) -> Sequence[Sighting]:
     found: list[Sighting] = []
     for content in _contents(bucket, prefix):
         found.append(_sighting(bucket, content))
-        if len(found) > MOST_SIGHTINGS:
+        if len(found) > MAX_SIGHTINGS:
             break
     return found
 

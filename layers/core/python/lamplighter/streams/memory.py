@@ -14,7 +14,7 @@ from lamplighter.triggers.offered import Sighting
 
 _BYTES = 8
 # As many as fit into a row.
-MOST_SIGHTINGS = 40_000
+MAX_SIGHTINGS = 40_000
 
 
 class Memory:
@@ -27,9 +27,9 @@ class Memory:
 
     def new(self, sightings: Sequence[Sighting]) -> list[Sighting]:
         """Return what a watcher has not been told of."""
-        if len(sightings) > MOST_SIGHTINGS:
+        if len(sightings) > MAX_SIGHTINGS:
             raise DefinitionError(
-                f"{len(sightings):,} things are there, and at most {MOST_SIGHTINGS:,} can be"
+                f"{len(sightings):,} things are there, and at most {MAX_SIGHTINGS:,} can be"
                 " remembered: watch a narrower place, or let S3 send its events"
             )
         return [sighting for sighting in sightings if self._is_new(sighting)]

@@ -16,7 +16,7 @@ from lamplighter.events.dead_letters import WATCHED, Reject, give_up, letter
 from lamplighter.events.delivery import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.messages import message_of
-from lamplighter.streams.report import WatchReport, bury, park
+from lamplighter.streams.report import WatchReport, park, send_to_dlq
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import run_in_a_loop, works_of
 from lamplighter.streams.watchers import watchers_in
@@ -62,7 +62,7 @@ def _watch(
         rounds.reasons.update({arrival: [f"no watcher reads queue {queue!r}"] for arrival in came})
     if broken:
         rounds.done.clear()
-    lost = bury(
+    lost = send_to_dlq(
         {
             arrival: letter(
                 came[arrival].body,

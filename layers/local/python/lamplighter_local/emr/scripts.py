@@ -13,7 +13,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.runs.job_names import JobPlace
 
 # EMR Serverless never tells more about a state.
-MOST_DETAILS = 256
+MAX_DETAILS = 256
 
 
 class StepKey(NamedTuple):

@@ -75,7 +75,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
         at=iso(seen_from),
     )
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), most=_AT_ONCE)
+    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
 
 
 def _is_without_periods(answer: Answer) -> bool:

@@ -99,7 +99,7 @@ def _states(run: Runs | None, steps: Mapping[str, list[Steps]]) -> dict[str, str
     if run is None:
         return {}
     found = steps.get(run_ref(run.dag_id, run.run_key), ())
-    return {step.step_id: step.state for step in found if step.born_at == run.created_at}
+    return {step.step_id: step.state for step in found if step.run_created_at == run.created_at}
 
 
 def _run_before(run: Runs, dag: DAG, runs: Collection[Runs]) -> Runs | None:

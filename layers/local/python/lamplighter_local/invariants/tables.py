@@ -118,7 +118,7 @@ def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
     unfinished = {
         run.run_key: run.state
         for run in runs
-        if run.state not in run_rows.FINISHED and run.slot_of is None
+        if run.state not in run_rows.FINISHED and run.slot_backfill_id is None
     }
     active = set(row.active or ())
     waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]

@@ -19,11 +19,11 @@ from pendulum import DateTime
 from lamplighter_local.simulation.simulation import Simulation, Span, levels
 
 # More colours than this cannot be told apart; the DAGs with the fewest runs share one.
-_MOST_COLOURS = 12
+_MAX_COLOURS = 12
 _OTHERS = "#9aa0a6"
 _LONGEST_NAME = 34
 # The most bars that can be told apart in the width of the picture.
-_MOST_BARS = 240
+_MAX_BARS = 240
 _HOURS = (1, 2, 3, 4, 6, 12, 24, 48)
 # The slices of time of which the picture shows the most that went on at once.
 _SLICES = 240
@@ -53,7 +53,7 @@ def draw(simulation: Simulation, file: Path) -> None:
 
 def _bar_hours(simulation: Simulation) -> int:
     total = (simulation.end - simulation.start).total_hours()
-    return next((hours for hours in _HOURS if total / hours <= _MOST_BARS), _HOURS[-1])
+    return next((hours for hours in _HOURS if total / hours <= _MAX_BARS), _HOURS[-1])
 
 
 def _edges(simulation: Simulation, hours: int) -> list[DateTime]:
@@ -69,7 +69,7 @@ def _edges(simulation: Simulation, hours: int) -> list[DateTime]:
 
 def _draw_runs(axes: Axes, simulation: Simulation, edges: Sequence[DateTime], hours: int) -> None:
     counts = Counter(run.dag_id for run in simulation.runs)
-    named = [dag_id for dag_id, _ in counts.most_common(_MOST_COLOURS)]
+    named = [dag_id for dag_id, _ in counts.most_common(_MAX_COLOURS)]
     groups = {dag_id: [0] * (len(edges) - 1) for dag_id in named}
     others = [0] * (len(edges) - 1)
     for run in simulation.runs:
@@ -103,18 +103,18 @@ def _most_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list[
     """Return the beginnings of slices of time, and the most spans at once in each of them."""
     begin, end = simulation.start.timestamp(), simulation.end.timestamp()
     length = (end - begin) / _SLICES
-    most, before, place = [0] * (_SLICES + 1), 0, 0
+    limit, before, place = [0] * (_SLICES + 1), 0, 0
     for instant, count in levels(spans):
         at = min(int((instant.timestamp() - begin) / length), _SLICES)
         # What went on before goes on in all slices up to this one.
         for passed in range(place + 1, at + 1):
-            most[passed] = before
+            limit[passed] = before
         place, before = at, count
-        most[at] = max(most[at], count)
+        limit[at] = max(limit[at], count)
     for passed in range(place + 1, _SLICES + 1):
-        most[passed] = before
+        limit[passed] = before
     first = date2num(simulation.start)
-    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(most))], most
+    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(limit))], limit
 
 
 def _tidy(axes: Axes) -> None:

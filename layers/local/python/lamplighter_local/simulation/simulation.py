@@ -16,7 +16,7 @@ from types import MappingProxyType
 from pendulum import DateTime
 
 from lamplighter.bundles.check import CheckedDag
-from lamplighter.registry.owing import owed_after_push
+from lamplighter.operations.push_preview import owed_after_push
 from lamplighter.runs.view import run_ref
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Dags, Runs
@@ -136,11 +136,11 @@ class Simulation:
 
 def peak(spans: Iterable[Span]) -> Peak:
     """Return how many spans there were at once at most; one that ends makes room first."""
-    most, at = 0, None
+    limit, at = 0, None
     for instant, count in levels(spans):
-        if count > most:
-            most, at = count, instant
-    return Peak(most, at)
+        if count > limit:
+            limit, at = count, instant
+    return Peak(limit, at)
 
 
 def levels(spans: Iterable[Span]) -> list[tuple[DateTime, int]]:

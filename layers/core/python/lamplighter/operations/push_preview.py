@@ -119,7 +119,7 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
     """Return what changes for one DAG, given what its author's timetable says, if it has one."""
     row, before, last = one.row, one.before, cursor.position(one.later)
     first = cursor.stored_next(one.later) if answer is None else next(iter(answer.runs), None)
-    is_kept = row.switch_at is not None
+    is_kept = row.schedule_switch_at is not None
     owed = (answer.owed if answer else 0) + (_owed(row, now) if is_kept or not answer else 0)
     is_skipped = is_skipping and (is_kept or has_new_schedule(row))
     if is_skipped:
@@ -189,7 +189,7 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
         row = new_row(definition) if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_SOURCE, now=now)
         lost = dropped.get(each.dag_id, 0)
-        if is_changed or lost or (is_skipping and row.switch_at is not None):
+        if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
             if not definition.is_custom:
                 schedule_edit.ask_schedule(row, now=now)
             found.append(_Asked(definition, before, row, _after_old(row, now), lost))
@@ -199,7 +199,7 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
 def _after_old(row: Dags, now: DateTime) -> Dags:
     """Return the row as it is when the old schedule has had its last due run, if it has one."""
     stored = cursor.stored_next(row)
-    if row.switch_at is None or stored is None:
+    if row.schedule_switch_at is None or stored is None:
         return row
     until = followed_until(row, now)
     if cursor.is_continuous(row):

@@ -15,7 +15,7 @@ from lamplighter.backfill import refusals
 from lamplighter.backfill.dates import runs_between
 from lamplighter.backfill.expect import Expected, expect
 from lamplighter.backfill.plan import (
-    MOST_RUNS,
+    MAX_RUNS,
     NONE,
     REPROCESS,
     Act,
@@ -27,10 +27,10 @@ from lamplighter.backfill.plan import (
 )
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
+from lamplighter.operations.trigger import require_allowed
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.foretold import run_as_json
-from lamplighter.scheduler.manual import require_allowed
 from lamplighter.store.backfills import (
     OPEN,
     RUNNING,
@@ -40,12 +40,12 @@ from lamplighter.store.backfills import (
     next_id,
 )
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Write, change_dag, read_dag
+from lamplighter.store.transactions import Put, TransactionCanceled, Write, change_dag, read_dag
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.foreign import is_foreign
 
 # Numbers that are tried.
-_MOST_TAKEN = 100
+_MAX_TAKEN = 100
 # Who can say which runs an author's timetable has in a range: it is never asked in this process.
 AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
 
@@ -81,10 +81,10 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
         made = _new_row(plan, row.backfill, expected, now=now, mark=mark)
         return [*map(Put, date_rows(row.backfill, dates)), backfill_write(made, now=now)]
 
-    for _ in range(_MOST_TAKEN):
+    for _ in range(_MAX_TAKEN):
         try:
             row = change_dag(dag_id, change)
-        except Cancelled:
+        except TransactionCanceled:
             taken += 1  # by one of a DAG that was deleted and came again
             continue
         except TransientError:
@@ -113,7 +113,7 @@ def _new_row(
         start=request.start,
         end=request.end,
         reprocess=request.reprocess,
-        is_backwards=request.is_backwards,
+        run_backwards=request.run_backwards,
         max_active_runs=request.max_active_runs,
         conf=dict(request.conf) if request.conf else None,
         max_cost=request.max_cost,
@@ -192,7 +192,7 @@ def _require_order(request: Request, document: dict[str, object]) -> None:
         )
     tasks: Iterable[dict[str, object]] = document.get("tasks", ())  # type: ignore[assignment] # JSON
     waiting = [task["task_id"] for task in tasks if task.get("depends_on_past")]
-    if waiting and request.is_backwards:
+    if waiting and request.run_backwards:
         raise refusals.InvalidBackfillDirection(
             f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past: it cannot run"
             " backwards"
@@ -225,10 +225,10 @@ def _dates(
         )
     else:
         found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
-    dates = list(islice(found, MOST_RUNS + 1))
-    if len(dates) > MOST_RUNS:
+    dates = list(islice(found, MAX_RUNS + 1))
+    if len(dates) > MAX_RUNS:
         raise RefusedError(
-            f"the range has more than {MOST_RUNS:,} runs of DAG {request.dag_id!r}: take a shorter"
+            f"the range has more than {MAX_RUNS:,} runs of DAG {request.dag_id!r}: take a shorter"
             " one, and the rest after it"
         )
     return dates

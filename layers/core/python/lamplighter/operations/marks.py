@@ -10,6 +10,16 @@ from collections.abc import Collection
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
+from lamplighter.operations.runs import (
+    AT_ONCE,
+    change_run,
+    keep_steps,
+    queue_again,
+    require_not_ending,
+    require_tasks,
+    wait_for_slot,
+    with_downstream,
+)
 from lamplighter.runs.acts import wake_others
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.marking import MARKS, assign_mark, note_mark, text_of
@@ -25,16 +35,6 @@ from lamplighter.runs.moves import (
 )
 from lamplighter.runs.observe import keep_or_expire
 from lamplighter.runs.plan import Plan, plan, removed_tasks
-from lamplighter.runs.requests import (
-    AT_ONCE,
-    change_run,
-    keep_steps,
-    queue_again,
-    require_not_ending,
-    require_tasks,
-    wait_for_slot,
-    with_downstream,
-)
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED
@@ -56,13 +56,13 @@ def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Run
         run = view.run
         if run.state == state:
             raise RefusedError(f"run {run.run_id} of DAG {dag_id!r} is {state} already")
-        run.because = text_of(note_mark(view, state, why=why, by=by, task=None, now=now))
+        run.reason = text_of(note_mark(view, state, why=why, by=by, task=None, now=now))
         if run.state in FINISHED and state == FAILED:
             _end_as(view, FAILED, now)
             return True
         if run.state in FINISHED:
             wait_for_slot(view, now)  # it needs none: whoever looks at it ends it
-        run.ending, run.wake_at = state, now
+        run.target_state, run.wake_at = state, now
         return True
 
     run = change_run(dag_id, run_key, change)
@@ -127,7 +127,7 @@ def _is_marked(view: RunView, task_id: str, state: str) -> bool:
     step = view.steps.get(task_id)
     if step is None:
         return False
-    return (step.then if step.state == CANCELLING else step.state) == state
+    return (step.cancel_action if step.state == CANCELLING else step.state) == state
 
 
 def _freed(view: RunView, task_id: str, state: str) -> list[str]:
@@ -149,12 +149,12 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
         run.wake_at = now
         return True
     if freed:
-        run.because = None
+        run.reason = None
         return queue_again(view, now)
     outcome = _plan(view).outcome
     if outcome not in {None, run.state} and run.state != CANCELLED:
         assert outcome is not None
-        run.because = None
+        run.reason = None
         _end_as(view, outcome, now)
     return True
 

@@ -14,7 +14,13 @@ from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, pauses, require_dag
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Write,
+    change_dag,
+    require_dag,
+    retry_attempts,
+)
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000
@@ -54,7 +60,7 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
         if not row.is_paused:
             return None
         row.is_paused = False
-        row.paused_because = row.failed_in_a_row = None
+        row.pause_reason = row.consecutive_failed_runs = None
         catchup = schedule_in_force(row).catchup
         _deal_with_missed(row, missed or (Missed.ALL if catchup else Missed.LATEST), now)
         choice = missed or (Missed.ALL if row.catchup else Missed.LATEST)
@@ -80,7 +86,7 @@ def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
     A write of its own: the new timetable may be an author's, which then has to be asked first.
     """
     stored = cursor.stored_next(row)
-    if not row.is_paused or row.switch_at is None or stored is None:
+    if not row.is_paused or row.schedule_switch_at is None or stored is None:
         return None
     newest, _ = _newest_missed(row, _outlook(row), stored, Missed.NONE, now)
     cursor.set_position(row, newest)
@@ -108,7 +114,7 @@ def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
         newest, following = _newest_missed(row, outlook, stored, choice, now)
     except NothingForetold:
         return  # the claim decides when the answer is there
-    if row.switch_at is not None:
+    if row.schedule_switch_at is not None:
         later = schedule_edit.after_old(row, newest, now=now)
         if not later.is_custom and schedule_edit.is_owing(later, now=now):
             # The new schedule has missed some since, so that none of the old one is the latest.
@@ -162,7 +168,7 @@ def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagR
 
 
 def _drop_pending(row: Dags, now: DateTime) -> list[Write]:
-    row.asset_since = None
+    row.asset_condition_met_at = None
     pending = pending_of([row])[row.dag_id]
     drops = [events.drop("dropped while paused", now) for events in pending.events.values()]
     # An event that comes at this moment is dropped with the others, or finds the DAG un-paused.
@@ -173,9 +179,9 @@ def _change_unless_moved(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None]
 ) -> Dags | None:
     """Change a DAG's row and what is pending for it; again if that moves at this moment."""
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             return change_dag(dag_id, change)
-        except Cancelled:
+        except TransactionCanceled:
             continue
     raise TransientError(f"the assets of DAG {dag_id!r} are being changed; try again")
