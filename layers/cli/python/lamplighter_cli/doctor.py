@@ -9,7 +9,7 @@ from rich.text import Text
 
 import lamplighter
 from lamplighter import aws, settings
-from lamplighter.operations import repair
+from lamplighter.operations import repair as slot_repair
 from lamplighter.operations import repair_backfills as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
@@ -69,11 +69,11 @@ def _all(*, repair: bool) -> Iterator[Finding]:
 
 
 def _slots(*, repair: bool) -> Iterator[Finding]:
-    drifts = repair.find_drift()
+    drifts = slot_repair.find_drift()
     for drift in drifts:
         if not repair:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
-        elif (mended := repair.mend(drift)) is not None:
+        elif (mended := slot_repair.mend(drift)) is not None:
             yield Finding("slots", OK, f"mended: {_described(mended)}")
     stuck = backfill_slots.find_drift()
     for each in stuck:

@@ -1,6 +1,6 @@
 """Slots of backfills that no longer say what is true: found, and put right.
 
-As with those of DAGs (`scheduler.slots`), no protocol here leaves any behind; a row that was edited
+As with those of DAGs (`repair`), no protocol here leaves any behind; a row that was edited
 or deleted by hand, or a restored table, can. Then a backfill waits for runs that are over.
 """
 

@@ -127,7 +127,7 @@ class RunView:
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write everything that was assigned, or raise `TransactionCanceled` if the run has moved on."""
+        """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:

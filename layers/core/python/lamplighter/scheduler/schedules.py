@@ -1,7 +1,7 @@
 """The schedule that claims must follow: the row's own, or the one that a push has replaced.
 
-Owns: the column `previous_schedule`. Everything that asks when a DAG runs next starts here, so that all
-of them follow the same schedule.
+Owns: the column `previous_schedule`. Whoever asks when a DAG runs next starts here,
+so that all of them follow the same schedule.
 """
 
 from typing import Any, NamedTuple

@@ -140,7 +140,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class CancellationReason:
-    """The cause on one member, with the row as it is now where that was the problem."""
+    """Why one member was refused, with the row as it is now where that was the problem."""
 
     cause: Cause
     row: Any = None
@@ -155,7 +155,7 @@ class TransactionCanceled(Exception):
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `TransactionCanceled` with a reason for each, or why it could not be tried."""
+    """Write all, or raise `TransactionCanceled` with a reason for each write, or why it failed."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:

@@ -33,8 +33,9 @@ def backfill_violations(runs: Mapping[str, list[Runs]]) -> Iterator[str]:
         if count > 1:
             yield f"DAG {dag_id} has {count} open backfills"
     for run in (run for each in runs.values() for run in each):
-        if run.slot_backfill_id is not None and run.slot_backfill_id not in known:
-            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {run.slot_backfill_id}"
+        owner = run.slot_backfill_id
+        if owner is not None and owner not in known:
+            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {owner}"
 
 
 def _of_slots(row: Backfills, own: list[Runs]) -> Iterator[str]:

@@ -86,7 +86,7 @@ class Dags(Row):
     next_run_after = Instant(null=True)
 
     # A schedule that a push has replaced while runs of it were due. Claims follow it up to and
-    # including the last of those, whose run_after is `schedule_switch_at` at the latest, then drop both.
+    # including the last of those (`run_after` <= `schedule_switch_at`), then both are removed.
     previous_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
     schedule_switch_at = Instant(null=True)
 
