@@ -14,6 +14,7 @@ import boto3
 import pendulum
 
 from lamplighter import DAG, Asset, SparkTask, settings
+from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter.queues import RUNS_PER_MESSAGE, RunName, chunks, read_runs
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.moves import SUBMITTED
@@ -77,7 +78,8 @@ def _execute(names: list[RunName]) -> tuple[float, float]:
 
 def _state_change(job_run_id: str | None) -> str:
     application = settings.current().emr_application_id
-    return json.dumps({"detail": {"applicationId": application, "jobRunId": job_run_id}})
+    detail = {"applicationId": application, "jobRunId": job_run_id}
+    return json.dumps({"detail-type": EVENT_TYPE, "detail": detail})
 
 
 def calls_per_run(dags: int) -> dict[str, float]:

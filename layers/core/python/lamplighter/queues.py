@@ -112,9 +112,12 @@ def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
     send(queue, [{"MessageBody": body, **later} for body in bodies])
 
 
-def send_job(job_run_id: str) -> None:
+def send_job(job_run_id: str, *, executor: str) -> None:
     """Ask for someone to look at a job, whatever it is doing."""
-    send("jobstates_queue_url", [{"MessageBody": json.dumps({"job": job_run_id})}])
+    send(
+        "jobstates_queue_url",
+        [{"MessageBody": json.dumps({"job": job_run_id, "executor": executor})}],
+    )
 
 
 def read_runs(body: Mapping[str, Any]) -> list[RunName]:

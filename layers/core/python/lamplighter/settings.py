@@ -66,6 +66,8 @@ class Settings:
     # What watchers refuse is kept here, with the reason.
     watch_dead_queue_url: str = ""
     sandbox_function: str = ""
+    # What new jobs are started on; those that live stay where they are.
+    executor: str = "emr-serverless"
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
     # Where in the bucket the files lie that every job takes along: the runner and its library.

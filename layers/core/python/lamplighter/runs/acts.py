@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lamplighter import queues, settings
-from lamplighter.executors.current import current
+from lamplighter.executors.current import named
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.moves import (
     CANCELLED,
@@ -109,11 +109,13 @@ def _cancel(turn: Turn) -> list[Seen]:
     for step in steps:
         job_run_id = step.job_run_id or find_job(turn.view, step)
         if job_run_id is not None:
-            current().cancel(job_run_id)
+            executor = named(step.executor)
+            executor.cancel(job_run_id)
             turn.report.cancelled_jobs += 1
             # Of a job that no row knows only an event could tell the end, and those get lost.
-            job = current().describe(job_run_id) if step.job_run_id is None else None
-            found += [Seen.of(JobName.of(turn.view.run, step).place, job)] if job else []
+            job = executor.describe(job_run_id) if step.job_run_id is None else None
+            place = JobName.of(turn.view.run, step).place
+            found += [Seen.of(place, job, step.executor)] if job else []
         elif _is_past_starting(turn, step):
             never.append(step)
     return [*found, *cancelled_before_start(turn.view, never)]
@@ -145,9 +147,9 @@ def _come_back_in_time(turn: Turn) -> None:
 
 def cancel_strays(seen: Iterable[Seen], hands: Hands) -> int:
     """Cancel jobs that run for nobody: of a run or a submission that is over."""
-    strays = [one.job.job_run_id for one in seen if not one.job.state.is_over]
+    strays = [one for one in seen if not one.job.state.is_over]
     if not hands.can_cancel:
         return 0
-    for job_run_id in strays:
-        current().cancel(job_run_id)
+    for one in strays:
+        named(one.executor).cancel(one.job.job_run_id)
     return len(strays)

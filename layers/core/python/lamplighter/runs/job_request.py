@@ -1,6 +1,6 @@
 """What a job is started with: its context, and the request to the executor.
 
-Owns: the document `context.json`, and how a task's options become settings of Spark.
+Owns: the document `context.json`, and which of a task's options its executor is told.
 """
 
 import json
@@ -24,13 +24,7 @@ from lamplighter.zones import iso
 
 VERSION = 1
 
-_SIZES = {
-    "driver_cores": "spark.driver.cores",
-    "driver_memory": "spark.driver.memory",
-    "executor_cores": "spark.executor.cores",
-    "executor_memory": "spark.executor.memory",
-    "max_executors": "spark.dynamicAllocation.maxExecutors",
-}
+_SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", "max_executors")
 
 
 @dataclass(frozen=True)
@@ -63,9 +57,7 @@ def prepare(run: Runs, step: Steps, dag: DAG) -> PreparedJob:
         context_uri=name.context_uri(bucket),
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
         sizes={
-            key: str(value)
-            for option, key in _SIZES.items()
-            if (value := getattr(task, option)) is not None
+            option: str(value) for option in _SIZES if (value := getattr(task, option)) is not None
         },
         spark_conf=spark_conf,
         py_files=task.py_files,

@@ -39,8 +39,6 @@ from lamplighter.zones import iso
 # Why a job is being cancelled.
 TIMEOUT, CANCEL, CLEAR = "timeout", "cancel", "clear"
 
-# What EMR Serverless says of a job that never had a chance. Its words are not documented.
-_TURNED_AWAY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
 _KEPT_TRIES = 20
 _MAX_ERROR = 2_000
 
@@ -51,14 +49,17 @@ class Seen:
 
     place: JobPlace
     job: Job
+    # Whose job it is; None stands for the executor of new jobs.
+    executor: str | None = None
     report: Report = NO_REPORT
     # It was refused, and would be again.
     is_final: bool = False
 
     @classmethod
-    def of(cls, place: JobPlace, job: Job) -> Self:
+    def of(cls, place: JobPlace, job: Job, executor: str | None) -> Self:
         """Return a job with its report, which there is only when it is over."""
-        return cls(place, job, read_report(job)) if job.state.is_over else cls(place, job)
+        report = read_report(job) if job.state.is_over else NO_REPORT
+        return cls(place, job, executor, report)
 
 
 def observe(view: RunView, seen: Seen, *, now: DateTime) -> list[AssetEvents] | None:
@@ -152,8 +153,7 @@ class _Ending:
             return False
         if (self.step.capacity_rejections or 0) >= settings.current().infrastructure_retries:
             return False
-        said = job.details.lower()
-        return job.state is JobState.FAILED and any(word in said for word in _TURNED_AWAY)
+        return job.lacked_capacity
 
     def _why(self) -> str:
         job, task = self.seen.job, self.view.dag.tasks[self.step.step_id]
@@ -208,16 +208,10 @@ def add_usage(row: Any, usage: Usage) -> None:
     """Add what a job was billed for to a step or a run."""
     if usage == Usage():
         return
-    prices = settings.current()
-    cost = (
-        usage.vcpu_hours * prices.price_vcpu_hour
-        + usage.memory_gb_hours * prices.price_memory_gb_hour
-        + usage.storage_gb_hours * prices.price_storage_gb_hour
-    )
     row.vcpu_hours = round((row.vcpu_hours or 0) + usage.vcpu_hours, 9)
     row.memory_gb_hours = round((row.memory_gb_hours or 0) + usage.memory_gb_hours, 9)
     row.storage_gb_hours = round((row.storage_gb_hours or 0) + usage.storage_gb_hours, 9)
-    row.cost = round((row.cost or 0) + cost, 9)
+    row.cost = round((row.cost or 0) + usage.cost, 9)
 
 
 def add_up_costs(view: RunView) -> None:
@@ -253,6 +247,7 @@ def _note_attempt(step: Steps) -> None:
     attempt = {
         "submission": int(step.submission),
         "try_number": _try_that_ended(step),
+        "executor": step.executor,
         "job_run_id": step.job_run_id,
         "state": ended,
         "started_at": _written(step.started_at),
@@ -284,4 +279,4 @@ def _shortened(text: str | None) -> str | None:
 def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[Seen]:
     """Return what is known of jobs that were never started: they are as good as cancelled."""
     job = Job("", JobState.CANCELLED, "", details="it was never started")
-    return [Seen(JobName.of(view.run, step).place, job) for step in steps]
+    return [Seen(JobName.of(view.run, step).place, job, step.executor) for step in steps]

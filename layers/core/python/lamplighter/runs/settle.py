@@ -12,7 +12,7 @@ from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors.base import Job, JobState
-from lamplighter.executors.current import current
+from lamplighter.executors.current import NamedJob, job_of_event, named
 from lamplighter.runs.advance import SETTLE, advance, each_of
 from lamplighter.runs.job_names import JobName, JobPlace
 from lamplighter.runs.moves import RUNNING, SUBMITTED
@@ -28,34 +28,33 @@ log = logging.getLogger(__name__)
 
 def settle(body: str) -> RunsReport:
     """Do what a message on `jobstates` asks for."""
-    runs, job_run_id = _read(body)
+    runs, job = _read(body)
     if runs:
         return each_of(runs, lambda name: look_after(*name))
-    return settle_job(job_run_id) if job_run_id is not None else RunsReport()
+    return settle_job(job) if job is not None else RunsReport()
 
 
-def _read(body: str) -> tuple[list[queues.RunName], str | None]:
+def _read(body: str) -> tuple[list[queues.RunName], NamedJob | None]:
     """Return the runs or the job that a message names; a job of others is no job."""
     with queues.reading():
         message: dict[str, Any] = json.loads(body)
         if "runs" in message:
             return queues.read_runs(message), None
         if "job" in message:
-            return [], str(message["job"])
-        detail = message["detail"]
-        is_ours = detail["applicationId"] == settings.current().emr_application_id
-        return [], str(detail["jobRunId"]) if is_ours else None
+            return [], NamedJob(named(message["executor"]), str(message["job"]))
+        return [], job_of_event(message)
 
 
-def settle_job(job_run_id: str) -> RunsReport:
+def settle_job(found: NamedJob) -> RunsReport:
     """Let the run of a job know how it stands."""
-    job = current().describe(job_run_id)
+    job = found.executor.describe(found.job_run_id)
     place = _place_of(job) if job is not None else None
     if job is None or place is None:
         return RunsReport()  # not one of ours
     if _note_running(place, job):
         return RunsReport()
-    return advance(place.dag_id, place.run_key, seen=[Seen.of(place, job)], hands=SETTLE)
+    seen = Seen.of(place, job, found.executor.name)
+    return advance(place.dag_id, place.run_key, seen=[seen], hands=SETTLE)
 
 
 def _place_of(job: Job) -> JobPlace | None:
@@ -115,13 +114,14 @@ def _ask(view: RunView, step: Steps) -> Seen | None:
     assert step.job_run_id is not None
     given = settings.current()
     place = JobName.of(view.run, step).place
-    job = current().describe(step.job_run_id)
+    job = named(step.executor).describe(step.job_run_id)
     if job is None:
         if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
             return None  # it may be too new to be known everywhere
         details = f"the executor does not know job {step.job_run_id} any more"
-        return Seen(place, Job(step.job_run_id, JobState.FAILED, "", details=details))
-    return Seen.of(place, job)
+        job = Job(step.job_run_id, JobState.FAILED, "", details=details)
+        return Seen(place, job, step.executor)
+    return Seen.of(place, job, step.executor)
 
 
 def _come_back(view: RunView, seen: list[Seen]) -> None:

@@ -14,7 +14,7 @@ from pendulum import DateTime
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.executors.base import Job, JobState
-from lamplighter.executors.current import current
+from lamplighter.executors.current import named
 from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob
 from lamplighter.runs.moves import LIVE
@@ -52,7 +52,8 @@ def start_all(
             job_run_id = _start(view, start, now)
         except RefusedError as error:
             job = Job("", JobState.FAILED, start.job.request.context_uri, details=str(error))
-            refused.append(Seen(JobName.of(view.run, start.step).place, job, is_final=True))
+            place = JobName.of(view.run, start.step).place
+            refused.append(Seen(place, job, start.step.executor, is_final=True))
         except TransientError as error:
             log.warning("step %s of %s waits: %s", start.step.step_id, start.step.run_ref, error)
             report.postponed_jobs += 1
@@ -67,7 +68,7 @@ def start_all(
 def find_job(view: RunView, step: Steps) -> str | None:
     """Return the job of a step's present submission, if there is one that nobody has noted."""
     since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
-    return current().find(JobName.of(view.run, step).name, since=since)
+    return named(step.executor).find(JobName.of(view.run, step).name, since=since)
 
 
 def _start(view: RunView, start: Start, now: DateTime) -> str:
@@ -78,7 +79,7 @@ def _start(view: RunView, start: Start, now: DateTime) -> str:
             return found
     bucket, key = aws.bucket_and_key(request.context_uri)
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=start.job.context.encode())
-    return current().start(request)
+    return named(step.executor).start(request)
 
 
 def _note_job(step: Steps, job_run_id: str) -> None:
@@ -87,7 +88,7 @@ def _note_job(step: Steps, job_run_id: str) -> None:
     row = Steps(step.run_ref, step.step_id)
     if not update_if(row, [Steps.job_run_id.set(job_run_id)], is_same):
         # It is over already, or runs for nobody: whoever looks at it knows which.
-        queues.send_job(job_run_id)
+        queues.send_job(job_run_id, executor=named(step.executor).name)
 
 
 def _try_later(view: RunView, step: Steps, now: DateTime) -> None:

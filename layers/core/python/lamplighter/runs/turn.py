@@ -11,6 +11,8 @@ from pendulum import DateTime
 
 from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
+from lamplighter.executors.base import Executor
+from lamplighter.executors.current import current
 from lamplighter.runs import slots
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
@@ -54,8 +56,6 @@ from lamplighter.store.runs import FINISHED, set_state_columns
 # A transaction also holds the run and its DAG.
 _OTHER_WRITES = 2
 _LONGEST_SLEEP_SECONDS = 1_800
-# EMR Serverless ends a job itself when its time is up, but not before five minutes.
-SHORT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Turn:
     hands: Hands
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
+    # What gets the jobs of steps that are submitted now.
+    executor: Executor = field(default_factory=current)
     is_cut_short: bool = False
     starts: list[Start] = field(default_factory=list)
     strays: list[Seen] = field(default_factory=list)
@@ -290,6 +292,7 @@ class Turn:
         run, step = self.view.run, self.view.step(task_id)
         step.submission += 1
         step.try_number += 1
+        step.executor = self.executor.name
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
@@ -309,10 +312,10 @@ class Turn:
         return True
 
     def _short_limit(self, task_id: str) -> float | None:
-        """Return a time limit that is too short for EMR Serverless to keep it."""
+        """Return a time limit that is too short for its executor to enforce it."""
         limit = self.view.dag.tasks[task_id].execution_timeout
-        seconds = SHORT_SECONDS if limit is None else limit.total_seconds()
-        return seconds if seconds < SHORT_SECONDS else None
+        is_short = limit is not None and limit < self.executor.min_timeout
+        return limit.total_seconds() if limit is not None and is_short else None
 
     # When to look again.
 
