@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lamplighter import settings
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
+
+E = TypeVar("E", bound=Executor)
 
 # Each can be made at any time: what an executor needs to know, the settings say.
 _KINDS: tuple[type[Executor], ...] = (EmrServerless,)
@@ -52,7 +54,7 @@ def _known() -> dict[str, Executor]:
 
 
 @contextmanager
-def using(executor: Executor) -> Iterator[Executor]:
+def using(executor: E) -> Iterator[E]:
     """Let `executor` run all new jobs of the process until the block ends."""
     global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
     before, _given = _given, executor
