@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamplighter import DAG, Asset, AssetAlias, settings
-from lamplighter.assets.uri import normalize_uri
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.message import AssetEvent
 from lamplighter.events.resolve import Resolver, uris_above

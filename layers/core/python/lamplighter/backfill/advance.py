@@ -26,6 +26,7 @@ from lamplighter.store.backfills import (
     RUNNING,
     backfill_write,
     left,
+    occupy,
     pass_over,
     planned_dates,
     read_backfill,
@@ -166,7 +167,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
         else:
             passed.append((key, act.value))
     row.position = first + len(dates)
-    row.active = set(row.active or ()) | {run.run_key for run in turn.runs} or None
+    occupy(row, [run.run_key for run in turn.runs])
     pass_over(row, passed)
     turn.passed = len(passed)
     return turn

@@ -12,7 +12,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.uri import normalize_uri
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import DefinitionError, RejectedError
 from lamplighter.zones import parse_instant
 

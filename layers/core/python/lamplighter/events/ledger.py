@@ -14,9 +14,9 @@ from lamplighter.events.record import event_id_of, name_under
 from lamplighter.identifiers import asset_id, is_alias, run_key
 from lamplighter.scheduler.pending import ids_of, pending_of, share_events
 from lamplighter.store.assets import read_assets
-from lamplighter.store.due import free_slots
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
+from lamplighter.store.slots import free_slots
 from lamplighter.store.transactions import read_dag
 from lamplighter.store.wire import consumers_of
 from lamplighter.zones import iso

@@ -3,9 +3,8 @@
 A row edited or deleted by hand, or a table restored to an earlier moment, can. Then a DAG waits for
 runs that are over, or runs more of them than it may.
 
-Owns: what a DAG's `active`, `waiting` and `waiting_for_past` must be, given its runs. Whoever ends
-a run, or begins it again, writes the DAG's row too; so what is worked out from runs that were read
-after the row holds if the row is written, or found, as it was read.
+Whoever ends a run, or begins it again, writes the DAG's row too; so what is worked out from runs
+that were read after the row holds if the row is written, or found, as it was read.
 """
 
 from collections import defaultdict
@@ -13,7 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lamplighter import queues
-from lamplighter.store.due import announcement, run_of, waiting_entry
+from lamplighter.store import slots
+from lamplighter.store.due import announcement
 from lamplighter.store.listing import unfinished_runs
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import FINISHED, RUNNING
@@ -39,15 +39,10 @@ def find_drift() -> list[Drift]:
     for run in unfinished_runs():
         listed[run.dag_id].add(run.run_key)
     rows = list(Dags.scan(consistent_read=True))
-    suspects = [row for row in rows if sorted(listed[row.dag_id]) != sorted(_named(row))]
+    suspects = [row for row in rows if sorted(listed[row.dag_id]) != sorted(slots.named_runs(row))]
     # The scan and the index are of different moments: each suspect is looked at again, alone.
     found = (_drift_now(row.dag_id, listed[row.dag_id]) for row in suspects)
     return [drift for drift in found if drift is not None]
-
-
-def _named(row: Dags) -> list[str]:
-    """Return the runs that a DAG's row names, each as often as it does."""
-    return [*(row.active or ()), *map(run_of, row.waiting or ()), *(row.waiting_for_past or ())]
 
 
 def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
@@ -82,21 +77,10 @@ def mend(drift: Drift) -> Drift | None:
 
 def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
     """Assign the slots that a DAG's runs mean; `others` are runs that it may have overlooked."""
-    active, waiting = set(row.active or ()), set(row.waiting or ())
-    past = set(row.waiting_for_past or ())
-    runs = _living(row.dag_id, {*_named(row), *others})
-    # Of several places a run keeps the slot, or else its place among those that wait for one.
-    kept = {entry for entry in waiting if run_of(entry) in runs and run_of(entry) not in active}
-    placed = active | {run_of(entry) for entry in kept}
-    kept_past = past & runs.keys() - placed
-    lost = runs.keys() - placed - kept_past
-    row.waiting_for_past = kept_past or None
-    row.active = ((active & runs.keys()) | {k for k in lost if runs[k].state == RUNNING}) or None
-    row.waiting = (
-        kept | {waiting_entry(runs[k].queued_at, k) for k in lost if runs[k].state != RUNNING}
-    ) or None
-    dead = (active - runs.keys()) | {run_of(entry) for entry in waiting - kept}
-    dead |= past - kept_past
+    runs = _living(row.dag_id, {*slots.named_runs(row), *others})
+    running = {key for key, run in runs.items() if run.state == RUNNING}
+    queued = {key: run.queued_at for key, run in runs.items() if run.state != RUNNING}
+    dead, lost = slots.correct(row, running=running, queued=queued)
     return Drift(row.dag_id, tuple(sorted(dead)), tuple(sorted(lost))) if dead or lost else None
 
 

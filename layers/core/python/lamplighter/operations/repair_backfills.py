@@ -8,7 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lamplighter import clock, queues
-from lamplighter.store.backfills import backfills_of, change_backfill, read_backfill
+from lamplighter.store.backfills import (
+    backfills_of,
+    change_backfill,
+    read_backfill,
+    release_dead,
+)
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
@@ -49,8 +54,7 @@ def mend(drift: Drift) -> Drift | None:
         nonlocal mended
         dead = _dead(row)
         mended = Drift(row.backfill_id, tuple(sorted(dead))) if dead else None
-        row.active = set(row.active or ()) - dead or None
-        row.cancelled += len(dead)  # what became of them nobody knows
+        release_dead(row, dead)
         return [] if dead else None
 
     change_backfill(drift.backfill_id, change, now=clock.now())

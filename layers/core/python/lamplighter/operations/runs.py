@@ -27,7 +27,7 @@ from lamplighter.runs.moves import (
 )
 from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
-from lamplighter.store.due import waiting_entry
+from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
@@ -159,7 +159,7 @@ def wait_for_slot(view: RunView, now: DateTime) -> None:
         raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
     move_run(run, QUEUED)
     set_state_columns(run, now)
-    row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+    slots.wait_for_slot(row, run.run_key, since=now)
 
 
 def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from lamplighter import clock, settings
-from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, AssetLeaf
+from lamplighter.assets.condition import AssetCondition, encode_on_ids
 from lamplighter.errors import TransientError
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
@@ -35,14 +35,7 @@ Compiled = Any
 
 def compile_condition(condition: AssetCondition) -> Compiled:
     """Return a condition on the ids of assets, as a DAG's row has it; None if there is none."""
-    match condition:
-        case AssetAll(objects=objects):
-            return {"all": [compile_condition(item) for item in objects]}
-        case AssetAny(objects=objects):
-            return {"any": [compile_condition(item) for item in objects]}
-        case AssetLeaf():
-            return leaf_id(condition)
-    return None
+    return encode_on_ids(condition, leaf_id)
 
 
 def add_consumers(wanted: Mapping[str, Iterable[str]], source: Source) -> None:

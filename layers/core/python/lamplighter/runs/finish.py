@@ -3,8 +3,7 @@
 from pendulum import DateTime
 
 from lamplighter.runs.moves import move_run
-from lamplighter.runs.slots import forget
-from lamplighter.store import backfills
+from lamplighter.store import backfills, slots
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Backfills, Dags, Runs
 
@@ -33,7 +32,7 @@ def end_run(
             seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
             backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
     elif row is not None:
-        forget(row, run.run_key)
+        slots.release(row, run.run_key)
         _count_failures(row, state)
 
 

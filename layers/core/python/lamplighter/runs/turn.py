@@ -13,7 +13,6 @@ from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.current import current
-from lamplighter.runs import slots
 from lamplighter.runs.finish import end_run
 from lamplighter.runs.job_request import prepare
 from lamplighter.runs.marking import assign_mark, is_to_be_marked
@@ -49,6 +48,7 @@ from lamplighter.runs.plan import plan, removed_tasks
 from lamplighter.runs.report import RunsReport
 from lamplighter.runs.start import Start
 from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
@@ -206,9 +206,10 @@ class Turn:
             self._finish(found.outcome)
             return
         if self._waits_for_past(found.ready):
-            slots.give_back(view)
-        elif slots.has_given_back(view):
-            slots.queue_again(view, self.now)
+            if view.row is not None:  # a slot of a backfill is never given back
+                slots.give_back(view.row, view.run.run_key)
+        elif view.row is not None and view.has_given_back:
+            slots.queue_again(view.row, view.run.run_key, now=self.now)
         elif self._may_start():
             self._start(found.ready)
 
@@ -218,7 +219,7 @@ class Turn:
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
         if is_busy or view.run.slot_backfill_id is not None:
             return False
-        if not (slots.holds_slot(view) or slots.has_given_back(view)):
+        if not (view.holds_slot or view.has_given_back):
             return False  # it has nothing to give back
         return all(waits_for_past(view, task_id) for task_id in ready)
 
@@ -242,7 +243,7 @@ class Turn:
             return False
         if run.slot_backfill_id is not None:
             return run.state != QUEUED or may_begin(self.view.backfill)
-        return slots.holds_slot(self.view)
+        return self.view.holds_slot
 
     def _start(self, ready: Sequence[str]) -> None:
         view = self.view

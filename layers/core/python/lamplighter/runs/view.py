@@ -17,7 +17,8 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
 from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import LIVE, NONE
+from lamplighter.runs.moves import LIVE, NONE, RUNNING
+from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.transactions import (
@@ -101,6 +102,17 @@ class RunView:
     def live(self) -> list[Steps]:
         """The steps for which a job may be running."""
         return [step for step in self.steps.values() if step.state in LIVE]
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the run occupies one of its DAG's slots; without a DAG, none are counted."""
+        row, run = self.row, self.run
+        return row is None or slots.holds_slot(row, run.run_key, is_running=run.state == RUNNING)
+
+    @property
+    def has_given_back(self) -> bool:
+        """Whether the run has given its slot back until the run before it is repaired."""
+        return self.row is not None and slots.waits_for_past(self.row, self.run.run_key)
 
     def step(self, task_id: str) -> Steps:
         """Return the step of a task; it gets a row when it is written."""

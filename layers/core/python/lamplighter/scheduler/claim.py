@@ -34,10 +34,11 @@ from lamplighter.scheduler.plan import (
     step_over,
 )
 from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.due import announcement, run_of
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
+from lamplighter.store.slots import run_of
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,

@@ -21,14 +21,18 @@ from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.attributes import instant_text
-from lamplighter.store.due import (
+from lamplighter.store.due import is_open
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.slots import (
     by_logical_date,
     free_slots,
-    is_open,
+    named_runs,
+    occupy,
+    remember_served,
     run_of,
     slots_for_schedule,
+    stop_waiting,
 )
-from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
 from lamplighter.timetables.base import DagRunInfo
 
@@ -138,8 +142,8 @@ def plan_claim(
         plan.is_consuming = True
         row.asset_condition_met_at = None
     plan.released = chosen.waiting
-    row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
-    row.active = set(row.active or ()) | set(plan.keys) or None
+    stop_waiting(row, chosen.waiting)
+    occupy(row, plan.keys)
     if not (is_moved or plan.keys):
         return Skipped("not due")
     return plan
@@ -165,8 +169,7 @@ def _forget_failures(row: Dags) -> bool:
 
 def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
     """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
-    named = (row.active or ()), (row.waiting_for_past or ()), map(run_of, row.waiting or ())
-    return set(taken).union(*named)
+    return {*taken, *named_runs(row)}
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
@@ -227,7 +230,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         kind = min(in_line - served, key=since.__getitem__)
         first.append(lines[kind].popleft())
         served.add(kind)
-    row.served_run_types = served or None
+    remember_served(row, served)
     return _Chosen(
         [item for item in first if isinstance(item, DagRunInfo)],
         [item for item in first if isinstance(item, str)],
@@ -322,7 +325,7 @@ def step_over(
     """
     known = _known_runs(row, taken)
     gone = over & (row.waiting or set())
-    row.waiting = (row.waiting or set()) - gone or None
+    stop_waiting(row, gone)
     is_moved = _pass_over(row, outlook, known, now=now) or bool(gone)
     if not is_moved:
         return Skipped("not due")

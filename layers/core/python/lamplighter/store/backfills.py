@@ -7,6 +7,7 @@ backfill occupies none of its DAG: neither ever waits for the other.
 import gzip
 import json
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
@@ -63,6 +64,17 @@ def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
     return (
         row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
     )
+
+
+def occupy(row: Backfills, run_keys: Iterable[str]) -> None:
+    """Give runs a slot each."""
+    row.active = set(row.active or ()) | set(run_keys) or None
+
+
+def release_dead(row: Backfills, run_keys: AbstractSet[str]) -> None:
+    """Free the slots of runs that are over or gone; what became of them nobody knows."""
+    row.active = set(row.active or ()) - run_keys or None
+    row.cancelled += len(run_keys)
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
