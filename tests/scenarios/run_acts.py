@@ -13,8 +13,8 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask, aws, settings
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.store.models import AssetEvents, Runs, Steps
+from lamplighter.store.versions import forget_definitions
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
 from lamplighter_local.invariants.steps import job_violations

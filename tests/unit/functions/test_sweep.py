@@ -8,9 +8,9 @@ import pytest
 
 from lamplighter import DAG, Asset
 from lamplighter.operations.runs import cancel_run
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
+from lamplighter.store.versions import forget_definitions
 from lamplighter_local import handlers
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome

@@ -7,8 +7,9 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.identifiers import run_key
-from lamplighter.runs.view import RunView, run_ref
+from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.steps import run_ref
 
 MIDNIGHT = datetime(2026, 1, 31)
 NOON = datetime(2026, 2, 1, 12)

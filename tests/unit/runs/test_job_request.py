@@ -11,8 +11,7 @@ from lamplighter import Asset, AssetAlias, aws, clock, settings
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
 from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.movable_clock import MovableClock

@@ -14,11 +14,11 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
-from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.plan import PATIENT_FAILURES
 from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter.store.versions import newest_documents
 from lamplighter.store.watchers import read_parked
 from lamplighter_cli import console
 from lamplighter_cli.aws_errors import explain

@@ -30,10 +30,10 @@ from lamplighter.operations import backfills, pause
 from lamplighter.operations.create_backfill import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
+from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DataInterval
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc

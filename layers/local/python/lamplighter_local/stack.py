@@ -26,11 +26,11 @@ from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
 from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter.runs.view import run_ref
 from lamplighter.settings import Settings
 from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
+from lamplighter.store.versions import forget_definitions
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources

@@ -12,9 +12,8 @@ from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import require_usable
-from lamplighter.runs.acts import tell_of_move
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.moves import (
+from lamplighter.runs.effects import publish_state_change
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -25,7 +24,7 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
+from lamplighter.runs.transitions import CLEAR, end_run, expire, keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
@@ -188,7 +187,7 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
             sleep_with_jitter()
             continue
         if is_done:
-            tell_of_move(view)
+            publish_state_change(view)
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run

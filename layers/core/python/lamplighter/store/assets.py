@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.transactions import TransactGet
 
@@ -12,9 +13,10 @@ from lamplighter.assets.asset import Asset, AssetAlias, AssetRef
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.models import Assets
+from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import Malformed, connection
+from lamplighter.store.single import update_if
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
@@ -110,3 +112,15 @@ def _or_none(future: Any) -> Assets | None:
     except Assets.DoesNotExist:
         return None
     return row
+
+
+def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return those of these events that still have to be numbered and handed on."""
+    found = AssetEvents.batch_get(keys, consistent_read=True)
+    return [row for row in found if row.pending_shard is not None]
+
+
+def send_event_later(row: AssetEvents, at: DateTime) -> None:
+    """Let an event be sent again at a time, unless it has its number by then."""
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(at)], is_pending)

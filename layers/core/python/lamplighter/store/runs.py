@@ -1,6 +1,7 @@
 """A run's columns that follow from its state: where it is found, and until when it is kept."""
 
 import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pendulum import DateTime
@@ -9,12 +10,15 @@ from lamplighter import settings
 from lamplighter.identifiers import run_key
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Update
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
 
 QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED = "queued", "running", "success", "failed", "cancelled"
+# Runs without a date stand between those with one; beyond so many the past is too far away.
+_MAX_RUNS_BEFORE = 500
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
 
 
@@ -102,3 +106,27 @@ def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
     # One that has begun may wait too: it gave its slot back while it waited for its past.
     is_mine_to_release = Runs.state.is_in(QUEUED, RUNNING) & (Runs.claim_id != claim_id)
     return Update(Runs(dag_id, key), actions, is_mine_to_release)
+
+
+def read_run(dag_id: str, key: str) -> Runs | None:
+    """Return a run as it is now, or None if there is no such run."""
+    try:
+        return Runs.get(dag_id, key, consistent_read=True)
+    except Runs.DoesNotExist:
+        return None
+
+
+def read_runs(names: Iterable[tuple[str, str]], *, malformed: list[Malformed]) -> list[Runs]:
+    """Return the runs that exist, as they are now; those that cannot be read are `malformed`."""
+    return list(Runs.batch_get(dict.fromkeys(names), True, malformed=malformed))
+
+
+def runs_before(run: Runs) -> Iterator[Runs]:
+    """Yield the runs of the same DAG before one, the nearest first."""
+    yield from Runs.query(
+        run.dag_id,
+        Runs.run_key < run.run_key,
+        scan_index_forward=False,
+        consistent_read=True,
+        limit=_MAX_RUNS_BEFORE,
+    )

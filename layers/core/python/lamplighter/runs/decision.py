@@ -1,11 +1,12 @@
-"""One look at a run: what follows from all that is known of it. Assigns only.
+"""Decides what follows for a run from all that is known of it. Assigns only.
 
-Owns: what is decided, and in which order. Someone commits it, and only then `acts` does it; a turn
-that is not committed has done nothing.
+Owns: what is decided, and in which order. Someone commits it, and only then `effects` carries it
+out; a decision that is not committed has done nothing. What it has to look up beside the run's own
+rows, it asks the view's reader for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from pendulum import DateTime
 
@@ -13,10 +14,11 @@ from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.current import current
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.job_request import prepare
-from lamplighter.runs.marking import assign_mark, is_to_be_marked
-from lamplighter.runs.moves import (
+from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
+from lamplighter.runs.job_observation import JobObservation, observe
+from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.outlets import room_needed
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -29,24 +31,20 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import (
+from lamplighter.runs.transitions import (
     CANCEL,
-    Seen,
     add_up_costs,
+    assign_mark,
     deadline_of,
+    end_run,
     end_step,
     expire,
+    is_to_be_marked,
     keep,
     keep_or_expire,
-    observe,
-    time_out,
+    time_out_run,
     time_out_step,
 )
-from lamplighter.runs.outlets import room_needed
-from lamplighter.runs.past import waits_for_past
-from lamplighter.runs.plan import plan, removed_tasks
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.start import Start
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
@@ -58,51 +56,81 @@ _OTHER_WRITES = 2
 _LONGEST_SLEEP_SECONDS = 1_800
 
 
+@dataclass
+class RunsReport:
+    """What became of runs and their steps."""
+
+    started_jobs: int = 0
+    postponed_jobs: int = 0
+    cancelled_jobs: int = 0
+    succeeded_steps: int = 0
+    failed_steps: int = 0
+    retried_steps: int = 0
+    skipped_steps: int = 0
+    succeeded_runs: int = 0
+    failed_runs: int = 0
+    cancelled_runs: int = 0
+    spark_dollars: float = 0.0
+
+    def add(self, other: "RunsReport") -> None:
+        """Count in what another one says."""
+        for each in fields(other):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
 @dataclass(frozen=True)
-class Hands:
+class JobPermissions:
     """What the function may do that moves the run; the rest it leaves to another one."""
 
     can_start: bool = False
     can_cancel: bool = False
 
 
-SUBMIT = Hands(can_start=True)
-SETTLE = Hands(can_cancel=True)
+SUBMIT = JobPermissions(can_start=True)
+SETTLE = JobPermissions(can_cancel=True)
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """A step whose job is to be started, and with what."""
+
+    step: Steps
+    job: PreparedJob
 
 
 @dataclass(eq=False)
-class Turn:
-    """One look at a run, and what came of it."""
+class RunDecision:
+    """What one look at a run led to: changes of its rows, and effects that follow them."""
 
     view: RunView
-    hands: Hands
+    permissions: JobPermissions
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
     # What gets the jobs of steps that are submitted now.
     executor: Executor = field(default_factory=current)
-    is_cut_short: bool = False
-    starts: list[Start] = field(default_factory=list)
-    strays: list[Seen] = field(default_factory=list)
+    is_partial: bool = False
+    starts: list[JobStart] = field(default_factory=list)
+    orphaned_jobs: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
     # Steps that another function has to start.
-    is_handed_over: bool = False
-    wakes_others: bool = False
+    needs_submit: bool = False
+    wakes_waiting_runs: bool = False
 
-    def decide(self, seen: Iterable[Seen]) -> None:
+    def decide(self, observations: Iterable[JobObservation]) -> None:
         """Assign all that follows from what is known."""
         view = self.view
-        for one in seen:
-            self._see(one)
+        for observation in observations:
+            self._observe(observation)
         if view.run.state in FINISHED:
             return
-        self._heed_its_backfill()
+        self._follow_backfill()
         self._for_each_step(lambda step: keep(step, self.now))
-        time_out(view, self.now)
+        time_out_run(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.target_state is not None:
             self._end_early()
-        elif not self.is_cut_short:
-            self._carry_on()
+        elif not self.is_partial:
+            self._continue()
         if view.run.state not in FINISHED and (view.is_changed or self.is_due):
             view.run.wake_at = self._wake_at()
 
@@ -127,34 +155,34 @@ class Turn:
     def _room(self) -> int:
         return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
 
-    def _see(self, seen: Seen) -> None:
-        task = self.view.dag.tasks.get(seen.place.task_id)
-        needed = 0 if task is None else 1 + room_needed(task, seen.report)
+    def _observe(self, observation: JobObservation) -> None:
+        task = self.view.dag.tasks.get(observation.key.task_id)
+        needed = 0 if task is None else 1 + room_needed(task, observation.report)
         if needed > self._room and self.view.size:
-            self.is_cut_short = True
+            self.is_partial = True
             return
-        events = observe(self.view, seen, now=self.now)
+        events = observe(self.view, observation, now=self.now)
         if events is None:
-            if not seen.job.state.is_over:
-                self.strays.append(seen)
+            if not observation.job.state.is_over:
+                self.orphaned_jobs.append(observation)
         else:
             self.events += events
-        step = self.view.steps.get(seen.place.task_id)
+        step = self.view.steps.get(observation.key.task_id)
         if task is not None and task.depends_on_past and step is not None and step.state in OVER:
-            self.wakes_others = True
+            self.wakes_waiting_runs = True
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
         """Change steps as far as a transaction holds them."""
         room = self._room
         for step in self.view.steps.values():
             if room <= 0:
-                self.is_cut_short = True
+                self.is_partial = True
                 return
             was_changed = step.is_changed
             change(step)
             room -= step.is_changed and not was_changed
 
-    def _heed_its_backfill(self) -> None:
+    def _follow_backfill(self) -> None:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
         run = self.view.run
         is_queued = run.state == QUEUED
@@ -167,7 +195,7 @@ class Turn:
     def _end_early(self) -> None:
         self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
-        if not (self.is_cut_short or self.view.live):
+        if not (self.is_partial or self.view.live):
             assert self.view.run.target_state is not None
             self._finish(self.view.run.target_state)
 
@@ -179,31 +207,31 @@ class Turn:
             if not is_to_be_marked(view.steps.get(task_id), str(ending)):
                 continue
             if self._room <= 0:
-                self.is_cut_short = True
+                self.is_partial = True
                 return
             assign_mark(view.step(task_id), view.run.marks[-1], self.now)
-            self.wakes_others |= view.dag.tasks[task_id].depends_on_past
+            self.wakes_waiting_runs |= view.dag.tasks[task_id].depends_on_past
 
     def _finish(self, state: str) -> None:
         view = self.view
         self._for_each_step(lambda step: expire(step, self.now))
-        if self.is_cut_short:
+        if self.is_partial:
             return
         add_up_costs(view)
         end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
-    def _carry_on(self) -> None:
+    def _continue(self) -> None:
         view = self.view
         states = {step_id: step.state for step_id, step in view.steps.items()}
         retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
-        found = plan(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
+        found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
             if self._room <= 0:
-                self.is_cut_short = True
+                self.is_partial = True
                 return
             self._end_without_a_job(task_id, state)
-        if found.outcome is not None:
-            self._finish(found.outcome)
+        if found.final_state is not None:
+            self._finish(found.final_state)
             return
         if self._waits_for_past(found.ready):
             if view.row is not None:  # a slot of a backfill is never given back
@@ -234,7 +262,7 @@ class Turn:
         step.error = error
         step.ended_at = self.now
         keep_or_expire(step, self.now)
-        self.wakes_others |= self.view.dag.tasks[task_id].depends_on_past
+        self.wakes_waiting_runs |= self.view.dag.tasks[task_id].depends_on_past
 
     def _may_start(self) -> bool:
         """Return whether the run may begin something new: not while paused, nor without a slot."""
@@ -250,7 +278,7 @@ class Turn:
         for step in view.live:
             if step.state == SUBMITTED and step.job_run_id is None:
                 if self._room <= 0:
-                    self.is_cut_short = True
+                    self.is_partial = True
                     return
                 self._start_again(step)
         places = view.dag.max_active_tasks - len(view.live)
@@ -259,28 +287,32 @@ class Turn:
                 return
             if waits_for_past(view, task_id):
                 continue
-            if not self.hands.can_start:
-                self.is_handed_over = True
+            if not self.permissions.can_start:
+                self.needs_submit = True
                 return
             if self._room <= 0:
-                self.is_cut_short = True
+                self.is_partial = True
                 return
             places -= self._submit(task_id)
 
     def _start_again(self, step: Steps) -> None:
         """Start a job of which nobody has noted that it was started."""
-        if not self.hands.can_start:
+        if not self.permissions.can_start:
             # Whoever wrote the row may be about to, or has said when to try again.
-            self.is_handed_over |= self.is_due
+            self.needs_submit |= self.is_due
             return
         # Written like the first time: nobody may believe meanwhile that there will be no job.
         step.asked_at = self.now
         try:
-            job = prepare(self.view.run, step, self.view.dag)
+            job = self._prepare(step)
         except DefinitionError as error:
             self._give_up(step, str(error))
         else:
-            self.starts.append(Start(step, job))
+            self.starts.append(JobStart(step, job))
+
+    def _prepare(self, step: Steps) -> PreparedJob:
+        view = self.view
+        return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
 
     def _give_up(self, step: Steps, why: str) -> None:
         """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
@@ -299,13 +331,13 @@ class Turn:
         step.marked = None
         step.scheduler_timeout_seconds = self._short_limit(task_id)
         try:
-            job = prepare(run, step, self.view.dag)
+            job = self._prepare(step)
         except DefinitionError as error:
             self._end_without_a_job(task_id, FAILED, str(error))
-            self.is_cut_short = True  # others may follow from that
+            self.is_partial = True  # others may follow from that
             return False
         move_step(step, SUBMITTED)
-        self.starts.append(Start(step, job))
+        self.starts.append(JobStart(step, job))
         if run.state == QUEUED:
             move_run(run, RUNNING)
             set_state_columns(run, self.now)
@@ -327,7 +359,7 @@ class Turn:
         age = seconds_since(began_at, self.now)
         sleep = min(max(age, given.job_check_seconds), _LONGEST_SLEEP_SECONDS)
         instants = [self.now.add(seconds=sleep)]
-        if self.is_handed_over or self.is_cut_short:
+        if self.needs_submit or self.is_partial:
             instants.append(soon)
         for step in view.steps.values():
             if step.state == CANCELLING:
