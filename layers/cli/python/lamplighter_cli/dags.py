@@ -10,8 +10,8 @@ from lamplighter.operations import pause as pausing
 from lamplighter.operations.pause import Missed
 from lamplighter.registry.problems import all_problems
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
-from lamplighter.store.listing import last_runs, runs_of
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.runs import last_runs, runs_of
 from lamplighter.store.versions import newest_document
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json

@@ -25,8 +25,8 @@ from lamplighter.events.ledger import RunEvents, triggering_asset_events
 from lamplighter.executors.base import JobRequest
 from lamplighter.identifiers import OUTLET
 from lamplighter.runs import templates
-from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso
 
 CONTEXT_VERSION = 1

@@ -21,10 +21,9 @@ from lamplighter.identifiers import asset_id
 from lamplighter.runs.job_report import JobReport, readable
 from lamplighter.runs.job_request import JobName
 from lamplighter.runs.view import RunView
-from lamplighter.store.assets import read_unsent_events, send_event_later
+from lamplighter.store.assets import pending_events, read_unsent_events, send_event_later
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
-from lamplighter.store.wire import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90

@@ -16,13 +16,13 @@ from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import Malformed, connection
-from lamplighter.store.single import update_if
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     pack,
     retry_attempts,
     transact_with_retry,
+    update_if,
 )
 
 

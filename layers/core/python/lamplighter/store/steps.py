@@ -3,7 +3,7 @@
 from pendulum import DateTime
 
 from lamplighter.store.models import Runs, Steps
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 _SUBMITTED, _RUNNING = "submitted", "running"
 # The states in which a step may have a job.

@@ -12,8 +12,8 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.dags.dag import DAG
 from lamplighter.runs.states import NONE, OVER, SKIPPED, SUCCESS
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.due import index_entry, is_open
-from lamplighter.store.look_ahead import read_look_ahead
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.store.slots import free_slots, run_of
 from lamplighter.store.steps import run_ref

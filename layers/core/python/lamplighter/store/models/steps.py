@@ -2,8 +2,7 @@
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
 
-from lamplighter.store.attributes import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class Steps(Row):
