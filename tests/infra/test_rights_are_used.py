@@ -21,7 +21,7 @@ from pendulum import datetime
 from infra.functions import FUNCTIONS
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.backfills import create_backfill
+from lamplighter.operations.create_backfill import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import effects

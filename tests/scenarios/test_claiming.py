@@ -15,12 +15,12 @@ from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
 from lamplighter.scheduler.due import due_until
 from lamplighter.scheduler.tick import tick
+from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,
     TransactionCanceled,
-    read_dags,
     transact,
 )
 from lamplighter_local.definitions import row_of, store_dags

@@ -19,7 +19,7 @@ from lamplighter.scheduler import tick as tick_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.due import DueDag
 from lamplighter.scheduler.tick import tick
-from lamplighter.store.look_ahead import LookAhead
+from lamplighter.store.catalog import LookAhead
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import (
     CancellationReason,

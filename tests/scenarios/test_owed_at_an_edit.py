@@ -10,8 +10,8 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.deployment import LocalDeployment

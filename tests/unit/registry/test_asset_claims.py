@@ -14,8 +14,8 @@ from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
 from lamplighter.scheduler.report import ClaimReport
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.endings import finish_run

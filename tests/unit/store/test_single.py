@@ -10,7 +10,7 @@ from lamplighter.errors import TransientError
 from lamplighter.registry import bundles
 from lamplighter.store.models import Catalog
 from lamplighter.store.rows import connection
-from lamplighter.store.single import delete_if, update, update_if
+from lamplighter.store.transactions import delete_if, update, update_if
 from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
 

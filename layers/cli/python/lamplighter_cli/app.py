@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
+from lamplighter.store.rows import StoreError
 from lamplighter_cli import assets, backfill, console, dags, dlq, events, runs, watchers
 from lamplighter_cli.aws_errors import explain
 from lamplighter_cli.check import check
@@ -82,6 +82,6 @@ def main() -> None:
     """Run the command; an error that the user can mend is one line on stderr and exit code 1."""
     try:
         app()
-    except (LamplighterError, BotoCoreError, ClientError, PynamoDBException) as error:
+    except (LamplighterError, BotoCoreError, ClientError, StoreError) as error:
         console.error(explain(error) or str(error))
         sys.exit(1)

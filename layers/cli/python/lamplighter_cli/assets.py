@@ -9,9 +9,9 @@ from rich.text import Text
 
 from lamplighter.events.emit import emit as send
 from lamplighter.registry.producers import producers_of
+from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF
-from lamplighter.store.wire import consumers_of
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment

@@ -12,9 +12,9 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from pynamodb.exceptions import PynamoDBException
 
 from lamplighter.errors import LamplighterError, PermanentError, TransientError
+from lamplighter.store.rows import StoreError
 
 # Errors of ours that stand for one of AWS; the others were made for people.
 _OF_A_SERVICE = (TransientError, PermanentError)
@@ -43,7 +43,7 @@ def explain(error: BaseException) -> str | None:
         return None
     found = [each for each in _chain(error) if isinstance(each, BotoCoreError | ClientError)]
     if not found:
-        return _one_line(error) if isinstance(error, PynamoDBException) else None
+        return _one_line(error) if isinstance(error, StoreError) else None
     cause = found[-1]
     if isinstance(cause, ClientError):
         return _of_service(cause)
@@ -61,7 +61,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     at: BaseException | None = error
     while at is not None:
         yield at
-        inner = at.cause if isinstance(at, PynamoDBException) else None
+        inner = at.cause if isinstance(at, StoreError) else None
         at = inner or at.__cause__
 
 

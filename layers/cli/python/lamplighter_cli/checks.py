@@ -14,7 +14,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
-from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
+from lamplighter.scheduler.plan import PATIENT_FAILURES
 from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions

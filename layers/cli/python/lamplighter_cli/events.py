@@ -9,7 +9,7 @@ from rich.text import Text
 from lamplighter.events.ledger import Fate, Trace
 from lamplighter.events.ledger import trace as find
 from lamplighter.events.record import event_id_of
-from lamplighter.store.listing import recent_events
+from lamplighter.store.assets import recent_events
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.zones import iso

@@ -5,14 +5,13 @@ import json
 from collections.abc import Iterable
 
 from lamplighter.errors import UNREADABLE, RefusedError
-from lamplighter.events.ledger import require_run
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.assets import read_assets
 from lamplighter.store.backfills import newest_of, read_backfill
-from lamplighter.store.listing import STATES, runs_of
+from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Assets, Backfills, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.transactions import read_dag
+from lamplighter.store.runs import STATES, require_run, runs_of
 from lamplighter.zones import Zone, parse_zone
 
 _MAX_NAMED = 3

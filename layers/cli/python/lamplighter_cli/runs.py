@@ -14,8 +14,8 @@ from lamplighter.events.ledger import RunEvents, triggering_asset_events
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.listing import STATES, recent_runs, runs_of
 from lamplighter.store.models import Runs
+from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console

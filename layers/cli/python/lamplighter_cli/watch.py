@@ -12,9 +12,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from lamplighter import clock
-from lamplighter.store.listing import recent_runs, runs_of
 from lamplighter.store.models import Runs
-from lamplighter.store.runs import FINISHED, SUCCESS
+from lamplighter.store.runs import FINISHED, SUCCESS, recent_runs, runs_of
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment

@@ -14,8 +14,8 @@ from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.schedule_edit import ask_schedule
 from lamplighter.serialization import content_hash, encode_dag, to_json
+from lamplighter.store.dags import dag_write
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import dag_write
 from lamplighter_local.dag_objects import FILE, found_in_a_file
 
 _SOURCE = Source("objects", "0" * 64, 1)

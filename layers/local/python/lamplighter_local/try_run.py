@@ -20,9 +20,10 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors import current
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
-from lamplighter.store.transactions import Write, change_dag, require_dag
+from lamplighter.store.transactions import Write
 from lamplighter.zones import iso, parse_instant
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage

@@ -25,12 +25,14 @@ from lamplighter.store.backfills import (
     PAUSED,
     RUNNING,
     backfill_write,
+    due_backfills,
     left,
     occupy,
     pass_over,
     planned_dates,
     read_backfill,
 )
+from lamplighter.store.dags import read_dag
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.transactions import (
@@ -38,11 +40,9 @@ from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     Write,
-    read_dag,
     retry_attempts,
     transact,
 )
-from lamplighter.store.wire import due_backfills
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,7 @@ from botocore.exceptions import ClientError
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
-from lamplighter.store.models import AssetEvents
-from lamplighter.store.models.assets import REJECTED
+from lamplighter.store.assets import save_rejections
 from lamplighter.store.transactions import pack
 from lamplighter.zones import iso
 
@@ -86,25 +85,13 @@ def _keep(
 
 def _note(rejects: Sequence[Reject]) -> None:
     """Write down why, for whoever looks for the event later."""
-    now = clock.now()
-    expires_at = now.add(days=settings.current().keep_events_days)
-    why = {
-        event_id: _printable(reject.reason)
-        for reject in rejects
-        for event_id in reject.event_ids or (reject.delivery.first_id,)
-    }
-    with AssetEvents.batch_write() as batch:
-        for event_id, reason in why.items():
-            batch.save(
-                AssetEvents(
-                    REJECTED,
-                    event_id,
-                    timestamp=now,
-                    recorded_at=now,
-                    rejected=reason,
-                    expires_at=expires_at,
-                )
-            )
+    save_rejections(
+        {
+            event_id: _printable(reject.reason)
+            for reject in rejects
+            for event_id in reject.event_ids or (reject.delivery.first_id,)
+        }
+    )
 
 
 def _bytes(reject: Reject) -> int:

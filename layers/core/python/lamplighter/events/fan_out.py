@@ -14,10 +14,9 @@ from lamplighter import clock, queues, settings
 from lamplighter.errors import TransientError
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.assets import read_assets
+from lamplighter.store.assets import consumers_of, open_assets, read_assets
 from lamplighter.store.models import Assets
 from lamplighter.store.transactions import Cause, Change, TransactionCanceled, transact
-from lamplighter.store.wire import consumers_of, open_assets
 
 log = logging.getLogger(__name__)
 

@@ -11,14 +11,21 @@ from typing import Any
 from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events.record import event_id_of, name_under
-from lamplighter.identifiers import asset_id, is_alias, run_key
+from lamplighter.identifiers import asset_id, is_alias
 from lamplighter.scheduler.pending import ids_of, pending_of, share_events
-from lamplighter.store.assets import read_assets
-from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
-from lamplighter.store.models.assets import ITSELF, REJECTED
+from lamplighter.store.assets import (
+    all_asset_ids,
+    consumers_of,
+    events_between,
+    read_asset_events,
+    read_asset_queue,
+    read_assets,
+)
+from lamplighter.store.dags import read_dag
+from lamplighter.store.models import AssetEvents, AssetQueue, Dags, Runs
+from lamplighter.store.models.assets import REJECTED
+from lamplighter.store.runs import runs_from
 from lamplighter.store.slots import free_slots
-from lamplighter.store.transactions import read_dag
-from lamplighter.store.wire import consumers_of
 from lamplighter.zones import iso
 
 # The index by number lags behind the table by less than this.
@@ -54,11 +61,11 @@ class Trace:
 
 def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
     """Return what became of an event of an asset, or of every asset that has one of this id."""
-    streams = _all_streams()
+    streams = all_asset_ids()
     keys = [(stream, event_id) for stream in (*streams, REJECTED) if not is_alias(stream)]
     found = [
         event
-        for event in AssetEvents.batch_get(keys, consistent_read=True)
+        for event in read_asset_events(keys)
         if event.origin is None and (asset is None or event.asset_id == asset_id(asset))
     ]
     if not found:
@@ -82,13 +89,7 @@ def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
         for stream in streams
         if share_events([stream])
     ]
-    found = AssetEvents.batch_get(keys, consistent_read=True)
-    return [row for row in found if row.origin == event.asset_id]
-
-
-def _all_streams() -> list[str]:
-    rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
-    return [row.asset_id for row in rows]
+    return [row for row in read_asset_events(keys) if row.origin == event.asset_id]
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, str]:
@@ -100,7 +101,7 @@ def _fates(event: AssetEvents) -> Iterator[Fate]:
     if event.seq is None:
         return
     keys = [(dag_id, event.asset_id) for dag_id in consumers_of(event.asset_id)]
-    found = {row.dag_id: row for row in AssetQueue.batch_get(keys, consistent_read=True)}
+    found = {row.dag_id: row for row in read_asset_queue(keys)}
     for dag_id in sorted(found):
         yield _fate(event, found[dag_id])
 
@@ -140,7 +141,7 @@ def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
     """Return the run that consumed an event; its key begins no earlier than the event's second."""
     # Runs are named by the newest of their events, down to a fraction that may be left out.
     not_before = event.recorded_at.format("YYYY-MM-DDTHH:mm:ss")
-    for run in Runs.query(dag_id, Runs.run_key >= not_before, consistent_read=True):
+    for run in runs_from(dag_id, not_before):
         after, until = (run.events or {}).get(event.asset_id, (0, 0))
         if after < (event.seq or 0) <= until:
             return run
@@ -163,7 +164,7 @@ def triggering_asset_events(run: Runs) -> RunEvents:
     rows: dict[tuple[str, str], AssetEvents] = {}
     expired: dict[str, int] = {}
     for stream, (after, until) in sorted((run.events or {}).items()):
-        found = list(AssetEvents.by_seq.query(stream, AssetEvents.seq.between(after + 1, until)))
+        found = events_between(stream, after=after, until=until)
         # Numbers are dense, so that it can be told whether some are missing.
         missing = until - after - len(found)
         if missing and _may_be_lagging(run):
@@ -190,16 +191,3 @@ def _described(row: AssetEvents) -> dict[str, Any]:
         "source": row.source,
         "partition_key": row.partition_key,
     }
-
-
-def require_run(name: str) -> Runs:
-    """Return the run that is called `DAG/RUN`, by its id or its key."""
-    dag_id, slash, rest = name.partition("/")
-    if not slash or not dag_id or not rest:
-        raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
-    for key in (run_key(rest), rest):
-        try:
-            return Runs.get(dag_id, key, consistent_read=True)
-        except Runs.DoesNotExist:
-            continue
-    raise RefusedError(f"DAG {dag_id!r} has no run {rest!r}")

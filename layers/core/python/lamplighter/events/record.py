@@ -17,9 +17,9 @@ from lamplighter.events.delivery import Delivery
 from lamplighter.events.message import AssetEvent
 from lamplighter.events.resolve import Resolver
 from lamplighter.identifiers import OUTLET, asset_id, is_alias
+from lamplighter.store.assets import delete_unnumbered_event
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.single import delete_if
 from lamplighter.store.transactions import (
     Cause,
     Change,
@@ -74,8 +74,7 @@ def forget_outlets(events: Iterable[AssetEvent]) -> None:
     """
     for event in events:
         if event.event_id.startswith(OUTLET):
-            row = AssetEvents(named_asset(event), event.event_id)
-            delete_if(row, AssetEvents.seq.does_not_exist())
+            delete_unnumbered_event(named_asset(event), event.event_id)
 
 
 @dataclass

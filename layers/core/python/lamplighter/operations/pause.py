@@ -12,13 +12,12 @@ from lamplighter.scheduler.cursor import NothingForetold, Outlook
 from lamplighter.scheduler.pending import pending_of
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     TransactionCanceled,
     Write,
-    change_dag,
-    require_dag,
     retry_attempts,
 )
 from lamplighter.timetables.base import DagRunInfo

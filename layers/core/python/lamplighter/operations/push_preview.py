@@ -27,8 +27,8 @@ from lamplighter.scheduler import cursor, foretold, schedule_edit
 from lamplighter.scheduler.cursor import NothingForetold
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
 from lamplighter.scheduler.schedules import followed_until
+from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import read_dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 if TYPE_CHECKING:

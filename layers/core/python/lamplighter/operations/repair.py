@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from lamplighter import queues
 from lamplighter.store import slots
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.due import announcement
-from lamplighter.store.listing import unfinished_runs
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.runs import FINISHED, RUNNING
-from lamplighter.store.transactions import Write, change_dag, read_dag, retry_attempts
+from lamplighter.store.runs import FINISHED, RUNNING, unfinished_runs
+from lamplighter.store.transactions import Write, retry_attempts
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update, update_if
 from lamplighter.store.transactions import (
     Cause,
     Check,
     TransactionCanceled,
     Write,
     transact_with_retry,
+    update,
+    update_if,
 )
 
 KIND = "bundle"

@@ -14,7 +14,7 @@ from pendulum import DateTime
 from lamplighter import aws, clock, queues, settings
 from lamplighter.registry import bundles
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from lamplighter.errors import TransientError
 from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, read_assets
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.transactions import (
@@ -25,7 +26,6 @@ from lamplighter.store.transactions import (
     TransactionCanceled,
     Update,
     Write,
-    change_dag,
     retry_attempts,
 )
 

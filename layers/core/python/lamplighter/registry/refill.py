@@ -12,9 +12,10 @@ from lamplighter.scheduler.schedules import (
     is_custom,
     schedule_in_force,
 )
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, read_dag, retry_attempts
+from lamplighter.store.transactions import Write, retry_attempts
 
 
 def refill(dag_id: str) -> None:

@@ -35,16 +35,14 @@ from lamplighter.scheduler import cursor, foretold, schedule_edit
 from lamplighter.scheduler.cursor import Foretold, NothingForetold
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     Write,
-    dag_write,
     pack,
-    read_dag,
-    read_dags,
     retry_attempts,
 )
 

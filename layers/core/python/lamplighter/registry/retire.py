@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from lamplighter.registry import bundles, problems, watchers
 from lamplighter.registry.definition import Source
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import TransactionCanceled, Write, change_dag, read_dags
+from lamplighter.store.transactions import TransactionCanceled, Write
 
 
 def retire(source: Source) -> tuple[list[str], list[str]]:

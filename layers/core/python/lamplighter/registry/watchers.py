@@ -17,8 +17,9 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Source
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, change_dag, pack
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, pack
 from lamplighter.store.watchers import Place, mark_of
 from lamplighter.triggers.feeds import SOURCES, Feed, Watched
 

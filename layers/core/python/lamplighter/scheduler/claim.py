@@ -34,6 +34,7 @@ from lamplighter.scheduler.plan import (
     step_over,
 )
 from lamplighter.scheduler.report import ClaimReport
+from lamplighter.store.dags import read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
@@ -45,7 +46,6 @@ from lamplighter.store.transactions import (
     TransactionCanceled,
     Update,
     pack,
-    read_dags,
     retry_attempts,
     transact,
 )

@@ -20,9 +20,10 @@ from lamplighter.scheduler.cursor import Due, Outlook
 from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.dags import dag_write
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.rows import instant_text
 from lamplighter.store.slots import (
     by_logical_date,
     free_slots,
@@ -33,7 +34,7 @@ from lamplighter.store.slots import (
     slots_for_schedule,
     stop_waiting,
 )
-from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
+from lamplighter.store.transactions import Change, Check, Put, Write
 from lamplighter.timetables.base import DagRunInfo
 
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.

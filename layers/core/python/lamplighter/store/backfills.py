@@ -6,7 +6,7 @@ backfill occupies none of its DAG: neither ever waits for the other.
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from pendulum import DateTime
 
 from lamplighter import settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
+from lamplighter.store import wire
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
@@ -133,6 +134,12 @@ def read_backfills(backfill_ids: Iterable[str]) -> dict[str, Backfills]:
     ids = sorted(set(backfill_ids))
     rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
     return {row.backfill_id: row for row in rows}
+
+
+def due_backfills(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the backfills of one shard that may create runs, oldest first."""
+    items = wire.query_shard(Backfills, "due", ("due_shard", "next_run_create_after"), shard, until)
+    return (item["backfill_id"]["S"] for item in items)
 
 
 def change_backfill(

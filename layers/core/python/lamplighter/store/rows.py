@@ -1,8 +1,9 @@
-"""What all rows have in common: whose table they are in, and what has changed since they were read.
+"""What all rows have in common: their table, how instants are written, what changed since reading.
 
 Owns: the connection. All models share one client, so that a cold start pays for one.
 """
 
+import datetime
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
@@ -11,14 +12,22 @@ from threading import RLock
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
+from pendulum import DateTime
+from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection, TableConnection
+from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.models import Model
 
 from lamplighter import aws, settings
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
 from lamplighter.settings import Settings
+from lamplighter.zones import UTC, as_utc
 
 log = logging.getLogger(__name__)
+
+# What reading or writing a row raises when AWS does not do it.
+StoreError = PynamoDBException
 
 # DynamoDB's limit for BatchGetItem, and how often it may leave some of the keys out.
 _KEYS_PER_CALL = 100
@@ -42,6 +51,38 @@ def connection() -> Connection:
             )
             _connection = (now, made)
         return _connection[1]
+
+
+class Instant(Attribute[DateTime]):
+    """An instant as ISO text in UTC, always with microseconds: texts sort as instants do."""
+
+    attr_type = STRING
+
+    def serialize(self, value: DateTime) -> str:
+        return instant_text(value)
+
+    def deserialize(self, value: str) -> DateTime:
+        # Cut by hand: a row has a dozen of these, and parsing was most of the cost of reading one.
+        return DateTime(
+            int(value[:4]),
+            int(value[5:7]),
+            int(value[8:10]),
+            int(value[11:13]),
+            int(value[14:16]),
+            int(value[17:19]),
+            int(value[20:26]),
+            tzinfo=UTC,
+        )
+
+
+def instant_text(value: datetime.datetime) -> str:
+    """Return the written form: `2026-01-31T06:00:00.000000Z`."""
+    at = as_utc(value)
+    # By hand, like reading: `isoformat` asks the zone for its offset, which takes longer than this.
+    return (
+        f"{at.year:04}-{at.month:02}-{at.day:02}"
+        f"T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
+    )
 
 
 class Malformed(NamedTuple):

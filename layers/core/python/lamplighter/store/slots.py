@@ -11,8 +11,8 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter.identifiers import FREE_TEXT
-from lamplighter.store.attributes import Instant, instant_text
 from lamplighter.store.models.dags import Dags
+from lamplighter.store.rows import Instant, instant_text
 
 _INSTANT = Instant()
 

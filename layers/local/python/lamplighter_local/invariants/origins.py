@@ -12,8 +12,8 @@ from pendulum import DateTime
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.plan import key_of
 from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import read_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 _MOST = 20_000

@@ -9,8 +9,7 @@ from pynamodb.attributes import (
     UnicodeSetAttribute,
 )
 
-from lamplighter.store.attributes import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class Catalog(Row):

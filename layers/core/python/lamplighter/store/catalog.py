@@ -1,21 +1,21 @@
-"""How far ahead the ticks have sent messages, and how many shards of the due index are in use.
-
-One row. Both only ever rise: a DAG stays in the shard that its row was last written to, so that all
-shards that have ever been in use must be read, also after the setting was lowered.
-"""
+"""The rows of Catalog: what there is one of, or few of."""
 
 from typing import NamedTuple
 
 from pendulum import DateTime
 
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
-_KEY = ("tick", "look-ahead")
+_LOOK_AHEAD = ("tick", "look-ahead")
 
 
 class LookAhead(NamedTuple):
-    """What the ticks before this one have noted."""
+    """How far ahead the ticks have sent messages, and how many shards of the due index are in use.
+
+    Both only ever rise: a DAG stays in the shard that its row was last written to, so that all
+    shards that have ever been in use must be read, also after the setting was lowered.
+    """
 
     covered_until: DateTime | None
     due_shards: int
@@ -24,7 +24,7 @@ class LookAhead(NamedTuple):
 def read_look_ahead() -> LookAhead:
     """Return what the ticks before this one have noted."""
     try:
-        row = Catalog.get(*_KEY, consistent_read=True)
+        row = Catalog.get(*_LOOK_AHEAD, consistent_read=True)
     except Catalog.DoesNotExist:
         return LookAhead(None, 0)
     return LookAhead(row.covered_until, int(row.due_shards or 0))
@@ -34,4 +34,4 @@ def raise_covered_until(instant: DateTime, *, due_shards: int) -> None:
     """Record that messages were sent up to `instant`, unless another tick was further already."""
     is_ahead = Catalog.covered_until.does_not_exist() | (Catalog.covered_until < instant)
     actions = [Catalog.covered_until.set(instant), Catalog.due_shards.set(due_shards)]
-    update_if(Catalog(*_KEY), actions, is_ahead)
+    update_if(Catalog(*_LOOK_AHEAD), actions, is_ahead)
