@@ -17,7 +17,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         event,
         context,
         lambda body: report.add(settle(body)),
-        queue="jobstates_queue_url",
+        queue="jobstates",
         metrics=metrics,
     )
     publish(metrics, report)

@@ -21,6 +21,6 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
             runs = queues.read_runs(json.loads(body))
         report.add(advance_all(runs, permissions=SUBMIT))
 
-    answer = answer_each(event, context, submit, queue="submits_queue_url", metrics=metrics)
+    answer = answer_each(event, context, submit, queue="submits", metrics=metrics)
     publish(metrics, report)
     return answer

@@ -13,7 +13,7 @@ from dataclasses import replace
 import boto3
 import pendulum
 
-from lamplighter import DAG, Asset, SparkTask, settings
+from lamplighter import DAG, Asset, SparkTask, runtime, settings
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter.queues import RUNS_PER_MESSAGE, RunName, chunks, read_runs
 from lamplighter.runs.advance import SUBMIT, advance_all, settle
@@ -47,7 +47,7 @@ def _measure(runs: int) -> Cost:
             name="bench", releaseLabel="emr-7.10.0", type="SPARK"
         )
         given = replace(settings.current(), emr_application_id=application["applicationId"])
-        with settings.using(given):
+        with runtime.using(settings=given):
             register_dags(*(_dag(number) for number in range(runs + 1)))
             tick(has_time=lambda: True)
             first, *others = sorted((run.dag_id, run.run_key) for run in Runs.scan())

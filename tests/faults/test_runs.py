@@ -392,13 +392,13 @@ SCENARIOS = {
 
 def submit(story: Story) -> None:
     """Let the function that starts jobs take what is there."""
-    deliver(story.stack.settings.submits_queue_url, "submit")
+    deliver(story.stack.settings.queue_url("submits"), "submit")
 
 
 def settle(story: Story) -> None:
     """Let the function that hears of jobs take what is there."""
     story.emr.emit()
-    deliver(story.stack.settings.jobstates_queue_url, "settle")
+    deliver(story.stack.settings.queue_url("jobstates"), "settle")
 
 
 def sweep(story: Story) -> None:
@@ -419,7 +419,7 @@ def send_settle(_: Story) -> None:
 
 def claim(story: Story) -> None:
     """Let the function that claims DAGs take what is there."""
-    deliver(story.stack.settings.claims_queue_url, "claim")
+    deliver(story.stack.settings.queue_url("claims"), "claim")
 
 
 def send_submits_of_all(story: Story) -> None:
@@ -524,7 +524,7 @@ OVERTAKINGS = {
         arrange=start_and(
             submit, lambda story: story.stack.clock.advance(timedelta(seconds=2)), send_settle
         ),
-        first=lambda story: deliver(story.stack.settings.jobstates_queue_url, "settle"),
+        first=lambda story: deliver(story.stack.settings.queue_url("jobstates"), "settle"),
         meanwhile=all_of(settle, submit),
         runs=_either("dag success a=success b=success t=success"),
     ),
@@ -649,7 +649,7 @@ def make_story() -> Iterator[Story]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=MIDNIGHT, on=emr))
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield Story(stack, emr)
 
 

@@ -11,7 +11,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws, runtime, settings
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter.store.versions import forget_definitions
@@ -36,7 +36,7 @@ class World:
     def begin_again(self) -> None:
         """Let the deployment be new."""
         self._fresh.put_back()
-        forget_definitions()
+        runtime.current().caches.clear()
         # A run of the same name at the same instant would find the reports of the one before.
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.stack.settings.bucket].keys.clear()
 
@@ -157,5 +157,5 @@ def new_world(at: DateTime = BEGIN) -> Iterator[World]:
         )
         # One shard instead of many: timers read each of them, and the emulator is slow.
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield World(stack, emr)

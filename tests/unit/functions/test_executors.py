@@ -3,7 +3,7 @@
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock, settings
+from lamplighter import clock, runtime, settings
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.executors.current import current, job_of_event, named, using
@@ -113,14 +113,17 @@ def test_job_of_an_executor_that_is_gone_comes_again(executing: LocalStack, emr:
 @pytest.mark.parametrize("name", [None, "emr-serverless"])
 def test_executor_of_new_jobs_is_that_of_the_settings(name: str | None) -> None:
     """Without another one, the settings name it; a step that names none has its job there too."""
-    with settings.using(Settings()):
+    with runtime.using(settings=Settings()):
         assert isinstance(current(), EmrServerless)
         assert isinstance(named(name), EmrServerless)
 
 
 def test_executor_that_nobody_knows_is_an_error() -> None:
     """Its name is in the message, so that an operator knows what to bring back."""
-    with settings.using(Settings(executor="glue")), pytest.raises(PermanentError, match="'glue'"):
+    with (
+        runtime.using(settings=Settings(executor="glue")),
+        pytest.raises(PermanentError, match="'glue'"),
+    ):
         current()
 
 
@@ -137,6 +140,6 @@ def test_event_is_read_by_the_executor_that_it_is_about(
     event: dict[str, object], is_ours: bool
 ) -> None:
     """An event names a job of one executor, or of nobody here."""
-    with settings.using(Settings(emr_application_id="00local")):
+    with runtime.using(settings=Settings(emr_application_id="00local")):
         found = job_of_event(event)
     assert (found and found.job_run_id) == (FIRST_JOB if is_ours else None)

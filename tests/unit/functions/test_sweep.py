@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset
+from lamplighter import DAG, Asset, runtime
 from lamplighter.operations.runs import cancel_run
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
@@ -203,7 +203,7 @@ def test_sweep_goes_on_after_a_run_that_cannot_be_moved(
     for version in DagVersions.scan(consistent_read=True):
         if version.dag_id == "bad":
             version.delete()
-    forget_definitions()
+    runtime.current().caches.clear()
     executing.advance(minutes=10)
     assert states(executing, "good") == ["success", "success"]
     assert [job.dag for job in emr.jobs] == ["good"]

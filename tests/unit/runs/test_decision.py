@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, settings
+from lamplighter import DAG, runtime, settings
 from lamplighter.events.ledger import RunEvents
 from lamplighter.executors.base import Executor, Job, JobState
 from lamplighter.executors.emr import EmrServerless
@@ -303,7 +303,7 @@ def test_transaction_that_is_full_is_continued_later(in_name_only: Settings) -> 
     """As many steps as a transaction holds are decided about; the rest follows in another one."""
     names = [f"t{number:02}" for number in range(20)]
     dag = make_dag(**{key: {} for key in names})
-    with settings.using(replace(in_name_only, transaction_actions=10)):
+    with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag).decide()
     assert (started(decision), decision.is_partial) == (names[:8], True)
 
@@ -312,7 +312,7 @@ def test_failures_that_do_not_fit_are_continued_later(in_name_only: Settings) ->
     """A run does not end before the rows of all its steps are written."""
     names = [f"t{number:02}" for number in range(20)]
     dag = make_dag([("first", name) for name in names], first={}, **{key: {} for key in names})
-    with settings.using(replace(in_name_only, transaction_actions=10)):
+    with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag, {"first": FAILED}).decide()
     assert list(states_of(decision).values()).count("upstream_failed") == 8
     assert (decision.is_partial, decision.view.run.state) == (True, "running")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import Asset, settings
+from lamplighter import Asset, runtime, settings
 from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_observation import JobObservation, cancelled_before_start, observe
 from lamplighter.runs.job_report import NO_REPORT, JobReport
@@ -466,6 +466,6 @@ def test_number_of_free_retries_is_a_setting(
 ) -> None:
     """A deployment decides how often a lack of capacity costs no try."""
     view = view_of({**SUBMITTED, "capacity_rejections": 1})
-    with settings.using(replace(in_name_only, infrastructure_retries=limit)):
+    with runtime.using(settings=replace(in_name_only, infrastructure_retries=limit)):
         observed(view, JobState.FAILED, **NO_ROOM)
     assert view.steps["load"].try_number == (0 if is_free else 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import Asset, AssetAlias, aws, clock, settings
+from lamplighter import Asset, AssetAlias, aws, clock, runtime, settings
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
 from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
@@ -224,7 +224,7 @@ def emr() -> Any:
     """Yield a fake EMR Serverless that checks requests against the service's own model."""
     fake = FakeEmr()
     aws.client.cache_clear()
-    with clock.using(MovableClock(NOON)), fake.answering():
+    with runtime.using(clock=MovableClock(NOON)), fake.answering():
         yield fake
     aws.client.cache_clear()
 
@@ -331,7 +331,7 @@ def test_timeout_is_rounded_up_to_what_emr_takes(
 
 def test_logs_go_where_the_deployment_says(emr: FakeEmr, in_name_only: Settings) -> None:
     """A deployment that wants logs in S3 gets them there, beside the author's settings."""
-    with settings.using(replace(in_name_only, job_logs_uri="s3://logs/emr/")):
+    with runtime.using(settings=replace(in_name_only, job_logs_uri="s3://logs/emr/")):
         request = sent(emr, spark_conf={"spark.x": "1"})
 
     found = request["configurationOverrides"]

@@ -11,7 +11,7 @@ from lamplighter.backfill.expect import consumers, expect, total_seconds
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Act, Plan, Request
 from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills
-from lamplighter.operations.create_backfill import create_backfill, plan_backfill
+from lamplighter.operations.backfills import create_backfill, plan_backfill
 from lamplighter.registry.between import author_runs_between
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import Backfills, Dags

@@ -27,7 +27,7 @@ from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.base import Executor
 from lamplighter.operations import backfills, pause
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.between import author_runs_between
 from lamplighter.store.backfills import backfills_of

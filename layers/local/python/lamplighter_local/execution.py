@@ -99,7 +99,7 @@ def tell(job_run_id: str, state: JobState) -> None:
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
     envelope = {"detail-type": EVENT_TYPE, "detail": detail}
-    queues.send("jobstates_queue_url", [{"MessageBody": json.dumps(envelope)}])
+    queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
 @contextmanager

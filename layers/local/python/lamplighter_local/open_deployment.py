@@ -70,7 +70,7 @@ class OpenDeployment:
             )
             # Timers read each shard, and a source is listened to in real time.
             made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
-            stack.settings = making.enter_context(settings.using(made))
+            stack.settings = made
             making.enter_context(self.faults.striking(stack))
             self._begin()
             self._until_the_end = making.pop_all()

@@ -20,7 +20,7 @@ from unittest.mock import patch
 from botocore import session
 from pendulum import DateTime
 
-from lamplighter import aws, clock, settings
+from lamplighter import aws, clock, runtime, settings
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
@@ -114,7 +114,7 @@ class LocalStack:
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:
-        while deliver(self.settings.registers_queue_url, "register", self.call):
+        while deliver(self.settings.queue_url("registers"), "register", self.call):
             pass
         with self.lock:
             names = watched_queues(self.settings)
@@ -137,7 +137,7 @@ class LocalStack:
     def watched_queue(self, name: str) -> str:
         """Return the URL of a queue that watchers read, made when it is first named."""
         if name == SOURCES:
-            return self.settings.sources_queue_url
+            return self.settings.queue_url("sources")
         if name not in self._watched:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
@@ -167,15 +167,15 @@ class LocalStack:
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
         made = self.settings
-        runs = [(made.jobstates_queue_url, "settle"), (made.submits_queue_url, "submit")]
+        runs = [(made.queue_url("jobstates"), "settle"), (made.queue_url("submits"), "submit")]
         return [
             # Without anything to execute them, runs stay as they were claimed.
             *(runs if self.execution is not None else ()),
-            (made.registers_queue_url, "register"),
-            *((url, "watch") for url in (made.sources_queue_url, *self._watched.values())),
-            (made.events_queue_url, "ingest"),
-            (made.events_fifo_queue_url, "ingest"),
-            (made.claims_queue_url, "claim"),
+            (made.queue_url("registers"), "register"),
+            *((url, "watch") for url in (made.queue_url("sources"), *self._watched.values())),
+            (made.queue_url("events"), "ingest"),
+            (made.queue_url("events.fifo"), "ingest"),
+            (made.queue_url("claims"), "claim"),
         ]
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
@@ -251,7 +251,7 @@ def local_stack(
     with (
         _only_moto(),
         guarded_moto(over_http=over_http) as lock,
-        clock.using(movable),
+        runtime.using(clock=movable),
         queues_on_our_clock(),
         objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
@@ -261,7 +261,7 @@ def local_stack(
         forget_consumers()
         forget_definitions()
         forget_dates()
-        with settings.using(made), executing(on) as execution:
+        with runtime.using(settings=made), executing(on) as execution:
             yield LocalStack(made, movable, execution, objects, lock)
 
 

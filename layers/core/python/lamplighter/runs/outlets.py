@@ -137,7 +137,7 @@ def _extra(value: object) -> Mapping[str, Any]:
 
 def send_outlets(rows: Iterable[AssetEvents]) -> None:
     """Ask for events to be numbered and handed on."""
-    queues.send("events_queue_url", [{"MessageBody": row.message} for row in rows if row.message])
+    queues.send("events", [{"MessageBody": row.message} for row in rows if row.message])
 
 
 def sweep_outlets(*, has_time: Callable[[], bool]) -> int:

@@ -175,7 +175,7 @@ class FakeEmr:
         with self._lock:
             texts = self.take_events()
             for text in texts:
-                url = settings.current().jobstates_queue_url
+                url = settings.current().queue_url("jobstates")
                 _send("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
             return len(texts)
 
