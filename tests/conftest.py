@@ -10,7 +10,6 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import settings
 from lamplighter.bundles import check, sandbox
 from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter_local.snapshot import begin_anew
@@ -84,7 +83,7 @@ def noon_deployment() -> Iterator[LocalStack]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         worker = _start_worker()
         until_the_end.callback(worker.communicate)
         for module in (check, sandbox):

@@ -11,8 +11,7 @@ from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
 from lamplighter.errors import RejectedError, TransientError
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 
 logger = logger_of("claim")
 metrics = metrics_of("claim")
@@ -37,7 +36,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         if left := report.unclaimed.intersection(queues.read_claims(body)):
             raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
 
-    return answer_each(event, context, require_claimed, queue="claims_queue_url", metrics=metrics)
+    return answer_each(event, context, require_claimed, queue="claims", metrics=metrics)
 
 
 def _readable(event: dict[str, Any]) -> Iterator[str]:

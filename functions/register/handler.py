@@ -16,7 +16,7 @@ metrics = metrics_of("register")
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
-    return answer_each(event, context, _handle, queue="registers_queue_url", metrics=metrics)
+    return answer_each(event, context, _handle, queue="registers", metrics=metrics)
 
 
 def _handle(body: str) -> None:

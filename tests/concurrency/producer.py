@@ -116,7 +116,7 @@ class Process(turns.Process[Storm]):
 
     def answer(self) -> dict[str, Any]:
         """Return also what is left on the queues, and what was given up."""
-        dead = {one.message_id: asdict(one) for one in self.queues["events-dead"].all()}
+        dead = {one.message_id: asdict(one) for one in self.queues["events-dlq"].all()}
         return {
             **super().answer(),
             # The others hold hints, and someone may have sent one more at the very end.

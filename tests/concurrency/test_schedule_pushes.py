@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.registry import bundles
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags, Runs
@@ -55,7 +55,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
     outcome = rage("pusher", environment, *asked)
     print(f"seed {seed}", outcome, sep="\n")  # noqa: T201 - to be seen when it fails
     end = NOW.add(seconds=SPEED * moves_for)
-    with clock.using(clock.FixedClock(end)):
+    with runtime.using(clock=clock.FixedClock(end)):
         found = judge(versions[-1], outcome, before, end)
     assert not found, "\n".join(found)
     return outcome

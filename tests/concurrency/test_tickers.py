@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime
 
-from lamplighter import DAG, clock
+from lamplighter import DAG, clock, runtime
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso
@@ -124,7 +124,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
 ) -> None:
     """Crashes, stale indexes and lost answers at every turn cost work, but no run and no slot."""
     expected = [expect(number) for number in range(300)]
-    with clock.using(clock.FixedClock(BEFORE)):
+    with runtime.using(clock=clock.FixedClock(BEFORE)):
         store_dags(each.dag for each in expected)
     # People ask for runs without a date, and for some of the very dates that are due.
     manual = [

@@ -26,11 +26,10 @@ from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 
-from lamplighter import aws, clock, queues
+from lamplighter import aws, clock, queues, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
@@ -425,7 +424,7 @@ def take_part(
     ]
     # Where messages are lost by chance, sending them need not fail as well.
     clients = [dynamodb] if storm.lost_messages else [dynamodb, sqs]
-    with clock.using(StormClock(storm)), process.faults.on(*clients):
+    with runtime.using(clock=StormClock(storm)), process.faults.on(*clients):
         for worker in workers:
             worker.start()
         for worker in workers:

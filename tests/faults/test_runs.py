@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
+from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.marks import mark_run, mark_step

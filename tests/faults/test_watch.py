@@ -23,7 +23,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.store.models import AssetEvents
 from lamplighter.triggers.base import TriggerEvent
 from lamplighter.triggers.offered import Sighting
@@ -181,7 +181,7 @@ def recorded() -> dict[str, list[str]]:
 
 def sent(stack: LocalStack) -> Counter[str]:
     """Return the events that are on their way or recorded, each as asset and payload."""
-    urls = (stack.settings.events_queue_url, stack.settings.events_fifo_queue_url)
+    urls = (stack.settings.queue_url("events"), stack.settings.queue_url("events.fifo"))
     bodies = [json.loads(one.body) for url in urls for one in queue_at(url)._messages]
     on_their_way = {f"{body['asset']} {body['extra']['payload']}" for body in bodies}
     return Counter(on_their_way)
@@ -189,7 +189,7 @@ def sent(stack: LocalStack) -> Counter[str]:
 
 def kept(stack: LocalStack) -> set[str]:
     """Return the names of the messages that are kept as dead letters."""
-    messages = queue_at(stack.settings.watch_dead_queue_url)._messages
+    messages = queue_at(stack.settings.queue_url("sources-dlq"))._messages
     return {json.loads(message.body)["name"] for message in messages}
 
 
@@ -223,7 +223,7 @@ def wrong_in_the_end(story: Story, stack: LocalStack) -> Iterator[str]:
         yield f"kept {kept(stack)} instead of {set(story.refused)}"
     if left := left_in(stack, story):
         yield f"{left} are left in the queue"
-    if dead := [one.name for one in queues() if one.name.startswith("raw-dead") and one._messages]:
+    if dead := [one.name for one in queues() if one.name.startswith("raw-dlq") and one._messages]:
         yield f"messages have died in {dead}"
 
 
@@ -235,7 +235,7 @@ def make_deployment() -> Iterator[LocalStack]:
     """Yield a deployment for all stories: to make one takes as long as some of them."""
     with local_stack(at=MIDNIGHT) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        with settings.using(made), patch.object(stack, "settings", made):
+        with patch.object(stack.runtime, "settings", made):
             yield stack
 
 

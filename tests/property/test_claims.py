@@ -19,7 +19,6 @@ from hypothesis.stateful import (
 from pendulum import datetime
 
 from lamplighter import DAG, queues
-from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
@@ -227,6 +226,5 @@ def test_claims_in_any_order_keep_the_tables_sound() -> None:
     with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1)
         stack.settings = made
-        with deployment.using(made):
-            Claims.stack = stack
-            run_state_machine_as_test(Claims, settings=bounded)
+        Claims.stack = stack
+        run_state_machine_as_test(Claims, settings=bounded)

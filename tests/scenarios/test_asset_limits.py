@@ -140,7 +140,7 @@ def test_overdue_times_and_ready_assets_do_not_wait_for_one_another(stack: Local
     stack.clock.move(to=stack.clock.now().add(hours=2))
     for at in range(10):
         stack.emit(f"asset-{at}")
-    with patch.object(stack, "_sources", lambda: [(stack.settings.events_queue_url, "ingest")]):
+    with patch.object(stack, "_sources", lambda: [(stack.settings.queue_url("events"), "ingest")]):
         stack.run_until_idle()
     assert [len(stack.runs(dag.dag_id)) for dag in ready] == [1] * 10
     assert [len(stack.runs(dag.dag_id)) for dag in timed] == [0] * 100

@@ -13,8 +13,7 @@ from pendulum import DateTime, datetime
 from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
-from lamplighter.scheduler.due import due_until
-from lamplighter.scheduler.tick import tick
+from lamplighter.scheduler.tick import due_until, tick
 from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (

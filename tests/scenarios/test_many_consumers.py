@@ -12,7 +12,7 @@ from lamplighter import DAG, Asset
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.scheduler import claim
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import Assets, Runs
 from lamplighter.store.models.assets import ITSELF

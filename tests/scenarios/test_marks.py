@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.operations import marks
 from lamplighter.operations.marks import mark_run, mark_step
@@ -332,7 +332,7 @@ def test_run_of_many_steps_is_marked_in_parts(world: World) -> None:
     pause("dag")
     run = world.start("dag")
 
-    with settings.using(replace(world.stack.settings, transaction_actions=10)):
+    with runtime.using(settings=replace(world.stack.settings, transaction_actions=10)):
         mark(run, "success")
         world.stack.advance(minutes=5)
 

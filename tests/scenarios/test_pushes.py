@@ -89,7 +89,7 @@ def upload(stack: LocalStack, tmp_path: Path) -> Upload:
 def failing(stack: LocalStack) -> list[str]:
     """Return the messages on `registers` that were received and not acknowledged."""
     queue = sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues["local-registers"]
-    assert queue.name in stack.settings.registers_queue_url
+    assert queue.name in stack.settings.queue_url("registers")
     return [message.body for message in queue._messages if message.approximate_receive_count]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, aws, runtime, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
@@ -613,7 +613,7 @@ def test_postponed_start_whose_template_fails_by_now_fails_the_step(world: World
     world.emr.refuse_next("StartJobRun", "ThrottlingException")
     run = world.start(make("a", options={"a": {"arguments": ["{{ var.value.data_root }}"]}}))
 
-    with settings.using(replace(world.stack.settings, variables="{}")):
+    with runtime.using(settings=replace(world.stack.settings, variables="{}")):
         world.stack.advance(hours=1)
 
     assert (world.state(run), world.states(run)) == ("failed", {"a": "failed"})

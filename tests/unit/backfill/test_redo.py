@@ -10,7 +10,7 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import retry_run
 from lamplighter.registry.between import author_runs_between
 from lamplighter.store.models import Runs

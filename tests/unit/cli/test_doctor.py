@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from lamplighter import DAG, aws, settings
+from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry import bundles
 from lamplighter.serialization.schema import SCHEMA
@@ -84,13 +84,13 @@ def from_the_future(_: LocalStack) -> None:
 
 def dead_letter(stack: LocalStack) -> None:
     """Let a message be dead."""
-    url = stack.settings.events_dead_queue_url
+    url = stack.settings.queue_url("events-dlq")
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
 def dead_claim(_: LocalStack) -> None:
     """Let a message of another queue be dead, which only its policy leads to."""
-    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dead")["QueueUrl"]
+    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dlq")["QueueUrl"]
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
@@ -143,7 +143,7 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
 @pytest.mark.interferes
 def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
     """Nothing more can be asked; each table is named."""
-    with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
+    with runtime.using(settings=replace(sound.settings, table_prefix="elsewhere-")):
         code, found = checks(lamplighter)
     assert code == 1
     assert found["tables"] == ["error"] * 9
@@ -176,7 +176,8 @@ def test_tables_of_another_shape_are_named(
 @pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
-    with settings.using(replace(sound.settings, claims_queue_url=url)):
+    urls = sound.settings.queue_urls | {"claims": url}
+    with runtime.using(settings=replace(sound.settings, queue_urls=urls)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.stack import LocalStack
 
@@ -81,7 +81,7 @@ def test_parked_watcher_is_shown_and_resumed(
     stack.push(write_bundle(FILES))
     few = replace(settings.current(), watcher_events_per_minute=1)
     url = stack.watched_queue("raw")
-    with settings.using(few):
+    with runtime.using(settings=few):
         for _ in range(2):
             aws.client("sqs").send_message(QueueUrl=url, MessageBody='{"kind": "large"}')
         stack.run_until_idle()
@@ -156,7 +156,7 @@ def test_push_refuses_a_queue_that_is_not_wired(
 ) -> None:
     """A watcher that would never hear anything is found before anything is sent."""
     wired = replace(settings.current(), watch_queues='["other"]')
-    with settings.using(wired):
+    with runtime.using(settings=wired):
         result = lamplighter("push", write_bundle(FILES))
     assert result.code == 1
     assert "queue 'raw' is not wired to this deployment (there are: other)" in result.err

@@ -3,10 +3,10 @@
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock, runtime, settings
+from lamplighter import clock, runtime
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
-from lamplighter.executors.current import current, job_of_event, named, using
+from lamplighter.executors.current import current, job_of_event, named
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations.runs import cancel_run
 from lamplighter.settings import Settings
@@ -72,7 +72,8 @@ def test_step_records_which_executor_has_its_job(executing: LocalStack, emr: Fak
 def test_job_of_another_executor_is_settled_there(executing: LocalStack, emr: FakeEmr) -> None:
     """A step that another executor has is asked about there, by whoever looks after its run."""
     queue_run(one_task())
-    with using(Elsewhere()) as elsewhere:
+    elsewhere = Elsewhere()
+    with runtime.using(executor=elsewhere):
         submit(of_run())
         ((job_run_id, _),) = elsewhere.requests.items()
         assert (step().executor, step().job_run_id, len(emr.jobs)) == ("elsewhere", job_run_id, 0)
@@ -88,7 +89,8 @@ def test_change_of_executor_leaves_live_jobs_where_they_are(
     emr.next_outcome(DAG_ID, "t", Outcome.hangs())
     queue_run(one_task())
     submit(of_run())
-    with using(Elsewhere()) as elsewhere:
+    elsewhere = Elsewhere()
+    with runtime.using(executor=elsewhere):
         wait(executing, seconds=2)
         assert settle(of_job()) == []
         assert states(executing) == ["running", "running"]
@@ -103,7 +105,7 @@ def test_change_of_executor_leaves_live_jobs_where_they_are(
 def test_job_of_an_executor_that_is_gone_comes_again(executing: LocalStack, emr: FakeEmr) -> None:
     """Whoever takes an executor away too early loses no job: its message is delivered again."""
     queue_run(one_task())
-    with using(Elsewhere()):
+    with runtime.using(executor=Elsewhere()):
         submit(of_run())
     assert settle(of_run()) == [0]
     assert states(executing) == ["running", "submitted"]

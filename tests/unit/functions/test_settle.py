@@ -10,12 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
-from lamplighter.store.versions import forget_definitions
 from lamplighter_local import handlers
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.definitions import register_dags

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, SparkTask, aws, runtime, settings
+from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run

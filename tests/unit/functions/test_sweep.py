@@ -8,9 +8,8 @@ import pytest
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.operations.runs import cancel_run
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
-from lamplighter.store.versions import forget_definitions
 from lamplighter_local import handlers
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome

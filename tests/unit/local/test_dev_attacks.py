@@ -54,7 +54,7 @@ class Target:
     @property
     def queue(self) -> str:
         """The path of the queue of asset events."""
-        return urlsplit(str(self.state.settings["events_queue_url"])).path
+        return urlsplit(str(self.state.settings["queue_urls"]["events"])).path
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes = b""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import clock, runtime, settings
+from lamplighter import runtime
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.settings import Settings

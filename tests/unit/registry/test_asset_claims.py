@@ -13,7 +13,7 @@ from lamplighter.events import ingest
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule

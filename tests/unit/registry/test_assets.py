@@ -137,7 +137,7 @@ def by_object(stack: LocalStack) -> None:
         },
     }
     aws.client("sqs").send_message(
-        QueueUrl=stack.settings.events_queue_url, MessageBody=json.dumps({"Records": [created]})
+        QueueUrl=stack.settings.queue_url("events"), MessageBody=json.dumps({"Records": [created]})
     )
 
 
@@ -599,7 +599,7 @@ def test_push_at_any_moment_of_an_event_loses_nothing(
     register_dags(waiting(BY_URI if has_consumers else Asset.ref(name="a")), bundle="consumers")
     stack.run_until_idle()
     way(stack)
-    ingest = partial(deliver, stack.settings.events_queue_url, "ingest")
+    ingest = partial(deliver, stack.settings.queue_url("events"), "ingest")
     for number in at_every_call(stack, ingest, CHANGES[change]):
         stack.run_until_idle()
         require_tied()

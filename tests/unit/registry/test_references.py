@@ -16,7 +16,7 @@ from lamplighter.registry.assets import register_assets
 from lamplighter.registry.authors import ask_authors
 from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -55,7 +55,7 @@ def record_event(stack: LocalStack, asset: str) -> None:
     """Let an event of an asset be recorded by someone who does not hand it on."""
     stack.emit(asset)
     with patch.object(ingest, "fan_out", return_value=ClaimReport()):
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
 
 
 # What a condition waits for.
@@ -199,7 +199,7 @@ def test_event_before_the_row_of_a_new_dag_counts(
 
     def emit(*arguments: Any, **named: Any) -> Any:
         stack.emit("a")
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
         return ask_authors(*arguments, **named)
 
     with patch.object(register_module, "ask_authors", emit):

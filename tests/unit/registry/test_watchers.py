@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, settings
+from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, runtime, settings
 from lamplighter.registry import watchers as registry
 from lamplighter.registry.register import RegisterReport
 from lamplighter.registry.watchers import unwired
@@ -243,7 +243,7 @@ def test_watcher_that_would_hear_nothing_is_told_so(trigger: Reading, missing: s
 
 def test_register_warns_of_what_is_not_wired(register_dags: Register, stack: LocalStack) -> None:
     """The DAG is registered all the same: its wiring may follow."""
-    with settings.using(replace(stack.settings, watch_queues=json.dumps(["other"]))):
+    with runtime.using(settings=replace(stack.settings, watch_queues=json.dumps(["other"]))):
         report = register_dags(dag("dag", Reading(queue="raw")))
     (warning,) = report.warnings
     assert "queue 'raw' is not wired" in warning.message

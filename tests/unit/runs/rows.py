@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter.events.ledger import RunEvents
+from lamplighter.events.lineage import RunEvents
 from lamplighter.identifiers import run_key
 from lamplighter.runs.view import RunReader, RunView
 from lamplighter.store.models import Backfills, Dags, Runs, Steps

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, runtime, settings
-from lamplighter.events.ledger import RunEvents
+from lamplighter import DAG, runtime
+from lamplighter.events.lineage import RunEvents
 from lamplighter.executors.base import Executor, Job, JobState
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.decision import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import Asset, runtime, settings
+from lamplighter import Asset, runtime
 from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_observation import JobObservation, cancelled_before_start, observe
 from lamplighter.runs.job_report import NO_REPORT, JobReport

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import Asset, AssetAlias, aws, clock, runtime, settings
+from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
 from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
@@ -223,10 +223,8 @@ def test_sizes_of_a_task_are_handed_to_its_executor() -> None:
 def emr() -> Any:
     """Yield a fake EMR Serverless that checks requests against the service's own model."""
     fake = FakeEmr()
-    aws.client.cache_clear()
-    with runtime.using(clock=MovableClock(NOON)), fake.answering():
+    with runtime.using(clock=MovableClock(NOON), new_clients=True), fake.answering():
         yield fake
-    aws.client.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from pendulum import datetime
 
-from lamplighter import queues, settings
+from lamplighter import queues, runtime, settings
 from lamplighter.streams.rounds import Arrival, Rounds
 from lamplighter.streams.session import Work, run_in_a_loop
 from lamplighter.streams.watchers import Watcher
@@ -22,9 +22,7 @@ from lamplighter.triggers.shared_stream import reject_shared_stream_event
 
 SINCE = datetime(2026, 1, 1)
 SETTINGS = settings.Settings(
-    events_queue_url="events",
-    events_fifo_queue_url="events.fifo",
-    watch_dead_queue_url="dead",
+    queue_urls={"events": "events", "events.fifo": "events.fifo", "sources-dlq": "dead"},
     shared_stream_ack_timeout=1,
 )
 
@@ -151,7 +149,7 @@ class Sent:
         return [
             json.loads(message["MessageBody"])
             for queue, messages in self.calls
-            if queue in ("events_queue_url", "events_fifo_queue_url")
+            if queue in ("events", "events.fifo")
             for message in messages
         ]
 
@@ -166,7 +164,7 @@ class Sent:
         return {
             message["MessageBody"]: message["MessageAttributes"]["reason"]["StringValue"]
             for queue, messages in self.calls
-            if queue == "watch_dead_queue_url"
+            if queue == "sources-dlq"
             for message in messages
         }
 
@@ -175,7 +173,10 @@ class Sent:
 def sending(*failing: int, given: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Sent]:
     """Let what is sent be seen, and some calls fail, until the block ends."""
     sent = Sent(failing=failing)
-    with settings.using(replace(SETTINGS, **given)), patch.object(queues, "send", sent.send):
+    with (
+        runtime.using(settings=replace(SETTINGS, **given)),
+        patch.object(queues, "send", sent.send),
+    ):
         yield sent
 
 

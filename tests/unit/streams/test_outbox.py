@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.streams import outbox as outbox_module
 from lamplighter.streams.outbox import Derived, Outbox, send_to_sqs
 from lamplighter.streams.session import run_in_a_loop
@@ -82,7 +82,7 @@ def test_failed_call_confirms_nothing_of_it() -> None:
 
 def test_call_that_is_taken_in_part_confirms_nothing_of_it(stack: LocalStack) -> None:
     """Which of ten were refused does not matter: those that were taken are known by their ids."""
-    url = stack.settings.events_queue_url
+    url = stack.settings.queue_url("events")
     send = aws.client("sqs").send_message_batch
 
     def send_some(**request: Any) -> Any:
@@ -98,7 +98,7 @@ def test_call_that_is_taken_in_part_confirms_nothing_of_it(stack: LocalStack) ->
 def test_largest_events_fit_into_a_call(stack: LocalStack) -> None:
     """Ten events with as much to say as is allowed are one call."""
     body = '{"asset": "a", "extra": {"payload": "' + "x" * 31_900 + '"}}'
-    with settings.using(stack.settings):
+    with runtime.using(settings=stack.settings):
         told, _ = add_and_flush(*(derived(seq, body=body) for seq in range(10)))
     assert told.confirmed == list(range(10))
 

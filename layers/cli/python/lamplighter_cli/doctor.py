@@ -10,11 +10,10 @@ from rich.text import Text
 import lamplighter
 from lamplighter import aws, settings
 from lamplighter.operations import repair as slot_repair
-from lamplighter.operations import repair_backfills as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
-from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.doctor_checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.options import AsJson
 
 _DRIFT = "drift"
@@ -75,17 +74,17 @@ def _slots(*, repair: bool) -> Iterator[Finding]:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
         elif (mended := slot_repair.mend(drift)) is not None:
             yield Finding("slots", OK, f"mended: {_described(mended)}")
-    stuck = backfill_slots.find_drift()
+    stuck = slot_repair.find_backfill_drift()
     for each in stuck:
         if not repair:
             yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
-        elif (done := backfill_slots.mend(each)) is not None:
+        elif (done := slot_repair.mend_backfill(each)) is not None:
             yield Finding("slots", OK, f"mended: {_of_backfill(done)}")
     if not drifts and not stuck:
         yield Finding("slots", OK, "every slot belongs to a run, and every run has its place")
 
 
-def _of_backfill(drift: backfill_slots.Drift) -> str:
+def _of_backfill(drift: slot_repair.BackfillDrift) -> str:
     keys = ", ".join(drift.dead)
     return f"backfill {drift.backfill_id}: {keys} occupied a place and is over or gone"
 

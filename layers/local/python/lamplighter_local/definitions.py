@@ -12,7 +12,7 @@ from lamplighter.registry import bundles
 from lamplighter.registry.definition import Definition, Source, define, new_row
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.schedule_edit import ask_schedule
+from lamplighter.scheduler.cursor import ask_schedule
 from lamplighter.serialization import content_hash, encode_dag, to_json
 from lamplighter.store.dags import dag_write
 from lamplighter.store.models import Dags

@@ -35,6 +35,7 @@ from lamplighter.store.dags import require_dag
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DataInterval
+from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
@@ -359,18 +360,15 @@ class LocalDeployment(OpenDeployment):
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
         letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
         return letters
 
     def queue_url(self, queue: str) -> str:
         """Return the URL of a queue, such as "events", "events.fifo" or "claims"."""
-        name = f"{queue.replace('.', '_')}_queue_url"
-        urls = {k: v for k, v in vars(self.stack.settings).items() if k.endswith("_queue_url")}
-        if name not in urls:
-            names = ", ".join(sorted(key.removesuffix("_queue_url") for key in urls))
+        if queue not in URL_SETTINGS:
+            names = ", ".join(sorted(URL_SETTINGS))
             raise RefusedError(f"there is no queue {queue!r} (there are: {names})")
-        url: str = urls[name]
-        return url
+        return self.stack.settings.queue_url(queue)
 
     def table_name(self, table: str) -> str:
         """Return the name of a table, such as "Runs"."""

@@ -13,11 +13,12 @@ from lamplighter.registry.lost_pushes import resend_due_at
 from lamplighter.settings import Settings
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import readers_of
+from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
 
 _MINUTE = timedelta(minutes=1)
-_SWEEP_MINUTES = 5
+_SWEEP_MINUTES = FUNCTIONS["sweep"].every_minutes
 
 
 def next_tick(now: DateTime, made: Settings) -> DateTime | None:

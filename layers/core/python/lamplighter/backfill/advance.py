@@ -18,7 +18,7 @@ from lamplighter import clock, queues, settings
 from lamplighter.backfill.expect import affordable
 from lamplighter.backfill.plan import act_on, key_of, run_id_of
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.scheduler.schedules import run_from_json
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import (
     CANCELLED,
@@ -185,7 +185,7 @@ def _out_of_money(turn: _Turn) -> _Turn:
 
 def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
     keys = [(dag.dag_id, key_of(info)) for info in dates]
-    return {run.run_key: run for run in Runs.batch_get(keys, consistent_read=True)}
+    return {run.run_key: run for run in run_rows.read_runs(keys)}
 
 
 def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.bundles.entry_points import missing_program
 from lamplighter.bundles.layout import DAGS, add_to_import_path
 from lamplighter.dags.context import Definitions, collecting
@@ -129,7 +129,7 @@ def _document(root: Path, dag: DAG) -> dict[str, Any]:
 
 def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
     """Raise if the schedule cannot say when it runs, or says otherwise once it is read back."""
-    with author_code_allowed(), clock.using(clock.FixedClock(clock.now())):
+    with author_code_allowed(), runtime.using(clock=clock.FixedClock(clock.now())):
         copy = decode_dag(document)
         if copy.next_dagrun_info() != dag.next_dagrun_info():
             raise DefinitionError(

@@ -1,20 +1,15 @@
-"""The executors of this process: the one that new jobs are started on, and all others by name."""
+"""The executors of a deployment: the one that new jobs are started on, and all others by name."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from lamplighter import settings
+from lamplighter import runtime, settings
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
 
-E = TypeVar("E", bound=Executor)
-
 # Each can be made at any time: what an executor needs to know, the settings say.
 _KINDS: tuple[type[Executor], ...] = (EmrServerless,)
-
-_given: Executor | None = None
 
 
 class NamedJob(NamedTuple):
@@ -25,8 +20,8 @@ class NamedJob(NamedTuple):
 
 
 def current() -> Executor:
-    """Return what new jobs are started on."""
-    return named(settings.current().executor) if _given is None else _given
+    """Return what new jobs are started on: that of the runtime, else the one that settings name."""
+    return runtime.current().executor or named(settings.current().executor)
 
 
 def named(name: str | None) -> Executor:
@@ -50,15 +45,5 @@ def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
 
 def _known() -> dict[str, Executor]:
     known = {kind.name: kind() for kind in _KINDS}
-    return known if _given is None else known | {_given.name: _given}
-
-
-@contextmanager
-def using(executor: E) -> Iterator[E]:
-    """Let `executor` run all new jobs of the process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, executor
-    try:
-        yield executor
-    finally:
-        _given = before
+    given = runtime.current().executor
+    return known if given is None else known | {given.name: given}

@@ -23,10 +23,9 @@ from lamplighter.registry.definition import (
 from lamplighter.registry.reading import read_definition
 from lamplighter.registry.references import compile_condition
 from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
-from lamplighter.scheduler.schedules import followed_until
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, followed_until
 from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
@@ -143,10 +142,10 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
 
 
 def _owed(row: Dags, now: DateTime) -> int:
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    run_source = cursor.run_source_of(row)
     try:
-        return owed_of(row, outlook, now=now, stop_at=STOP_COUNTING_AT)
-    except NothingForetold:
+        return owed_of(row, run_source, now=now, stop_at=STOP_COUNTING_AT)
+    except PrecomputedRunsExhausted:
         return 1  # at least the next one
 
 
@@ -191,7 +190,7 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
         lost = dropped.get(each.dag_id, 0)
         if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
             if not definition.is_custom:
-                schedule_edit.ask_schedule(row, now=now)
+                cursor.ask_schedule(row, now=now)
             found.append(_Asked(definition, before, row, _after_old(row, now), lost))
     return found
 
@@ -203,13 +202,13 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
         return row
     until = followed_until(row, now)
     if cursor.is_continuous(row):
-        return schedule_edit.after_old(row, cursor.continuous_now(row, stored, now=until), now=now)
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
+    run_source = cursor.run_source_of(row)
     try:
-        newest = cursor.newest_due(outlook, stored, now=until)
-    except NothingForetold:
+        newest = cursor.newest_due(run_source, stored, now=until)
+    except PrecomputedRunsExhausted:
         newest = stored  # not known any further
-    return schedule_edit.after_old(row, newest, now=now)
+    return cursor.after_previous(row, newest, now=now)
 
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:

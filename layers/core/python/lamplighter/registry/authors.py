@@ -12,10 +12,14 @@ from lamplighter.bundles.following import LastRun, Question
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
-from lamplighter.scheduler.foretold import run_as_json, run_from_json
-from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.scheduler import cursor, schedules
+from lamplighter.scheduler.schedules import (
+    PrecomputedRuns,
+    PrecomputedRunsExhausted,
+    run_as_json,
+    run_from_json,
+    schedule_in_force,
+)
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.base import DagRunInfo
@@ -35,18 +39,18 @@ class Answer:
         """Assign the next run to a DAG's row; return the write that stores the rest."""
         row.schedule_error = self.error
         schedule = schedule_in_force(row)
-        outlook = Foretold(self.runs, is_last=self.is_last or self.error is not None)
+        run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
         # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
         # claim, which finds nothing foretold, has the timetable asked again.
-        with suppress(NothingForetold):
-            cursor.set_next(row, outlook.after(cursor.position(row), catchup=schedule.catchup))
+        with suppress(PrecomputedRunsExhausted):
+            cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
         if self.error is None:
-            schedule_edit.switch_if_done(row, now=clock.now())
+            cursor.switch_if_done(row, now=clock.now())
         runs = [run_as_json(info) for info in self.runs]
-        return foretold.replace(row.dag_id, schedule, runs, is_last=self.is_last)
+        return schedules.precomputed_runs_write(row.dag_id, schedule, runs, is_last=self.is_last)
 
 
-def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
+def agree(old: PrecomputedRuns, new: Answer, row: Dags, *, now: DateTime) -> bool:
     """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
 
     What was not asked for before cannot differ. Without catchup only the newest counts, and if
@@ -63,7 +67,7 @@ def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
     return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
 
 
-def read_answer(data: Any, *, limit: int = foretold.COUNT) -> Answer:
+def read_answer(data: Any, *, limit: int = schedules.PRECOMPUTED_COUNT) -> Answer:
     """Return what the sandbox answered about a timetable; nonsense is an error of that DAG."""
     try:
         error = data["error"]
@@ -102,7 +106,7 @@ def question(dag_id: str, file: str, row: Dags | None, *, now: DateTime) -> Ques
         last=None
         if last is None
         else cast("LastRun", {**run_as_json(last), "partition_date": None}),
-        count=foretold.COUNT,
+        count=schedules.PRECOMPUTED_COUNT,
         at=iso(now),
     )
 

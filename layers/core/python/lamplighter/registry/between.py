@@ -13,7 +13,7 @@ from lamplighter.bundles.following import Question
 from lamplighter.errors import RefusedError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler.foretold import run_as_json
+from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso

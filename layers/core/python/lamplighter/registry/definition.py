@@ -10,14 +10,18 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import DAG
-from lamplighter.scheduler import cursor, schedule_edit
-from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import ids_of
-from lamplighter.scheduler.schedules import followed_until, own_schedule, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    RunSource,
+    followed_until,
+    own_schedule,
+    schedule_in_force,
+)
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import encode_timetable, is_foreign
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,9 @@ def define(
     row.place = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
-        schedule_edit.forget(row)  # an old schedule that failed cannot be followed any further
+        cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further
     elif old is not None and _schedule(row) != before:
-        schedule_edit.keep_if_owed(row, old, now=now)
+        cursor.keep_previous_if_due(row, old, now=now)
     return is_changed or definition.is_custom
 
 
@@ -106,34 +110,34 @@ def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
 
 
-def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
+def owed_of(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> int:
     """Return how many runs a row owes, those of an old schedule first; counting stops somewhere.
 
-    `outlook` is that of the schedule in force.
+    `run_source` is that of the schedule in force.
     """
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, outlook, now=now, limit=stop_at)
+    due = _due(row, run_source, now=now, limit=stop_at)
     count = len(due.runs)
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
     ):
         return count
-    later = schedule_edit.after_old(row, due.runs[-1], now=now)
+    later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:
         return count  # its timetable is asked when its turn comes
-    return count + owed_of(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
+    return count + owed_of(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
 
 
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, limit: int) -> Due:
+def _due(row: Dags, run_source: RunSource, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
     assert stored is not None
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return Due((cursor.continuous_now(row, stored, now=until),), None)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, limit=limit)
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -69,7 +69,7 @@ def _resend(row: Catalog, now: DateTime) -> bool:
     if key is not None:
         log.warning("the push %s was not registered, and is sent again", key)
         # Sent first: whoever dies here sends twice.
-        queues.send("registers_queue_url", [{"MessageBody": _notification(key)}])
+        queues.send("registers", [{"MessageBody": _notification(key)}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
     pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)

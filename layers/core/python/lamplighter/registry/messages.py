@@ -32,7 +32,7 @@ class Retire:
 
 def read_message(body: str) -> list[Push | Refill | Retire]:
     """Return what a message asks for; the bucket's test message asks for nothing."""
-    with queues.reading():
+    with queues.reject_unreadable():
         data = json.loads(body)
         if "refill" in data:
             return [Refill(str(data["refill"]))]

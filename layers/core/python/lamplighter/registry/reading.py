@@ -11,7 +11,7 @@ from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
 from lamplighter.serialization import content_hash, decode_dag, to_json
 from lamplighter.serialization.dags import MAX_BYTES
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import is_foreign
 
 # A person can read the document in the table up to here; then it is compressed.
 _READABLE_BYTES = 16_000

@@ -31,10 +31,9 @@ from lamplighter.registry.reading import keep_sound, read_definition
 from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
+from lamplighter.scheduler import cursor, schedules
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
-from lamplighter.scheduler.schedules import own_schedule
+from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, own_schedule
 from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
@@ -252,7 +251,7 @@ class _Registration:
         """Assign the next run to a DAG's row; return the writes that go with it."""
         writes: Sequence[Write] = []
         if not item.is_custom:
-            schedule_edit.ask_schedule(row, now=self.now)
+            cursor.ask_schedule(row, now=self.now)
         else:
             self._keep_other_code(row)
             if row.schedule_switch_at is None:
@@ -269,11 +268,11 @@ class _Registration:
             return
         if before.bundle_version == row.bundle_version or not before.is_custom:
             return
-        if schedule_edit.is_owing(before, now=self.now):
-            old = foretold.outlooks_of([before])[row.dag_id]
-            assert isinstance(old, Foretold)
+        if cursor.is_owing(before, now=self.now):
+            old = schedules.precomputed_runs_of([before])[row.dag_id]
+            assert isinstance(old, PrecomputedRuns)
             if not agree(old, self.answers[row.dag_id], row, now=self.now):
-                schedule_edit.keep(row, own_schedule(before), now=self.now)
+                cursor.keep_previous(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
@@ -343,15 +342,15 @@ class _Registration:
 
     def _owed(self, member: _Member) -> int:
         row = member.row
-        if not schedule_edit.is_owing(row, now=self.now):
+        if not cursor.is_owing(row, now=self.now):
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
             return self.answers[row.dag_id].owed
         stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
-        outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        run_source = cursor.run_source_of(row)
         try:
-            owed = owed_of(row, outlook, now=self.now, stop_at=stop_at)
-        except NothingForetold:
+            owed = owed_of(row, run_source, now=self.now, stop_at=stop_at)
+        except PrecomputedRunsExhausted:
             owed = 1  # at least the next one
         self.steps_left -= owed
         return owed

@@ -8,7 +8,7 @@ from lamplighter.bundles.following import Question
 from lamplighter.errors import DefinitionError
 from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.models import Dags
@@ -47,13 +47,13 @@ def _skip_old(row: Dags, now: DateTime) -> None:
     elif stored is not None:
         _skip_built_in(row, stored, until)
     if row.schedule_switch_at is not None:
-        schedule_edit.switch(row, now=now)
+        cursor.switch_schedule(row, now=now)
 
 
 def _skip_built_in(row: Dags, stored: DagRunInfo, now: DateTime) -> None:
-    rule = cursor.rule_of(row)
+    rule = cursor.timetable_runs(row)
     newest = cursor.newest_due(rule, stored, now=now)
-    schedule_edit.move_on(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
+    cursor.advance(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
 
 
 def _skip_custom(row: Dags, now: DateTime) -> Sandbox:

@@ -21,7 +21,7 @@ from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
-from lamplighter.events.ledger import RunEvents, triggering_asset_events
+from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.executors.base import JobRequest
 from lamplighter.identifiers import OUTLET
 from lamplighter.runs import templates

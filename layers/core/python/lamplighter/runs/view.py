@@ -15,7 +15,7 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
-from lamplighter.events.ledger import RunEvents, triggering_asset_events
+from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.queues import RunName
 from lamplighter.runs.states import LIVE, NONE, RUNNING
 from lamplighter.store import slots

@@ -15,7 +15,7 @@ from pendulum import DateTime
 
 from lamplighter.assets.condition import AssetId, decode_on_ids
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
-from lamplighter.store.assets import read_assets, read_assets_at_one_moment
+from lamplighter.store.assets import read_asset_queue, read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.transactions import Change, Check
 from lamplighter.zones import iso
@@ -76,7 +76,7 @@ def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
     keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
     pending: dict[str, dict[str, Pending]] = {dag_id: {} for dag_id in newest}
     malformed: list[Malformed] = []
-    for row in AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed):
+    for row in read_asset_queue(keys, malformed=malformed):
         asset = newest[row.dag_id][row.asset_id]
         if asset.recorded_at is not None and asset.seq > row.consumed_seq:
             found = Pending(row, int(asset.seq), asset.recorded_at)

@@ -144,9 +144,11 @@ def all_asset_ids() -> list[str]:
     return [row.asset_id for row in rows]
 
 
-def read_asset_queue(keys: Iterable[tuple[str, str]]) -> list[AssetQueue]:
+def read_asset_queue(
+    keys: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
+) -> list[AssetQueue]:
     """Return how far DAGs have consumed assets, by the ids of both."""
-    return list(AssetQueue.batch_get(keys, consistent_read=True))
+    return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
 
 
 # Events.

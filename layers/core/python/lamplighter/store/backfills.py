@@ -8,12 +8,11 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter import settings
+from lamplighter import runtime, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import shard_of
@@ -228,15 +227,10 @@ def planned_dates(row: Backfills, *, first: int, limit: int) -> list[dict[str, A
 
 
 # They never change.
-@lru_cache(maxsize=16)
+@runtime.cached(maxsize=16)
 def _dates(row_id: str) -> Sequence[dict[str, Any]]:
     found = read_backfill(row_id)
     if found is None or found.dates is None:
         raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} are gone")
     dates: list[dict[str, Any]] = json.loads(gzip.decompress(found.dates))
     return dates
-
-
-def forget_dates() -> None:
-    """Forget all planned dates: for tests, which begin again with other tables."""
-    _dates.cache_clear()

@@ -15,8 +15,10 @@ from lamplighter.store.transactions import (
     Change,
     Put,
     TransactionCanceled,
+    Update,
     Write,
     sleep_with_jitter,
+    transact,
     transact_with_retry,
 )
 
@@ -103,3 +105,20 @@ def change_dag(
         else:
             return row
     raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
+
+
+def note_failed_claim(dag_id: str, error: str, *, now: DateTime) -> None:
+    """Note on a DAG's row that a claim got nowhere, and why."""
+    actions = [
+        # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
+        Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
+        Dags.claim_failed_at.set(now),
+        Dags.claim_error.set(error),
+    ]
+    # As a transaction, which does not read the row back: it may be malformed.
+    transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
+
+
+def all_dags(*, with_backfills: bool = False) -> list[Dags]:
+    """Return all DAGs, or those that have had a backfill, as they are now."""
+    return list(Dags.scan(Dags.backfill.exists() if with_backfills else None, consistent_read=True))

@@ -8,20 +8,20 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cache
-from threading import RLock
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pendulum import DateTime
 from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection, TableConnection
+from pynamodb.connection.base import MetaTable
 from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.models import Model
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
-from lamplighter.settings import Settings
 from lamplighter.zones import UTC, as_utc
 
 log = logging.getLogger(__name__)
@@ -33,24 +33,22 @@ StoreError = PynamoDBException
 _KEYS_PER_CALL = 100
 _MAX_CALLS_PER_PAGE = 10
 
-_lock = RLock()
-_connection: tuple[Settings, Connection] | None = None
+_adding_tables = Lock()
 
 
 def connection() -> Connection:
-    """Return the connection that all tables share under the settings in force."""
-    global _connection  # noqa: PLW0603 - made on first use and kept for the life of the process
-    now = settings.current()
-    with _lock:
-        if _connection is None or _connection[0] is not now:
-            made = Connection(
-                connect_timeout_seconds=aws.CONNECT_SECONDS,
-                read_timeout_seconds=aws.READ_SECONDS,
-                max_retry_attempts=aws.ATTEMPTS - 1,
-                max_pool_connections=50,
-            )
-            _connection = (now, made)
-        return _connection[1]
+    """Return the connection that all tables of the current runtime share."""
+    found: Connection = runtime.current().client(Connection, _connect)
+    return found
+
+
+def _connect() -> Connection:
+    return Connection(
+        connect_timeout_seconds=aws.CONNECT_SECONDS,
+        read_timeout_seconds=aws.READ_SECONDS,
+        max_retry_attempts=aws.ATTEMPTS - 1,
+        max_pool_connections=50,
+    )
 
 
 class Instant(Attribute[DateTime]):
@@ -100,22 +98,19 @@ class Row(Model):
 
     # The values that were read; a set or a document is replaced when it changes, never altered.
     stored: Mapping[str, Any] = MappingProxyType({})
-    _settings: ClassVar[Settings | None] = None
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
         # PynamoDB fixes names when a class is made; here a process learns them when it runs.
-        with _lock:
-            if cls._settings is not settings.current():
-                cls.Meta.table_name = f"{settings.current().table_prefix}{cls.__name__}"
-                cls._connection = None
-                table = super()._get_connection()
-                shared = connection()
-                if cls.Meta.table_name not in shared._tables:  # noqa: SLF001 - it has no other way
-                    shared.add_meta_table(table.get_meta_table())
-                table.connection = shared
-                cls._settings = settings.current()
-            return super()._get_connection()
+        table = _table(cls)
+        # Its own batches look for the name here, after they have asked for the connection.
+        cls.Meta.table_name = table.table_name
+        return table
+
+    @classmethod
+    def table_name(cls) -> str:
+        """Return the name of the table in the current deployment."""
+        return _table(cls).table_name
 
     @classmethod
     def key_names(cls) -> tuple[str, ...]:
@@ -221,6 +216,35 @@ class Row(Model):
     def is_changed(self) -> bool:
         """Whether something was assigned that was not stored."""
         return any(self.stored.get(name) != now for name, now in self.attribute_values.items())
+
+
+@runtime.cached()
+def _table(model: type[Row]) -> TableConnection:
+    """Return the table of a model in the current deployment."""
+    name = f"{settings.current().table_prefix}{model.__name__}"
+    shared = connection()
+    table = TableConnection(name)
+    table.connection = shared
+    with _adding_tables:
+        if name not in shared._tables:  # noqa: SLF001 - it has no other way
+            shared.add_meta_table(_meta_table(model, name))
+    return table
+
+
+def _meta_table(model: type[Row], name: str) -> MetaTable:
+    schema = model._get_schema()  # noqa: SLF001 - what PynamoDB itself makes it from
+    indexes = [
+        {"IndexName": index["index_name"], "KeySchema": index["key_schema"]}
+        for index in schema["global_secondary_indexes"]
+    ]
+    return MetaTable(
+        {
+            "TableName": name,
+            "KeySchema": schema["key_schema"],
+            "AttributeDefinitions": schema["attribute_definitions"],
+            "GlobalSecondaryIndexes": indexes,
+        }
+    )
 
 
 @cache

@@ -135,11 +135,6 @@ def read_run(dag_id: str, key: str) -> Runs | None:
         return None
 
 
-def read_runs(names: Iterable[tuple[str, str]], *, malformed: list[Malformed]) -> list[Runs]:
-    """Return the runs that exist, as they are now; those that cannot be read are `malformed`."""
-    return list(Runs.batch_get(dict.fromkeys(names), True, malformed=malformed))
-
-
 def require_run(name: str) -> Runs:
     """Return the run that is called `DAG/RUN`, by its id or its key."""
     dag_id, slash, rest = name.partition("/")
@@ -259,3 +254,28 @@ def _in_buckets(buckets: Sequence[str], limit: int | None) -> list[Listed]:
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return [each for some in threads.map(read, buckets) for each in some]
+
+
+# Reading.
+
+
+def read_runs(
+    names: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
+) -> list[Runs]:
+    """Return the runs that exist, given as (dag id, run key), as they are now.
+
+    Those that cannot be read are left out, and added to `malformed`.
+    """
+    keys = dict.fromkeys(names)
+    return list(Runs.batch_get(keys, consistent_read=True, malformed=malformed)) if keys else []
+
+
+def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
+    """Return the states of a DAG's runs from one key to another, both included, by their keys."""
+    found = Runs.query(
+        dag_id,
+        Runs.run_key.between(first_key, last_key),
+        attributes_to_get=["run_key", "state"],
+        consistent_read=True,
+    )
+    return {run.run_key: run.state for run in found}

@@ -126,14 +126,14 @@ def remember_served(row: Dags, run_types: AbstractSet[str]) -> None:
 # Repairing what someone edited by hand.
 
 
-class Drift(NamedTuple):
-    """How the slots of a row differed from its runs, by the keys of these."""
+class Corrections(NamedTuple):
+    """Runs whose place on a row was wrong: those that need none, and those that had none."""
 
     dead: Collection[str]
     lost: Collection[str]
 
 
-def correct(row: Dags, *, running: AbstractSet[str], queued: dict[str, DateTime]) -> Drift:
+def correct(row: Dags, *, running: AbstractSet[str], queued: dict[str, DateTime]) -> Corrections:
     """Assign the slots that a DAG's unfinished runs mean, and return what was wrong.
 
     `running` are keys of runs that have begun, `queued` of those that have not, and since when.
@@ -150,4 +150,4 @@ def correct(row: Dags, *, running: AbstractSet[str], queued: dict[str, DateTime]
     row.active = ((active & alive) | (lost & running)) or None
     row.waiting = kept | {waiting_entry(queued[key], key) for key in lost - running} or None
     dead = (active - alive) | {run_of(entry) for entry in waiting - kept} | (past - kept_past)
-    return Drift(dead, lost)
+    return Corrections(dead, lost)

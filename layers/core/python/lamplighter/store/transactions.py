@@ -5,7 +5,6 @@ rows are busy: the AWS libraries retry neither a canceled transaction nor a sing
 that a transaction is writing at that moment.
 """
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -21,7 +20,7 @@ from pynamodb.exceptions import DeleteError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.rows import Row
@@ -42,9 +41,6 @@ _TRANSIENT = frozenset(
 )
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
-# Not one that is seeded when the module is loaded: functions that begin from one snapshot of
-# memory would all wait for the same time.
-DICE = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
 
 def sleep_with_jitter(longest: float = _LONGEST_PAUSE) -> None:
     """Wait for a random time, so that competitors do not meet again."""
-    clock.sleep(DICE.uniform(0, longest))
+    clock.sleep(runtime.current().random.uniform(0, longest))
 
 
 def transact_with_retry(writes: Sequence[Write]) -> None:

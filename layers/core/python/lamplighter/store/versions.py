@@ -3,9 +3,9 @@
 import gzip
 import json
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
+from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.loading import author_code_as_data
@@ -16,12 +16,12 @@ from lamplighter.store.models import Dags, DagVersions, Runs
 
 def definition_of(run: Runs) -> DAG:
     """Return the DAG as it was defined when the run was created."""
-    return _definition(DagVersions.Meta.table_name, run.dag_id, run.dag_version)
+    return _definition(run.dag_id, run.dag_version)
 
 
-# A version is never changed. The table is part of the key for tests, which begin again with others.
-@lru_cache(maxsize=256)
-def _definition(table: str, dag_id: str, version: str) -> DAG:  # noqa: ARG001 - a part of the key
+# A version is never changed.
+@runtime.cached(maxsize=256)
+def _definition(dag_id: str, version: str) -> DAG:
     try:
         row = DagVersions.get(dag_id, version, consistent_read=True)
     except DagVersions.DoesNotExist as error:
@@ -46,8 +46,3 @@ def _document(row: DagVersions) -> dict[str, Any]:
     text = row.document if row.document_gzip is None else gzip.decompress(row.document_gzip)
     document: dict[str, Any] = json.loads(text or "")
     return document
-
-
-def forget_definitions() -> None:
-    """Forget all definitions: for tests, which begin again with other tables."""
-    _definition.cache_clear()

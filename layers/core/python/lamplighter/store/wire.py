@@ -90,8 +90,7 @@ def key_of(row: Row) -> Request:
 
 
 def _table(row: Row) -> str:
-    row._get_connection()  # noqa: SLF001 - the name is known from then on
-    return row.Meta.table_name
+    return type(row).table_name()
 
 
 def _item(row: Row) -> Request:
@@ -163,10 +162,9 @@ def query_shard(
 
 def query(model: type[Row], **request: Any) -> Iterator[Request]:
     """Yield what a query finds, page after page."""
-    model._get_connection()  # noqa: SLF001 - the name is known from then on
     client: Any = connection().client
     while True:
-        answer = client.query(TableName=model.Meta.table_name, **request)
+        answer = client.query(TableName=model.table_name(), **request)
         yield from answer["Items"]
         if "LastEvaluatedKey" not in answer:
             return

@@ -35,7 +35,7 @@ def send_to_dlq(letters: Mapping[K, dict[str, Any]]) -> set[K]:
     lost: set[K] = set()
     for some in queues.chunks(letters, _LETTERS_PER_CALL):
         try:
-            queues.send("watch_dead_queue_url", [letters[key] for key in some])
+            queues.send("sources-dlq", [letters[key] for key in some])
         except Exception:  # whatever it is, these come again, and no others
             log.exception("%d rejected messages could not be kept, and come again", len(some))
             lost.update(some)

@@ -14,9 +14,12 @@ from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.registry.authors import Answer, read_answer
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Foretold, Outlook
-from lamplighter.scheduler.foretold import run_as_json
-from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.scheduler.schedules import (
+    PrecomputedRuns,
+    RunSource,
+    run_as_json,
+    schedule_in_force,
+)
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso
@@ -24,21 +27,21 @@ from lamplighter.zones import iso
 _AT_ONCE = 500
 
 
-def outlook_of(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def outlook_of(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     """Return what says which run follows which from `origin` on; None if nobody can say.
 
     Nobody can if the bundle is not there, if the timetable raises, or if it has no periods and
     therefore no schedule apart from the runs that were created.
     """
     if not schedule_in_force(row).is_custom:
-        return cursor.rule_of(row)
+        return cursor.timetable_runs(row)
     try:
         return _author_outlook(row, origin)
     except (DefinitionError, TransientError):
         return None
 
 
-def _author_outlook(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def _author_outlook(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     until = max(_places(row), default=None)
     runs: list[DagRunInfo] = []
     last = origin
@@ -49,10 +52,10 @@ def _author_outlook(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
         new = [info for info in answer.runs if last is None or place(info) > place(last)]
         runs += new
         if answer.is_last or not new:
-            return Foretold(runs, is_last=True)
+            return PrecomputedRuns(runs, is_last=True)
         last = new[-1]
         if until is None or place(last) > until:
-            return Foretold(runs, is_last=False)
+            return PrecomputedRuns(runs, is_last=False)
 
 
 def _places(row: Dags) -> Iterator[DateTime]:

@@ -14,12 +14,13 @@ from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry import bundles
 from lamplighter.registry.problems import all_problems
-from lamplighter.scheduler.plan import PATIENT_FAILURES
+from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
 from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.versions import newest_documents
 from lamplighter.store.watchers import read_parked
+from lamplighter.topology import QUEUES, URL_SETTINGS
 from lamplighter_cli import console
 from lamplighter_cli.aws_errors import explain
 
@@ -28,8 +29,6 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 _LATE_SECONDS = 180
 # The sandbox has minutes for a bundle, and the sweep tries again what was left open.
 _STUCK_SECONDS = 900
-_QUEUES = tuple(name for pair in settings.DEAD_QUEUES.items() for name in pair)
-_DEAD = frozenset(settings.DEAD_QUEUES.values())
 
 
 class Finding(NamedTuple):
@@ -112,10 +111,11 @@ def _indexes(described: Mapping[str, Any]) -> dict[str, list[str]]:
 def _queues() -> Iterator[Finding]:
     wrong: list[Finding] = []
     dead: dict[str, int] = {}
-    for name in _QUEUES:
-        url = getattr(settings.current(), name)
+    dlqs = {queue.dlq for queue in QUEUES.values()}
+    for name, setting in URL_SETTINGS.items():
+        url = settings.current().queue_urls.get(name)
         if not url:
-            wrong.append(Finding("queues", ERROR, f"{name} is not set", _missing(name)))
+            wrong.append(Finding("queues", ERROR, f"{setting} is not set", _missing(setting)))
             continue
         attributes = _attributes(url)
         if attributes is None:
@@ -123,15 +123,15 @@ def _queues() -> Iterator[Finding]:
             wrong.append(Finding("queues", ERROR, f"there is no queue {url}", fix))
         else:
             count = int(attributes["ApproximateNumberOfMessages"])
-            dead |= {url.rpartition("/")[2]: count} if name in _DEAD else {}
+            dead |= {url.rpartition("/")[2]: count} if name in dlqs else {}
     yield from wrong
     if not wrong:
-        yield Finding("queues", OK, f"all {len(_QUEUES)}")
+        yield Finding("queues", OK, f"all {len(URL_SETTINGS)}")
     yield from _dead_findings(dead)
 
 
-def _missing(name: str) -> str:
-    return f"set LAMPLIGHTER_{name.upper()}, or name the deployment with --stack"
+def _missing(setting: str) -> str:
+    return f"set LAMPLIGHTER_{setting.upper()}, or name the deployment with --stack"
 
 
 def _attributes(url: str) -> dict[str, str] | None:

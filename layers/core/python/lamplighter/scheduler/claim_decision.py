@@ -15,10 +15,10 @@ from pendulum import DateTime
 
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
-from lamplighter.scheduler import cursor, schedule_edit
-from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import PendingEvents, is_met
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import dag_write
 from lamplighter.store.due import is_open
@@ -56,7 +56,7 @@ class Skipped:
 
 
 @dataclass
-class Plan:
+class ClaimDecision:
     """One DAG's part of a transaction."""
 
     row: Dags
@@ -104,50 +104,50 @@ class Plan:
         return [*(run.run_key for run in self.runs), *map(run_of, self.released)]
 
 
-def plan_claim(
+def decide_claim(
     row: Dags,
-    outlook: Outlook | None,
+    run_source: RunSource | None,
     *,
     now: DateTime,
     claim_id: str,
     limit: int = MAX_RUNS,
     pending: PendingEvents = NO_EVENTS,
     taken: AbstractSet[str] = frozenset(),
-) -> Plan | Skipped:
+) -> ClaimDecision | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `outlook` may be None if no next run is announced, `pending` are the asset events that wait for
-    the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up to
-    the first of them.
+    `run_source` may be None if no next run is announced, `pending` are the asset events that wait
+    for the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up
+    to the first of them.
     """
     if is_backing_off(row, now):
         return Skipped(BACKING_OFF)
-    plan = Plan(row, claim_id, now, pending=pending)
+    decision = ClaimDecision(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
     is_noted = _forget_failures(row) or is_noted
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
-        return plan if is_noted else Skipped(_why_closed(row))
+        return decision if is_noted else Skipped(_why_closed(row))
     known = _known_runs(row, taken)
-    is_moved = _pass_over(row, outlook, known, now=now) or is_noted
+    is_moved = _pass_over(row, run_source, known, now=now) or is_noted
     for_schedule = min(slots, slots_for_schedule(row))
-    timed = _due_until_known(row, outlook, known, now=now, limit=for_schedule)
+    timed = _due_until_known(row, run_source, known, now=now, limit=for_schedule)
     chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
-        timed = _due(row, outlook, now=now, limit=len(chosen.timed))
-    plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
+        timed = _due(row, run_source, now=now, limit=len(chosen.timed))
+    decision.runs = [_scheduled_run(decision, info) for info in chosen.timed]
     if timed.runs:
-        schedule_edit.move_on(row, timed, now=now)
+        cursor.advance(row, timed, now=now)
     if chosen.has_assets:
-        plan.runs.append(_asset_run(plan))
-        plan.is_consuming = True
+        decision.runs.append(_asset_run(decision))
+        decision.is_consuming = True
         row.asset_condition_met_at = None
-    plan.released = chosen.waiting
+    decision.released = chosen.waiting
     stop_waiting(row, chosen.waiting)
-    occupy(row, plan.keys)
-    if not (is_moved or plan.keys):
+    occupy(row, decision.keys)
+    if not (is_moved or decision.keys):
         return Skipped("not due")
-    return plan
+    return decision
 
 
 def is_backing_off(row: Dags, now: DateTime) -> bool:
@@ -239,85 +239,85 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     )
 
 
-def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
+def _scheduled_run(decision: ClaimDecision, info: DagRunInfo) -> Runs:
     return run_rows.new_run(
-        plan.row,
+        decision.row,
         info,
-        run_id=_run_id(plan.row, info),
-        now=plan.now,
-        claim_id=plan.claim_id,
+        run_id=_run_id(decision.row, info),
+        now=decision.now,
+        claim_id=decision.claim_id,
         run_type="scheduled",
         triggered_by="timetable",
     )
 
 
-def _asset_run(plan: Plan) -> Runs:
-    pending = plan.pending.events
+def _asset_run(decision: ClaimDecision) -> Runs:
+    pending = decision.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
     return run_rows.new_run(
-        plan.row,
+        decision.row,
         DagRunInfo(run_after, None),
         run_id=run_id(
             "asset_triggered", run_after=run_after, logical_date=None, content={"events": events}
         ),
-        now=plan.now,
-        claim_id=plan.claim_id,
+        now=decision.now,
+        claim_id=decision.claim_id,
         run_type="asset_triggered",
         triggered_by="asset",
         events=events,
     )
 
 
-def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, limit: int) -> Due:
+def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not limit or schedule_edit.has_switched(row):
+    if stored is None or stored.run_after > now or not limit or cursor.has_switched(row):
         return Due((), stored)
     now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
-    assert outlook is not None
+    assert run_source is not None
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
-        return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), limit=limit)
+        return cursor.runs_due(run_source, stored, catchup=True, now=min(now, until), limit=limit)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, limit=limit)
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=now, limit=limit)
 
 
 def _due_until_known(
-    row: Dags, outlook: Outlook | None, known: AbstractSet[str], *, now: DateTime, limit: int
+    row: Dags, run_source: RunSource | None, known: AbstractSet[str], *, now: DateTime, limit: int
 ) -> Due:
     """Return the due runs up to the first that the DAG has already."""
-    due = _due(row, outlook, now=now, limit=limit)
+    due = _due(row, run_source, now=now, limit=limit)
     new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
-    return due if len(new) == len(due.runs) else _due(row, outlook, now=now, limit=len(new))
+    return due if len(new) == len(due.runs) else _due(row, run_source, now=now, limit=len(new))
 
 
 def _pass_over(
-    row: Dags, outlook: Outlook | None, taken: AbstractSet[str], *, now: DateTime
+    row: Dags, run_source: RunSource | None, taken: AbstractSet[str], *, now: DateTime
 ) -> bool:
     """Move the schedule past due runs that exist; return whether it moved."""
     is_moved = False
     while taken:
-        due = _due(row, outlook, now=now, limit=1)
+        due = _due(row, run_source, now=now, limit=1)
         if not due.runs or key_of(row, due.runs[0]) not in taken:
             break
         is_moved = True
-        schedule_edit.move_on(row, due, now=now)
+        cursor.advance(row, due, now=now)
     return is_moved
 
 
 def step_over(
     row: Dags,
-    outlook: Outlook | None,
+    run_source: RunSource | None,
     *,
     taken: AbstractSet[str],
     over: AbstractSet[str],
     now: DateTime,
     claim_id: str,
     pending: PendingEvents = NO_EVENTS,
-) -> Plan | Skipped:
+) -> ClaimDecision | Skipped:
     """Assign to `row` what lets it pass the runs that stood in the way, and create none.
 
     So no other run can stand in its way, and it always gets the DAG on. `taken` are keys of runs
@@ -327,11 +327,11 @@ def step_over(
     known = _known_runs(row, taken)
     gone = over & (row.waiting or set())
     stop_waiting(row, gone)
-    is_moved = _pass_over(row, outlook, known, now=now) or bool(gone)
+    is_moved = _pass_over(row, run_source, known, now=now) or bool(gone)
     if not is_moved:
         return Skipped("not due")
     note_condition(row, pending, now)  # for the claim that follows
-    return Plan(row, claim_id, now, pending=pending)
+    return ClaimDecision(row, claim_id, now, pending=pending)
 
 
 def _run_id(row: Dags, info: DagRunInfo) -> str:
