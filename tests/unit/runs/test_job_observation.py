@@ -9,7 +9,11 @@ from pendulum import datetime
 
 from lamplighter import Asset, runtime
 from lamplighter.executors.base import Job, JobState, Usage
-from lamplighter.runs.job_observation import JobObservation, cancelled_before_start, observe
+from lamplighter.runs.job_observation import (
+    JobObservation,
+    apply_observation,
+    cancelled_before_start,
+)
 from lamplighter.runs.job_report import NO_REPORT, JobReport
 from lamplighter.runs.job_request import JobName
 from lamplighter.runs.view import RunView
@@ -49,7 +53,7 @@ def observed(
     key = JobName.of(view.run, view.steps["load"]).key
     seen = Job(job_run_id, state, "s3://lake/context.json", **job)
     observation = JobObservation(key, seen, "emr-serverless", report, is_refused)
-    return observe(view, observation, now=NOW)
+    return apply_observation(view, observation, now=NOW)
 
 
 def columns_of(step: Steps, names: dict[str, Any]) -> dict[str, Any]:
@@ -384,7 +388,7 @@ def test_job_of_a_step_that_has_none_is_not_believed(state: str, seen: JobState)
     [
         {"submission": 2},
         {"task_id": "store"},
-        {"digest": "f" * 12},
+        {"fingerprint": "f" * 12},
     ],
     ids=["another submission", "another task", "a run of the same name"],
 )
@@ -392,9 +396,8 @@ def test_job_of_another_submission_is_not_believed(other: dict[str, Any]) -> Non
     """Only the submission that the row speaks of may change it."""
     view = view_of(RUNNING)
     key = JobName.of(view.run, view.steps["load"]).key
-    changed = {"mark" if name == "digest" else name: value for name, value in other.items()}
     job = Job("j-1", JobState.SUCCESS, "s3://lake/context.json")
-    assert observe(view, JobObservation(replace(key, **changed), job), now=NOW) is None
+    assert apply_observation(view, JobObservation(replace(key, **other), job), now=NOW) is None
     assert not view.steps["load"].is_changed
 
 
@@ -411,7 +414,7 @@ def test_job_that_was_never_started_counts_as_cancelled() -> None:
         {"state": "cancelling", "cancel_action": "cancel"}, {"target_state": "cancelled"}
     )
     (seen,) = cancelled_before_start(view, view.steps.values())
-    assert observe(view, seen, now=NOW) == []
+    assert apply_observation(view, seen, now=NOW) == []
     assert columns_of(view.steps["load"], {"state": "", "job_run_id": ""}) == {
         "state": "failed",
         "job_run_id": None,

@@ -28,7 +28,7 @@ class JobState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether the job does nothing any more."""
+        """Whether the job has ended."""
         return self in {JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED}
 
 
@@ -72,7 +72,7 @@ class Job:
     details: str = ""  # what the executor says about its end
     started_at: DateTime | None = None
     ended_at: DateTime | None = None
-    # It failed because there was no room for it, which is not its fault.
+    # It failed for lack of capacity, which is not its fault.
     lacked_capacity: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -83,13 +83,13 @@ class Executor(Protocol):
     A class that derives from it need only say its name, and start, find, describe and cancel jobs.
     """
 
-    # Under this name a step records who has its job.
+    # Steps record it, so that their jobs are always looked up where they were started.
     name: str
     # The shortest time limit that it enforces itself; shorter ones are watched by the scheduler.
     min_timeout: timedelta = timedelta(0)
 
     def start(self, request: JobRequest) -> str:
-        """Start a job and return its id; with a token that is known, return the job of then."""
+        """Start a job and return its id; for a known token, return the id of the existing job."""
         ...
 
     def find(self, name: str, *, since: DateTime) -> str | None:
@@ -101,7 +101,7 @@ class Executor(Protocol):
         ...
 
     def cancel(self, job_run_id: str) -> None:
-        """Ask for a job to be ended; it is over when its state says so."""
+        """Request that a job be cancelled; it has ended when its state says so."""
         ...
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for others to read

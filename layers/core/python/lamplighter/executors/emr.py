@@ -31,7 +31,7 @@ _SIZES = {
     "executor_memory": "spark.executor.memory",
     "max_executors": "spark.dynamicAllocation.maxExecutors",
 }
-# What it says of a job that never had a chance. Its words are not documented.
+# What it says of a job for which it had no capacity. The wording is not documented.
 _NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
 # A part of a long log over a slow line.
 _LOG_READ_SECONDS = 30.0
@@ -58,7 +58,7 @@ class EmrServerless(Executor):
     min_timeout = timedelta(minutes=5)
 
     def start(self, request: JobRequest) -> str:
-        """Start a job and return its id; with a token that is known, return the job of then."""
+        """Start a job and return its id; for a known token, return the id of the existing job."""
         deployment = settings.current()
         answer = _call(
             "start_job_run",
@@ -88,7 +88,7 @@ class EmrServerless(Executor):
         return _job(answer["jobRun"])
 
     def cancel(self, job_run_id: str) -> None:
-        """Ask for a job to be ended; it is over when its state says so."""
+        """Request that a job be cancelled; it has ended when its state says so."""
         application = settings.current().require("emr_application_id")
         try:
             _call("cancel_job_run", applicationId=application, jobRunId=job_run_id)
@@ -104,7 +104,7 @@ class EmrServerless(Executor):
         return str(detail["jobRunId"]) if is_ours else None
 
     def log_uri(self, job_run_id: str, stream: str) -> str:
-        """Return where what the driver of a job wrote to a stream is, or will be."""
+        """Return where the driver's `stdout` or `stderr` is, or will be."""
         deployment = settings.current()
         root = deployment.require("job_logs_uri").rstrip("/")
         application = deployment.require("emr_application_id")
@@ -120,7 +120,7 @@ class EmrServerless(Executor):
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        # Also what is not text is shown, as far as it can be.
+        # Bytes that are not text are replaced.
         return iter(gzip.open(answer["Body"], "rt", encoding="utf-8", errors="replace"))
 
 

@@ -36,9 +36,9 @@ from lamplighter.runs.transitions import (
     MARKS,
     assign_mark,
     end_run,
-    keep_or_expire,
     mark_text,
-    note_mark,
+    record_mark,
+    set_expiry,
 )
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
@@ -61,7 +61,7 @@ def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Run
         run = view.run
         if run.state == state:
             raise RefusedError(f"run {run.run_id} of DAG {dag_id!r} is {state} already")
-        run.reason = mark_text(note_mark(view, state, why=why, by=by, task=None, now=now))
+        run.reason = mark_text(record_mark(view, state, why=why, by=by, task=None, now=now))
         if run.state in FINISHED and state == FAILED:
             _end_as(view, FAILED, now)
             return True
@@ -95,7 +95,7 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         if freed and view.run.state in FINISHED and not keep_steps(view):
             return False  # first, so that whoever dies here has marked nothing
         if not _is_marked(view, task_id, state):
-            mark = note_mark(view, state, why=why, by=by, task=task_id, now=now)
+            mark = record_mark(view, state, why=why, by=by, task=task_id, now=now)
             assign_mark(view.step(task_id), mark, now)
         elif not (freed or has_begun):
             raise RefusedError(f"task {task_id!r} of run {view.run.run_id} is {state} already")
@@ -103,7 +103,7 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         room = max(0, AT_ONCE - view.size)
         for each in freed[:room]:
             move_step(view.steps[each], NONE)
-            keep_or_expire(view.steps[each], now)
+            set_expiry(view.steps[each], now)
         return len(freed) <= room and _go_on(view, freed, now)
 
     run = change_run(dag_id, run_key, change)

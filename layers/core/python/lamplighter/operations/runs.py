@@ -24,7 +24,7 @@ from lamplighter.runs.states import (
     move_run,
     move_step,
 )
-from lamplighter.runs.transitions import CLEAR, end_run, expire, keep_or_expire
+from lamplighter.runs.transitions import CLEAR, end_run, expire_step, set_expiry
 from lamplighter.runs.view import RunView
 from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
@@ -48,7 +48,7 @@ def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it
             view.run.wake_at = now
         else:
             for step in view.steps.values():
-                expire(step, now)
+                expire_step(step, now)
             end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True
 
@@ -97,7 +97,7 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
         else:
             move_step(step, NONE)
             step.retry_at = step.capacity_rejections = None
-            keep_or_expire(step, now)
+            set_expiry(step, now)
         step.marked = None
         # As many attempts as at first, on top of those there have been.
         step.max_try_number = step.try_number + view.dag.tasks[step.step_id].retries + 1

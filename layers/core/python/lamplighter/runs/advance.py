@@ -1,4 +1,4 @@
-"""Moves a live run on: the one verb that everything ends in.
+"""Advances runs: the one operation that every message and every sweep ends in.
 
 Owns: the order in which things happen. What is known is read, what follows is written in one
 transaction, and only then jobs are started or cancelled and others told. Whoever dies on the way
@@ -43,7 +43,7 @@ def advance(
     observations: Sequence[JobObservation] = (),
     permissions: JobPermissions,
 ) -> RunsReport:
-    """Let a run be as far as it can be now, given what is known of its jobs."""
+    """Advance a run as far as possible, given what is known of its jobs."""
     report = RunsReport()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
@@ -65,13 +65,13 @@ def advance(
             return report
         observations = [*observations, *learned]
         pause = _FIRST_PAUSE
-    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by too many at once")
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")
 
 
 def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
-    """Let each run be as far as it can be now; those that only begin something share a write.
+    """Advance each run as far as possible; those that only start something share a transaction.
 
-    One that fails does not keep the others from being moved; its error is raised in the end.
+    If one fails, the others are still advanced; its error is raised at the end.
     """
     report = RunsReport()
     decisions = _decide_all(names, permissions, report)
@@ -82,7 +82,7 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
         try:
             transact([write for decision in bulk for write in decision.view.writes()])
         except (TransactionCanceled, TransientError, PermanentError):
-            continue  # one of them has moved, or it was written unheard: alone, each finds out
+            continue  # one has changed, or the answer was lost: each finds out on its own
         done += bulk
     written = {decision.view.name: decision for decision in done}
 
@@ -98,7 +98,7 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
 
 
 def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> RunsReport:
-    """Move each run; the error of one is raised when the others have been moved."""
+    """Advance each run; the error of one is raised after the others have been advanced."""
     report = RunsReport()
     failures: list[Exception] = []
     for name in dict.fromkeys(names):
@@ -114,15 +114,15 @@ def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]
 def _decide_all(
     names: Sequence[RunName], permissions: JobPermissions, report: RunsReport
 ) -> list[RunDecision]:
-    """Return the decisions about those runs that can be decided about."""
+    """Return the decisions about all runs for which there can be one."""
     decisions = []
     for view in RunView.read_all(names):
         decision = RunDecision(view, permissions, report)
         try:
             decision.decide(())
-        except Exception:  # whoever moves it alone is told what is wrong with it
+        except Exception:  # advanced on its own, it raises what is wrong with it
             about = {"dag_id": view.run.dag_id, "run_id": view.run.run_id}
-            log.debug("run has to be moved alone", exc_info=True, extra=about)
+            log.debug("run has to be advanced on its own", exc_info=True, extra=about)
         else:
             decisions.append(decision)
     return decisions
@@ -132,7 +132,7 @@ def _decide_all(
 
 
 def settle(body: str) -> RunsReport:
-    """Do what a message on `jobstates` asks for."""
+    """Handle a message on `jobstates`."""
     runs, job = _read(body)
     if runs:
         return advance_each(runs, lambda name: check_run(*name))
@@ -140,18 +140,18 @@ def settle(body: str) -> RunsReport:
 
 
 def _read(body: str) -> tuple[list[queues.RunName], NamedJob | None]:
-    """Return the runs or the job that a message names; a job of others is no job."""
+    """Return the runs or the job that a message names; None if the job is not one of ours."""
     with queues.reject_unreadable():
         message: dict[str, Any] = json.loads(body)
         if "runs" in message:
             return queues.read_runs(message), None
         if "job" in message:
-            return [], NamedJob(named(message["executor"]), str(message["job"]))
+            return [], NamedJob(named(message.get("executor")), str(message["job"]))
         return [], job_of_event(message)
 
 
 def settle_job(found: NamedJob) -> RunsReport:
-    """Let the run of a job know how it stands."""
+    """Advance the run of a job, given how the job is now."""
     job = found.executor.describe(found.job_run_id)
     key = _key_of(job) if job is not None else None
     if job is None or key is None:
@@ -167,7 +167,7 @@ def _key_of(job: Job) -> SubmissionKey | None:
 
 
 def _note_running(key: SubmissionKey, job: Job) -> bool:
-    """Let a step be running, if that is all that is new; it decides about nothing."""
+    """Mark the step as running, if that is all that is new: nothing else follows from it."""
     if job.state is not JobState.RUNNING:
         return False
     run = key.dag_id, key.run_key
@@ -185,17 +185,17 @@ def _note_running(key: SubmissionKey, job: Job) -> bool:
     return True
 
 
-# Runs that nobody has spoken of.
+# Runs that no message was about.
 
 
 def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
-    """Check every run whose time has come; yield what came of each."""
+    """Check every run that is due; yield what came of each."""
     now = clock.now()
     for shard in range(settings.current().run_shards):
         for dag_id, run_key in runs_to_wake(shard, now):
             try:
                 report = check_run(dag_id, run_key)
-            except Exception:  # one run that cannot be moved must not hold up all after it
+            except Exception:  # one run must not hold up those after it
                 about = {"dag_id": dag_id, "run_key": run_key}
                 log.exception("run could not be checked", extra=about)
                 report = RunsReport()
@@ -205,7 +205,7 @@ def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
 
 
 def check_run(dag_id: str, run_key: str) -> RunsReport:
-    """Ask about the jobs of a run, and move it on."""
+    """Ask the executors about the jobs of a run, and advance it."""
     view = RunView.read(dag_id, run_key)
     if view is None:
         return RunsReport()
@@ -223,7 +223,7 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
     job = named(step.executor).describe(step.job_run_id)
     if job is None:
         if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
-            return None  # it may be too new to be known everywhere
+            return None  # it may be too new for its executor to list it
         details = f"the executor does not know job {step.job_run_id} any more"
         job = Job(step.job_run_id, JobState.FAILED, "", details=details)
         return JobObservation(key, job, step.executor)
@@ -231,7 +231,7 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
 
 
 def _schedule_timeouts(view: RunView, observations: list[JobObservation]) -> None:
-    """Look again when a short time limit is up, which began only when the job did."""
+    """Send messages for time limits that end before the next sweep; they began with the job."""
     now = clock.now()
     for one in observations:
         step = view.steps[one.key.task_id]

@@ -15,9 +15,9 @@ from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.current import current
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
-from lamplighter.runs.job_observation import JobObservation, observe
+from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
-from lamplighter.runs.outlets import room_needed
+from lamplighter.runs.outlets import max_writes
 from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
@@ -38,10 +38,10 @@ from lamplighter.runs.transitions import (
     deadline_of,
     end_run,
     end_step,
-    expire,
-    is_to_be_marked,
-    keep,
-    keep_or_expire,
+    expire_step,
+    needs_mark,
+    postpone_expiry,
+    set_expiry,
     time_out_run,
     time_out_step,
 )
@@ -73,14 +73,14 @@ class RunsReport:
     spark_dollars: float = 0.0
 
     def add(self, other: "RunsReport") -> None:
-        """Count in what another one says."""
+        """Add the numbers of another report."""
         for each in fields(other):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(frozen=True)
 class JobPermissions:
-    """What the function may do that moves the run; the rest it leaves to another one."""
+    """What the function that advances a run may do with jobs; it leaves the rest to another one."""
 
     can_start: bool = False
     can_cancel: bool = False
@@ -100,31 +100,32 @@ class JobStart:
 
 @dataclass(eq=False)
 class RunDecision:
-    """What one look at a run led to: changes of its rows, and effects that follow them."""
+    """What was decided about a run: changes of its rows, and the effects that follow them."""
 
     view: RunView
     permissions: JobPermissions
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
-    # What gets the jobs of steps that are submitted now.
+    # Runs the jobs of steps that are submitted now.
     executor: Executor = field(default_factory=current)
+    # More follows than fits into one transaction, or than could be known before it is written.
     is_partial: bool = False
     starts: list[JobStart] = field(default_factory=list)
     orphaned_jobs: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
-    # Steps that another function has to start.
+    # There are steps that the function `submit` has to start.
     needs_submit: bool = False
     wakes_waiting_runs: bool = False
 
     def decide(self, observations: Iterable[JobObservation]) -> None:
-        """Assign all that follows from what is known."""
+        """Assign everything that follows from what is known."""
         view = self.view
         for observation in observations:
             self._observe(observation)
         if view.run.state in FINISHED:
             return
         self._follow_backfill()
-        self._for_each_step(lambda step: keep(step, self.now))
+        self._for_each_step(lambda step: postpone_expiry(step, self.now))
         time_out_run(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.target_state is not None:
@@ -136,7 +137,7 @@ class RunDecision:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look at the run, though nobody has asked for it."""
+        """Whether the run's `wake_at` has passed."""
         wake_at = self.view.run.stored.get("wake_at")
         return wake_at is not None and wake_at <= self.now
 
@@ -146,22 +147,22 @@ class RunDecision:
 
     @property
     def shares_a_row(self) -> bool:
-        """Whether it writes a row that another run of the same DAG may write too."""
+        """Whether it changes a row that other runs of the same DAG change too."""
         return any(
             row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
         )
 
     @property
-    def _room(self) -> int:
+    def _writes_left(self) -> int:
         return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
 
     def _observe(self, observation: JobObservation) -> None:
         task = self.view.dag.tasks.get(observation.key.task_id)
-        needed = 0 if task is None else 1 + room_needed(task, observation.report)
-        if needed > self._room and self.view.size:
+        needed = 0 if task is None else 1 + max_writes(task, observation.report)
+        if needed > self._writes_left and self.view.size:
             self.is_partial = True
             return
-        events = observe(self.view, observation, now=self.now)
+        events = apply_observation(self.view, observation, now=self.now)
         if events is None:
             if not observation.job.state.is_over:
                 self.orphaned_jobs.append(observation)
@@ -172,8 +173,8 @@ class RunDecision:
             self.wakes_waiting_runs = True
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
-        """Change steps as far as a transaction holds them."""
-        room = self._room
+        """Change steps, as many as fit into the transaction."""
+        room = self._writes_left
         for step in self.view.steps.values():
             if room <= 0:
                 self.is_partial = True
@@ -183,7 +184,7 @@ class RunDecision:
             room -= step.is_changed and not was_changed
 
     def _follow_backfill(self) -> None:
-        """Let a run end whose backfill was cancelled before it began, or with all that runs."""
+        """End a run whose backfill was cancelled, unless it may finish what it has begun."""
         run = self.view.run
         is_queued = run.state == QUEUED
         if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
@@ -200,13 +201,13 @@ class RunDecision:
             self._finish(self.view.run.target_state)
 
     def _mark_steps(self) -> None:
-        """Let the steps of a run that was marked be what that means for them."""
+        """Mark the steps of a run that was marked as a success."""
         view, ending = self.view, self.view.run.target_state
         removed = removed_tasks(view.dag, view.run)
         for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
-            if not is_to_be_marked(view.steps.get(task_id), str(ending)):
+            if not needs_mark(view.steps.get(task_id), str(ending)):
                 continue
-            if self._room <= 0:
+            if self._writes_left <= 0:
                 self.is_partial = True
                 return
             assign_mark(view.step(task_id), view.run.marks[-1], self.now)
@@ -214,7 +215,7 @@ class RunDecision:
 
     def _finish(self, state: str) -> None:
         view = self.view
-        self._for_each_step(lambda step: expire(step, self.now))
+        self._for_each_step(lambda step: expire_step(step, self.now))
         if self.is_partial:
             return
         add_up_costs(view)
@@ -226,7 +227,7 @@ class RunDecision:
         retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
         found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
-            if self._room <= 0:
+            if self._writes_left <= 0:
                 self.is_partial = True
                 return
             self._end_without_a_job(task_id, state)
@@ -242,7 +243,7 @@ class RunDecision:
             self._start(found.ready)
 
     def _waits_for_past(self, ready: Sequence[str]) -> bool:
-        """Return whether the run can do nothing until the run before it has got on."""
+        """Return whether the run can do nothing until the run before it makes progress."""
         view = self.view
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
         if is_busy or view.run.slot_backfill_id is not None:
@@ -261,11 +262,11 @@ class RunDecision:
         move_step(step, state)
         step.error = error
         step.ended_at = self.now
-        keep_or_expire(step, self.now)
+        set_expiry(step, self.now)
         self.wakes_waiting_runs |= self.view.dag.tasks[task_id].depends_on_past
 
     def _may_start(self) -> bool:
-        """Return whether the run may begin something new: not while paused, nor without a slot."""
+        """Return whether the run may start jobs: not while paused, nor without a slot."""
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
@@ -277,7 +278,7 @@ class RunDecision:
         view = self.view
         for step in view.live:
             if step.state == SUBMITTED and step.job_run_id is None:
-                if self._room <= 0:
+                if self._writes_left <= 0:
                     self.is_partial = True
                     return
                 self._start_again(step)
@@ -290,18 +291,18 @@ class RunDecision:
             if not self.permissions.can_start:
                 self.needs_submit = True
                 return
-            if self._room <= 0:
+            if self._writes_left <= 0:
                 self.is_partial = True
                 return
             places -= self._submit(task_id)
 
     def _start_again(self, step: Steps) -> None:
-        """Start a job of which nobody has noted that it was started."""
+        """Start the job of a submission for which no job is recorded."""
         if not self.permissions.can_start:
-            # Whoever wrote the row may be about to, or has said when to try again.
+            # Whoever wrote the row may be about to start it, or has sent a message to try again.
             self.needs_submit |= self.is_due
             return
-        # Written like the first time: nobody may believe meanwhile that there will be no job.
+        # As for the first time: nobody may conclude meanwhile that there will be no job.
         step.asked_at = self.now
         try:
             job = self._prepare(step)
@@ -315,13 +316,13 @@ class RunDecision:
         return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
 
     def _give_up(self, step: Steps, why: str) -> None:
-        """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
+        """Cancel a step that can no longer be started, with the job that it may have."""
         move_step(step, CANCELLING)
         step.cancel_action = CANCEL
         step.error = why
 
     def _submit(self, task_id: str) -> bool:
-        """Let a step be on its way to a job; return False if there can be none."""
+        """Mark the step as submitted; return False if no job can be prepared for it."""
         run, step = self.view.run, self.view.step(task_id)
         step.submission += 1
         step.try_number += 1
@@ -329,7 +330,7 @@ class RunDecision:
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        step.scheduler_timeout_seconds = self._short_limit(task_id)
+        step.scheduler_timeout_seconds = self._scheduler_timeout(task_id)
         try:
             job = self._prepare(step)
         except DefinitionError as error:
@@ -344,8 +345,8 @@ class RunDecision:
             run.started_at = self.now
         return True
 
-    def _short_limit(self, task_id: str) -> float | None:
-        """Return a time limit that is too short for its executor to enforce it."""
+    def _scheduler_timeout(self, task_id: str) -> float | None:
+        """Return the seconds a task may run, if that is too short for its executor to enforce."""
         limit = self.view.dag.tasks[task_id].execution_timeout
         is_short = limit is not None and limit < self.executor.min_timeout
         return limit.total_seconds() if limit is not None and is_short else None
@@ -365,7 +366,7 @@ class RunDecision:
             if step.state == CANCELLING:
                 instants.append(soon)
             if step.state == UP_FOR_RETRY and step.retry_at is not None:
-                # If its time has come, it waits for something else: a place, an un-paused DAG.
+                # If it is due, it waits for something else: a free place, an un-paused DAG.
                 instants.append(max(step.retry_at, soon))
             deadline = deadline_of(view, step)
             instants += [deadline] if deadline is not None else []

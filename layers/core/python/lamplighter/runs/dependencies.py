@@ -33,42 +33,42 @@ _WITHOUT_A_JOB = {RuleDecision.SKIP: SKIPPED, RuleDecision.FAIL: UPSTREAM_FAILED
 
 @dataclass(frozen=True)
 class NextSteps:
-    """What is to be done with the steps that have no state yet."""
+    """What follows for the steps that have no state yet, and for the run."""
 
-    # In the order in which they should get a place.
+    # In the order in which they should start.
     ready: tuple[str, ...] = ()
     # Skipped or upstream_failed, without ever having a job.
     moves: Mapping[str, str] = field(default_factory=dict)
-    # What the run is, if nothing is left to come.
+    # The state of the run, if nothing is left to do.
     final_state: str | None = None
 
 
 def next_steps(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str] = ()) -> NextSteps:
-    """Return what follows from the states of the steps; a task that is not named has none yet.
+    """Return what follows from the states of the steps; a task without one has not begun.
 
     `also_ready` are steps that are to be tried again now.
     """
     known = {task_id: states.get(task_id, NONE) for task_id in dag.tasks}
     ready = list(also_ready)
     moves: dict[str, str] = {}
-    for task_id in _in_order(dag):
+    for task_id in _topological(dag):
         if known[task_id] != NONE:
             continue
         task = dag.tasks[task_id]
-        said = evaluate_rule(
+        result = evaluate_rule(
             task.trigger_rule, [known[before] for before in task.upstream_task_ids]
         )
-        if said is RuleDecision.RUN:
+        if result is RuleDecision.RUN:
             ready.append(task_id)
-        elif said is not RuleDecision.WAIT:
-            known[task_id] = moves[task_id] = _WITHOUT_A_JOB[said]
+        elif result is not RuleDecision.WAIT:
+            known[task_id] = moves[task_id] = _WITHOUT_A_JOB[result]
     weights = _weights(dag) if len(ready) > 1 else {}
     ready.sort(key=lambda task_id: (-weights.get(task_id, 0), task_id))
     return NextSteps(tuple(ready), moves, _final_state(dag, known))
 
 
 def removed_tasks(dag: DAG, run: Runs) -> dict[str, str]:
-    """Return the tasks whose own dates leave out the run's."""
+    """Return the tasks whose start and end dates exclude the run's."""
     date = run.logical_date
     if date is None or run.run_type == "backfill":
         return {}
@@ -80,8 +80,8 @@ def removed_tasks(dag: DAG, run: Runs) -> dict[str, str]:
     }
 
 
-def _in_order(dag: DAG) -> Iterator[str]:
-    """Yield every task after those before it."""
+def _topological(dag: DAG) -> Iterator[str]:
+    """Yield every task after its upstream tasks."""
     waiting = {task_id: len(task.upstream_task_ids) for task_id, task in dag.tasks.items()}
     free = [task_id for task_id, count in waiting.items() if not count]
     while free:
@@ -94,9 +94,9 @@ def _in_order(dag: DAG) -> Iterator[str]:
 
 
 def _weights(dag: DAG) -> dict[str, int]:
-    """Return each task's weight with that of all that comes after it, each counted once."""
+    """Return the weight of each task and all its downstream tasks, each counted once."""
     after: dict[str, set[str]] = {}
-    for task_id in reversed(list(_in_order(dag))):
+    for task_id in reversed(list(_topological(dag))):
         direct = dag.tasks[task_id].downstream_task_ids
         after[task_id] = direct.union(*(after[below] for below in direct))
     return {
@@ -106,7 +106,7 @@ def _weights(dag: DAG) -> dict[str, int]:
 
 
 def _final_state(dag: DAG, states: Mapping[str, str]) -> str | None:
-    """Return what a run is: its last tasks decide, when no task is left to do."""
+    """Return the state of a run whose tasks are all over: its last tasks decide."""
     if any(state not in OVER and state != REMOVED for state in states.values()):
         return None
     last = [states[task_id] for task_id, task in dag.tasks.items() if not task.downstream_task_ids]
@@ -151,7 +151,7 @@ def _run_before(view: RunView) -> Runs | None:
 
 
 class _Upstream:
-    """How many of the tasks before one are in which state."""
+    """How many of a task's upstream tasks are in which state."""
 
     def __init__(self, states: Iterable[str]) -> None:
         self._counts = Counter(states)
@@ -168,7 +168,7 @@ class _Upstream:
 
 
 def evaluate_rule(rule: str, upstream: Iterable[str]) -> RuleDecision:
-    """Return what a rule says, given the states of the tasks directly before one."""
+    """Return what a rule says about a task, given the states of its upstream tasks."""
     before = _Upstream(upstream)
     return _RULES[rule](before) if before.total else RuleDecision.RUN
 

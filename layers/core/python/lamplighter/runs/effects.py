@@ -46,14 +46,14 @@ RUN_FINISHED = "Run Finished"
 _TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
-# Clocks of machines differ, and a list of jobs is asked for by when they were created.
+# Clocks differ, and jobs are listed by when they were created.
 _MARGIN_SECONDS = 300
 
 
 def apply_effects(decision: RunDecision) -> list[JobObservation]:
-    """Do what the rows say now; return what was learned about jobs by doing so."""
+    """Carry out a decision that is written; return what was learned about jobs meanwhile."""
     view = decision.view
-    _count(decision)
+    _add_metrics(decision)
     publish_state_change(view)
     send_outlets(decision.events)
     if decision.wakes_waiting_runs:
@@ -69,12 +69,12 @@ def apply_effects(decision: RunDecision) -> list[JobObservation]:
         before = decision.report.postponed_jobs
         learned += start_jobs(view, decision.starts, decision.report, now=decision.now)
         if decision.report.postponed_jobs > before:
-            decision.is_partial = False  # whoever tries again later goes on
+            decision.is_partial = False  # the message that retries it continues
     return learned
 
 
 def publish_state_change(view: RunView) -> None:
-    """Tell of the run's new state, and of its DAG, which may be due by it."""
+    """Log and publish the run's new state; announce its DAG and backfill, which may be due now."""
     if view.run.state != view.run.stored.get("state"):
         log_move(view.run)
         if view.run.state in FINISHED:
@@ -86,7 +86,7 @@ def publish_state_change(view: RunView) -> None:
         queues.send_backfills([backfill.backfill_id])
 
 
-def _count(decision: RunDecision) -> None:
+def _add_metrics(decision: RunDecision) -> None:
     report, run = decision.report, decision.view.run
     new = Counter(
         step.state
@@ -107,10 +107,10 @@ def _count(decision: RunDecision) -> None:
 
 
 def wake_waiting_runs(view: RunView) -> None:
-    """Let the runs that may wait for this one's steps look again."""
+    """Ask for the runs to be advanced that may wait for this one's steps."""
     if view.row is not None:
         others = set(view.row.active or ()) | set(view.row.waiting_for_past or ())
-        # Dates of the past and of the present follow each other in one line.
+        # Runs of a backfill and of the schedule may depend on each other.
         backfill = view.backfill or newest_of(view.row)
         others |= set((backfill and backfill.active) or ())
         others.discard(view.run.run_key)
@@ -118,10 +118,10 @@ def wake_waiting_runs(view: RunView) -> None:
 
 
 def _cancel(decision: RunDecision) -> list[JobObservation]:
-    """Cancel the jobs of steps that are not to go on; return those that are news to the rows."""
+    """Cancel the jobs of steps that are being cancelled; return those that no row knows yet."""
     steps = [step for step in decision.view.live if step.state == CANCELLING]
     if not decision.permissions.can_cancel:
-        # Once for each: whoever can cancel looks again by itself until the job is over.
+        # Once for each: `settle` checks by itself until the job is over.
         if decision.is_due or any(step.stored.get("state") != CANCELLING for step in steps):
             queues.send_settles([decision.view.name] if steps else [])
         return []
@@ -133,22 +133,22 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
             executor = named(step.executor)
             executor.cancel(job_run_id)
             decision.report.cancelled_jobs += 1
-            # Of a job that no row knows only an event could tell the end, and those get lost.
+            # No row knows this job, so only an event could tell its end, and events get lost.
             job = executor.describe(job_run_id) if step.job_run_id is None else None
             key = JobName.of(decision.view.run, step).key
             found += [JobObservation.of(key, job, step.executor)] if job else []
-        elif _is_past_starting(decision, step):
+        elif _cannot_start_any_more(decision, step):
             never.append(step)
     return [*found, *cancelled_before_start(decision.view, never)]
 
 
-def _is_past_starting(decision: RunDecision, step: Steps) -> bool:
-    """Return whether nobody can be about to start its job any more."""
+def _cannot_start_any_more(decision: RunDecision, step: Steps) -> bool:
+    """Return whether nobody can still be about to start the step's job."""
     return seconds_since(step.asked_at, decision.now) > settings.current().start_grace_seconds
 
 
 def _schedule_wakes(decision: RunDecision) -> None:
-    """Send messages for what happens before the sweep would look."""
+    """Send messages for what is due before the next sweep."""
     view = decision.view
     for step in view.steps.values():
         was = step.stored.get("state")
@@ -157,7 +157,7 @@ def _schedule_wakes(decision: RunDecision) -> None:
             if delay <= queues.LONGEST_DELAY:
                 queues.send_submits([view.name], delay=delay)
     for start in decision.starts:
-        # Should nobody say when the job begins.
+        # In case no event tells when the job begins.
         if start.step.scheduler_timeout_seconds is not None:
             queues.send_settles([view.name], delay=start.step.scheduler_timeout_seconds)
     limit = view.dag.dagrun_timeout
@@ -169,7 +169,7 @@ def _schedule_wakes(decision: RunDecision) -> None:
 def cancel_orphaned_jobs(
     observations: Iterable[JobObservation], permissions: JobPermissions
 ) -> int:
-    """Cancel jobs that run for nobody: of a run or a submission that is over."""
+    """Cancel jobs whose run or submission is over; return how many."""
     orphaned_jobs = [one for one in observations if not one.job.state.is_over]
     if not permissions.can_cancel:
         return 0
@@ -205,7 +205,7 @@ def start_jobs(
             log.warning("job cannot be started now: %s", error, extra=about)
             report.postponed_jobs += 1
             _retry_later(view, start.step, now)
-            break  # the others would fare no better
+            break  # the others would fail likewise
         else:
             report.started_jobs += 1
             _record_job(start.step, job_run_id)
@@ -213,7 +213,7 @@ def start_jobs(
 
 
 def find_job(view: RunView, step: Steps) -> str | None:
-    """Return the job of a step's present submission, if there is one that nobody has noted."""
+    """Return the job of a step's current submission, if its executor has one."""
     since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
     return named(step.executor).find(JobName.of(view.run, step).name, since=since)
 
@@ -230,14 +230,14 @@ def _start(view: RunView, start: JobStart, now: DateTime) -> str:
 
 
 def _record_job(step: Steps, job_run_id: str) -> None:
-    """Let the row say which job it is, unless it speaks of another one by now."""
+    """Record the job on its step; if the step has moved on, have someone look at the job."""
     if not record_job(step, job_run_id):
-        # It is over already, or runs for nobody: whoever looks at it knows which.
+        # It is over already, or an orphan.
         queues.send_job(job_run_id, executor=named(step.executor).name)
 
 
 def _retry_later(view: RunView, step: Steps, now: DateTime) -> None:
-    """Ask for another try, later each time, and also if that message should be lost."""
+    """Ask for the run to be advanced again, later each time."""
     age = seconds_since(step.submitted_at, now)
     queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
 

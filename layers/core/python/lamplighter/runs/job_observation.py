@@ -1,7 +1,7 @@
-"""What a step becomes when something is known of its job. Assigns only.
+"""What an observation of a job means for its step. Assigns only.
 
-Owns: who is believed, and retries. A job that the row does not speak of changes nothing; if it
-still runs, it must not.
+Owns: which jobs are believed, and retries. A job that the step does not name changes nothing; if it
+still runs, it is an orphan.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from lamplighter.runs.states import (
     UP_FOR_RETRY,
     move_step,
 )
-from lamplighter.runs.transitions import CANCEL, CLEAR, TIMEOUT, keep_or_expire, shorten
+from lamplighter.runs.transitions import CANCEL, CLEAR, TIMEOUT, set_expiry, shorten
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put
@@ -45,29 +45,29 @@ _MAX_RETRY_DELAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class JobObservation:
-    """A job as it is now, with what it says of itself if it is over."""
+    """A job as it is now, with its report if it is over."""
 
     key: SubmissionKey
     job: Job
     # Which executor has the job; None stands for that of new jobs.
     executor: str | None = None
     report: JobReport = NO_REPORT
-    # It was refused, and would be again.
+    # The executor refused it, and would again.
     is_refused: bool = False
 
     @classmethod
     def of(cls, key: SubmissionKey, job: Job, executor: str | None) -> Self:
-        """Return a job with its report, which there is only when it is over."""
+        """Return the observation of a job, with its report if it is over."""
         report = read_report(job) if job.state.is_over else NO_REPORT
         return cls(key, job, executor, report)
 
 
-def observe(
+def apply_observation(
     view: RunView, observation: JobObservation, *, now: DateTime
 ) -> list[AssetEvents] | None:
-    """Let a step be what its job says; return the events of its outlets.
+    """Assign to a step what follows from its job; return the events of its outlets.
 
-    Returns None if the job is none of the run's as it stands.
+    Returns None if the job is not of a current submission of the run.
     """
     step = view.steps.get(observation.key.task_id)
     if step is None or step.state not in LIVE or observation.key != JobName.of(view.run, step).key:
@@ -103,16 +103,16 @@ class _JobEnd:
         if step.cancel_action == CLEAR:
             move_step(step, NONE)
         elif step.cancel_action in {SUCCESS, FAILED}:
-            move_step(step, step.cancel_action)  # as it was marked; that tells of no outlets
+            move_step(step, step.cancel_action)  # as it was marked, without events of its outlets
         elif job.state is JobState.SUCCESS and self.observation.report.is_skipped:
             self._skip()
         elif job.state is JobState.SUCCESS:
             events = self._succeed()
         else:
             self._fail()
-        _note_attempt(step)
+        _record_attempt(step)
         step.cancel_action = None
-        keep_or_expire(step, self.now)
+        set_expiry(step, self.now)
         return events
 
     def _skip(self) -> None:
@@ -136,7 +136,7 @@ class _JobEnd:
             move_step(step, FAILED)
         elif self._lacked_capacity():
             step.capacity_rejections = (step.capacity_rejections or 0) + 1
-            step.try_number -= 1  # it is counted again when it starts
+            step.try_number -= 1  # it is counted again when it is submitted
             self._retry(60.0 * min(step.capacity_rejections, 10))
         elif step.try_number < step.max_try_number:
             step.capacity_rejections = None
@@ -180,7 +180,7 @@ def add_usage(row: Any, usage: Usage) -> None:
 
 
 def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
-    """Return the pause after an attempt of the step that `of` names; the first attempt is 1.
+    """Return the delay after an attempt of the step that `of` names; the first attempt is 1.
 
     With back-off the delay grows by a factor, and up to as much again is added, so that steps that
     failed together do not come back together.
@@ -200,7 +200,7 @@ def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
     return timedelta(seconds=min(base + jitter, longest))
 
 
-def _note_attempt(step: Steps) -> None:
+def _record_attempt(step: Steps) -> None:
     ended = step.state if step.state in OVER else (CANCELLED if step.state == NONE else FAILED)
     attempt = {
         "submission": int(step.submission),
@@ -225,6 +225,6 @@ def _iso_or_none(at: DateTime | None) -> str | None:
 
 
 def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[JobObservation]:
-    """Return what is known of jobs that were never started: they are as good as cancelled."""
+    """Return observations of jobs that were never started: they count as cancelled."""
     job = Job("", JobState.CANCELLED, "", details="it was never started")
     return [JobObservation(JobName.of(view.run, step).key, job, step.executor) for step in steps]

@@ -17,7 +17,7 @@ _MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class JobReport:
-    """A job's own words. It ran author code, so that they are checked where they are used."""
+    """What a job reported. It ran author code, so its values are checked where they are used."""
 
     is_skipped: bool = False
     reason: str | None = None
@@ -31,7 +31,7 @@ NO_REPORT = JobReport()
 
 
 def read_report(job: Job) -> JobReport:
-    """Return what a job that is over has left, which may be nothing.
+    """Return the report of a job that is over, or an empty one if it left none.
 
     Only a report that is surely not there is none. Whoever may not read it would settle the step
     without its skip, its extras and its error; that raises instead, and the message comes again.

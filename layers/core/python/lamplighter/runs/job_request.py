@@ -1,4 +1,4 @@
-"""One job of a step: what it is called everywhere, its context, and the request to its executor.
+"""One job of a step: its names, its context, and the request to its executor.
 
 Owns: the names that belong to one submission of one step, made from nothing but the row, so that
 whoever repeats a submission finds what was there; the document `context.json`; and which of a
@@ -39,7 +39,7 @@ _LONGEST_KEY = 1_024
 _FOLDER = re.compile(
     rf"s3://([^/]+)/{_PREFIX}/([^/]+)/([^/]+)/([^/]+)/(\d+)-([0-9a-f]+)/{re.escape(_CONTEXT)}"
 )
-# What a tag of AWS may not hold.
+# What AWS does not allow in a tag.
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 /_.:=+@-]")
 _LONGEST_TAG = 256
 
@@ -54,11 +54,11 @@ class SubmissionKey:
     run_key: str
     task_id: str
     submission: int
-    mark: str
+    fingerprint: str
 
     @classmethod
     def read(cls, context_uri: str, *, bucket: str | None = None) -> Self | None:
-        """Return whose job has this context, or None if it is not one of ours, in our bucket."""
+        """Return whose job has this context, or None if it is not one in our bucket."""
         found = _FOLDER.fullmatch(context_uri)
         # Deployments may share an application, and see each other's jobs.
         if found is None or bucket not in (None, found[1]):
@@ -75,13 +75,13 @@ class JobName:
     run_key: str
     task_id: str
     submission: int
-    # Of all these and of when the run was created: one of the same name, made anew after the first
-    # was deleted, is another one.
+    # Also of when the run was created: a run of the same name, created after the first was
+    # deleted, is another run.
     digest: str
 
     @classmethod
     def of(cls, run: Runs, step: Steps) -> Self:
-        """Return the name of a step's present submission."""
+        """Return the name of a step's current submission."""
         number = int(step.submission)
         run_created_at = instant_text(run.created_at)
         parts = (run.dag_id, run.run_key, step.step_id, str(number), run_created_at)
@@ -90,11 +90,13 @@ class JobName:
 
     @property
     def key(self) -> SubmissionKey:
-        """Which submission it is, as the job will say itself."""
-        return SubmissionKey(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
+        """The submission, as the argument of its job names it."""
+        return SubmissionKey(
+            self.dag_id, self.run_key, self.task_id, self.submission, self._fingerprint
+        )
 
     @property
-    def _mark(self) -> str:
+    def _fingerprint(self) -> str:
         return self.digest[:12]
 
     @property
@@ -106,14 +108,14 @@ class JobName:
     def name(self) -> str:
         """The name of the job, as people see it in the console."""
         full = f"{self.dag_id}/{self.run_key}/{self.task_id}/{self.submission}"
-        ending = f"#{self._mark}"
+        ending = f"#{self._fingerprint}"
         seen = "".join(char if char.isprintable() else "_" for char in full)
         return seen[: _LONGEST_NAME - len(ending)] + ending
 
     def context_uri(self, bucket: str) -> str:
         """Return where the job finds its context."""
         parts = (quote(part, safe="") for part in (self.dag_id, self.run_key, self.task_id))
-        place = f"{self.submission}-{self._mark}"
+        place = f"{self.submission}-{self._fingerprint}"
         key = f"{_PREFIX}/{'/'.join(parts)}/{place}/{_CONTEXT}"
         if len(key) > _LONGEST_KEY:
             raise DefinitionError(
@@ -158,7 +160,7 @@ def prepare(
     *,
     read_events: Callable[[Runs], RunEvents] = triggering_asset_events,
 ) -> PreparedJob:
-    """Return what a step is started with; a template that cannot be filled in is an error."""
+    """Return the job of a step; a template that cannot be rendered is a `DefinitionError`."""
     deployment = settings.current()
     task = dag.tasks[step.step_id]
     name = JobName.of(run, step)
@@ -232,7 +234,7 @@ def _described(asset: Asset | AssetAlias | AssetRef) -> dict[str, Any]:
 
 
 def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
-    """Return all that templates may name."""
+    """Return everything that templates may use, by name."""
     step = SimpleNamespace(
         **{name: context[name] for name in ("dag_id", "run_id", "task_id", "try_number")}
     )

@@ -1,4 +1,4 @@
-"""What runs and steps become by a decision of ours, not by their jobs. Assigns only.
+"""Changes of runs and steps that do not come from their jobs. Assigns only.
 
 Owns: the end of a run, time limits, marks, and how long rows are kept. A step that was marked never
 has a live job: one whose job still runs is cancelled first, and ends as it was marked when the job
@@ -54,7 +54,7 @@ def end_run(
     now: DateTime,
     backfill: Backfills | None = None,
 ) -> None:
-    """Let a run be over; its free slot puts its owner back into the due index by the same write.
+    """End a run; the slot that it frees puts its DAG back into the due index in the same write.
 
     A run that had a slot of a backfill leaves its DAG's row alone, also if it failed: what is done
     about the past neither pauses the present nor competes for its row.
@@ -88,7 +88,7 @@ def _count_failures(row: Dags, state: str) -> None:
 
 
 def add_up_costs(view: RunView) -> None:
-    """Let the run say what all its steps together have used."""
+    """Set the usage and cost of a run to the sums over its steps."""
     for name in ("vcpu_hours", "memory_gb_hours", "storage_gb_hours", "cost"):
         total = sum(getattr(step, name) or 0 for step in view.steps.values())
         setattr(view.run, name, round(total, 9) or None)
@@ -98,7 +98,7 @@ def add_up_costs(view: RunView) -> None:
 
 
 def time_out_run(view: RunView, now: DateTime) -> None:
-    """Let a run whose time is up be ended."""
+    """Have a run ended that has exceeded its `dagrun_timeout`."""
     run, limit = view.run, view.dag.dagrun_timeout
     has_begun = run.started_at is not None and run.target_state is None
     if limit is not None and has_begun and run.started_at + limit <= now:
@@ -106,7 +106,7 @@ def time_out_run(view: RunView, now: DateTime) -> None:
 
 
 def time_out_step(view: RunView, step: Steps, now: DateTime) -> None:
-    """Let the job of a step whose time is up be cancelled."""
+    """Have the job of a step cancelled that has exceeded its `execution_timeout`."""
     deadline = deadline_of(view, step)
     if deadline is not None and deadline <= now:
         move_step(step, CANCELLING)
@@ -114,7 +114,7 @@ def time_out_step(view: RunView, step: Steps, now: DateTime) -> None:
 
 
 def deadline_of(view: RunView, step: Steps) -> DateTime | None:
-    """Return when a running step has run for too long."""
+    """Return when a running step exceeds its `execution_timeout`, if it has one."""
     limit = view.dag.tasks[step.step_id].execution_timeout
     if limit is None or step.state != RUNNING or step.started_at is None:
         return None
@@ -122,7 +122,7 @@ def deadline_of(view: RunView, step: Steps) -> DateTime | None:
 
 
 def end_step(view: RunView, step: Steps, now: DateTime) -> None:
-    """Let a step of a run that is being ended not go on, nor begin again."""
+    """Cancel a step of a run that is being ended, or give up its retry."""
     if step.state in {SUBMITTED, RUNNING}:
         move_step(step, CANCELLING)
     if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
@@ -131,7 +131,7 @@ def end_step(view: RunView, step: Steps, now: DateTime) -> None:
         move_step(step, FAILED)
         step.error = shorten(f"{step.error}; not retried: {view.run.reason}")
         step.retry_at = None
-        keep_or_expire(step, now)
+        set_expiry(step, now)
 
 
 def shorten(text: str | None) -> str | None:
@@ -148,7 +148,7 @@ def shorten(text: str | None) -> str | None:
 # Marks.
 
 
-def note_mark(
+def record_mark(
     view: RunView, state: str, *, why: str, by: str, task: str | None, now: DateTime
 ) -> Mark:
     """Record on the run who marked what as what, when and why."""
@@ -164,7 +164,7 @@ def mark_text(mark: Mark) -> str:
 
 
 def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
-    """Let a step be what it is marked as, or be it when its job is over."""
+    """Mark a step, at once or, if it has a job, when that is cancelled."""
     step.marked, step.error = mark, mark_text(mark)
     if step.state in LIVE:
         if step.state != CANCELLING:
@@ -176,13 +176,13 @@ def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
     move_step(step, mark["to"])
     step.retry_at = step.capacity_rejections = None
     step.ended_at = now
-    keep_or_expire(step, now)
+    set_expiry(step, now)
 
 
-def is_to_be_marked(step: Steps | None, state: str) -> bool:
-    """Return whether a step of a run that was marked is not yet what it follows to be.
+def needs_mark(step: Steps | None, state: str) -> bool:
+    """Return whether a step has to be marked because its run was marked as `state`.
 
-    In a run that is a success, all is a success or skipped. One that failed leaves its steps alone.
+    In a run marked as a success, every step is a success or skipped; a failed run leaves its steps.
     """
     if state != SUCCESS:
         return False
@@ -194,22 +194,22 @@ def is_to_be_marked(step: Steps | None, state: str) -> bool:
 # How long steps are kept.
 
 
-def keep_or_expire(step: Steps, now: DateTime) -> None:
-    """Let a step that is over be kept for as long as its run, and any other for ever."""
-    step.expires_at = _end_of_keeping(now) if step.state in OVER else None
+def set_expiry(step: Steps, now: DateTime) -> None:
+    """Have a step expire with its run if it is over, and otherwise never."""
+    step.expires_at = _expiry(now) if step.state in OVER else None
 
 
-def expire(step: Steps, now: DateTime) -> None:
-    """Let a step of a run that is over be kept for as long as the run."""
+def expire_step(step: Steps, now: DateTime) -> None:
+    """Have a step of a run that is over expire with the run."""
     if step.expires_at is None:
-        step.expires_at = _end_of_keeping(now)
+        step.expires_at = _expiry(now)
 
 
-def keep(step: Steps, now: DateTime) -> None:
-    """Let a step not expire before its run is over, however long that takes."""
-    if step.expires_at is not None and step.expires_at - now < (_end_of_keeping(now) - now) / 2:
+def postpone_expiry(step: Steps, now: DateTime) -> None:
+    """Keep a step from expiring before its run is over, however long that takes."""
+    if step.expires_at is not None and step.expires_at - now < (_expiry(now) - now) / 2:
         step.expires_at = None
 
 
-def _end_of_keeping(now: DateTime) -> DateTime:
+def _expiry(now: DateTime) -> DateTime:
     return now.add(days=settings.current().keep_finished_runs_days)

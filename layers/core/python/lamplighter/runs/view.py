@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 def seconds_since(instant: DateTime | None, now: DateTime) -> float:
-    """Return how long ago something was; no time at all, if nobody has noted it."""
+    """Return the seconds since an instant; none, if it is not known."""
     return 0.0 if instant is None else (now - instant).total_seconds()
 
 
 class RunReader:
-    """Reads what a decision may need beside the rows of its run, each only when it is asked for."""
+    """Reads what a decision may need beside its run's own rows, only when it is needed."""
 
     def runs_before(self, run: Runs) -> Iterable[Runs]:
         """Return the runs of the same DAG before one, the nearest first."""
@@ -78,7 +78,7 @@ class RunView:
     @classmethod
     def read(cls, dag_id: str, run_key: str) -> Self | None:
         """Return a run as it is now, or None if there is no such run."""
-        # Before its steps: whoever changes them later raises a number that is known already.
+        # Before its steps: a later change of them raises `rev`, which is then known as it was.
         run = read_run(dag_id, run_key)
         if run is None:
             return None
@@ -99,11 +99,11 @@ class RunView:
         views = []
         for run in runs:
             if run.dag_id in unreadable:
-                continue  # whoever reads it alone is told what is wrong with it
+                continue  # read on its own, it raises what is wrong with it
             with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
                 backfill = backfills.get(run.slot_backfill_id or "")
-                # Each its own: what one of them assigns is not what the others have read.
+                # A copy for each: what one assigns must not look as if the others had read it.
                 own = None if backfill is None else backfill.as_stored()
                 row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
                 views.append(cls(run, steps_of(run), dag, row, own))
@@ -145,7 +145,7 @@ class RunView:
 
     @property
     def size(self) -> int:
-        """How many writes the steps and what comes of them take."""
+        """How many writes the steps and their events need."""
         return len(self.puts) + sum(map(_is_changed, self.steps.values()))
 
     @property
