@@ -23,12 +23,12 @@ from pendulum import DateTime
 from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.view import run_ref
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso

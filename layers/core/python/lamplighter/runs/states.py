@@ -1,4 +1,4 @@
-"""The legal moves of runs and steps, in one table. Everything that assigns a state asks it."""
+"""States of runs and steps, and the legal transitions between them."""
 
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import CANCELLED, FAILED, QUEUED, RUNNING, SUCCESS
@@ -12,15 +12,15 @@ UP_FOR_RETRY = "up_for_retry"
 SKIPPED = "skipped"
 UPSTREAM_FAILED = "upstream_failed"
 
-# A job may be running for such a step, whatever its row knows of it.
+# A step in one of these may have a job that runs.
 LIVE = frozenset({SUBMITTED, RUNNING, CANCELLING})
-# Nothing more comes of such a step by itself.
+# A step in one of these is over, unless someone clears it.
 OVER = frozenset({SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED})
 
 _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 
 STEP_MOVES: dict[str, frozenset[str]] = {
-    # Failed without a job: what it was to be started with could not be made. Or someone marked it.
+    # Without a job: its request could not be prepared, or someone marked it.
     NONE: frozenset({SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
     SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING},
     RUNNING: _ENDS_OF_A_JOB | {CANCELLING},

@@ -1,20 +1,24 @@
-"""One look at a run: what follows from all that is known of it. Assigns only.
+"""Decides what follows for a run from all that is known of it. Assigns only.
 
-Owns: what is decided, and in which order. Someone commits it, and only then `acts` does it; a turn
-that is not committed has done nothing.
+Owns: what is decided, and in which order. Someone commits it, and only then `effects` carries it
+out; a decision that is not committed has done nothing. What it has to look up beside the run's own
+rows, it asks the view's reader for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from pendulum import DateTime
 
 from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.job_request import prepare
-from lamplighter.runs.marking import assign_mark, is_to_be_marked
-from lamplighter.runs.moves import (
+from lamplighter.executors.base import Executor
+from lamplighter.executors.current import current
+from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
+from lamplighter.runs.job_observation import JobObservation, apply_observation
+from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.outlets import max_writes
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -27,24 +31,20 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import (
+from lamplighter.runs.transitions import (
     CANCEL,
-    Seen,
     add_up_costs,
+    assign_mark,
     deadline_of,
+    end_run,
     end_step,
-    expire,
-    keep,
-    keep_or_expire,
-    observe,
-    time_out,
+    expire_step,
+    needs_mark,
+    postpone_expiry,
+    set_expiry,
+    time_out_run,
     time_out_step,
 )
-from lamplighter.runs.outlets import room_needed
-from lamplighter.runs.past import waits_for_past
-from lamplighter.runs.plan import plan, removed_tasks
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.start import Start
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
@@ -54,59 +54,90 @@ from lamplighter.store.runs import FINISHED, set_state_columns
 # A transaction also holds the run and its DAG.
 _OTHER_WRITES = 2
 _LONGEST_SLEEP_SECONDS = 1_800
-# EMR Serverless ends a job itself when its time is up, but not before five minutes.
-SHORT_SECONDS = 300
+
+
+@dataclass
+class RunsReport:
+    """What became of runs and their steps."""
+
+    started_jobs: int = 0
+    postponed_jobs: int = 0
+    cancelled_jobs: int = 0
+    succeeded_steps: int = 0
+    failed_steps: int = 0
+    retried_steps: int = 0
+    skipped_steps: int = 0
+    succeeded_runs: int = 0
+    failed_runs: int = 0
+    cancelled_runs: int = 0
+    spark_dollars: float = 0.0
+
+    def add(self, other: "RunsReport") -> None:
+        """Add the numbers of another report."""
+        for each in fields(other):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(frozen=True)
-class Hands:
-    """What the function may do that moves the run; the rest it leaves to another one."""
+class JobPermissions:
+    """What the function that advances a run may do with jobs; it leaves the rest to another one."""
 
     can_start: bool = False
     can_cancel: bool = False
 
 
-SUBMIT = Hands(can_start=True)
-SETTLE = Hands(can_cancel=True)
+SUBMIT = JobPermissions(can_start=True)
+SETTLE = JobPermissions(can_cancel=True)
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """A step whose job is to be started, and with what."""
+
+    step: Steps
+    job: PreparedJob
 
 
 @dataclass(eq=False)
-class Turn:
-    """One look at a run, and what came of it."""
+class RunDecision:
+    """What was decided about a run: changes of its rows, and the effects that follow them."""
 
     view: RunView
-    hands: Hands
+    permissions: JobPermissions
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
-    is_cut_short: bool = False
-    starts: list[Start] = field(default_factory=list)
-    strays: list[Seen] = field(default_factory=list)
+    # Runs the jobs of steps that are submitted now.
+    executor: Executor = field(default_factory=current)
+    # More follows than fits into one transaction, or than could be known before it is written.
+    is_partial: bool = False
+    starts: list[JobStart] = field(default_factory=list)
+    orphaned_jobs: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
-    # Steps that another function has to start.
-    is_handed_over: bool = False
-    wakes_others: bool = False
+    # There are steps that the function `submit` has to start.
+    needs_submit: bool = False
+    wakes_waiting_runs: bool = False
 
-    def decide(self, seen: Iterable[Seen]) -> None:
-        """Assign all that follows from what is known."""
+    def decide(self, observations: Iterable[JobObservation]) -> None:
+        """Assign everything that follows from what is known."""
         view = self.view
-        for one in seen:
-            self._see(one)
+        for observation in observations:
+            self._observe(observation)
         if view.run.state in FINISHED:
             return
-        self._heed_its_backfill()
-        self._for_each_step(lambda step: keep(step, self.now))
-        time_out(view, self.now)
+        self._follow_backfill()
+        self._for_each_step(lambda step: postpone_expiry(step, self.now))
+        time_out_run(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
         if view.run.target_state is not None:
             self._end_early()
-        elif not self.is_cut_short:
-            self._carry_on()
+        elif not self.is_partial:
+            self._continue()
         if view.run.state not in FINISHED and (view.is_changed or self.is_due):
             view.run.wake_at = self._wake_at()
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look at the run, though nobody has asked for it."""
+        """Whether the run's `wake_at` has passed."""
         wake_at = self.view.run.stored.get("wake_at")
         return wake_at is not None and wake_at <= self.now
 
@@ -116,44 +147,44 @@ class Turn:
 
     @property
     def shares_a_row(self) -> bool:
-        """Whether it writes a row that another run of the same DAG may write too."""
+        """Whether it changes a row that other runs of the same DAG change too."""
         return any(
             row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
         )
 
     @property
-    def _room(self) -> int:
+    def _writes_left(self) -> int:
         return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
 
-    def _see(self, seen: Seen) -> None:
-        task = self.view.dag.tasks.get(seen.place.task_id)
-        needed = 0 if task is None else 1 + room_needed(task, seen.report)
-        if needed > self._room and self.view.size:
-            self.is_cut_short = True
+    def _observe(self, observation: JobObservation) -> None:
+        task = self.view.dag.tasks.get(observation.key.task_id)
+        needed = 0 if task is None else 1 + max_writes(task, observation.report)
+        if needed > self._writes_left and self.view.size:
+            self.is_partial = True
             return
-        events = observe(self.view, seen, now=self.now)
+        events = apply_observation(self.view, observation, now=self.now)
         if events is None:
-            if not seen.job.state.is_over:
-                self.strays.append(seen)
+            if not observation.job.state.is_over:
+                self.orphaned_jobs.append(observation)
         else:
             self.events += events
-        step = self.view.steps.get(seen.place.task_id)
+        step = self.view.steps.get(observation.key.task_id)
         if task is not None and task.depends_on_past and step is not None and step.state in OVER:
-            self.wakes_others = True
+            self.wakes_waiting_runs = True
 
     def _for_each_step(self, change: Callable[[Steps], None]) -> None:
-        """Change steps as far as a transaction holds them."""
-        room = self._room
+        """Change steps, as many as fit into the transaction."""
+        room = self._writes_left
         for step in self.view.steps.values():
             if room <= 0:
-                self.is_cut_short = True
+                self.is_partial = True
                 return
             was_changed = step.is_changed
             change(step)
             room -= step.is_changed and not was_changed
 
-    def _heed_its_backfill(self) -> None:
-        """Let a run end whose backfill was cancelled before it began, or with all that runs."""
+    def _follow_backfill(self) -> None:
+        """End a run whose backfill was cancelled, unless it may finish what it has begun."""
         run = self.view.run
         is_queued = run.state == QUEUED
         if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
@@ -165,43 +196,43 @@ class Turn:
     def _end_early(self) -> None:
         self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
-        if not (self.is_cut_short or self.view.live):
+        if not (self.is_partial or self.view.live):
             assert self.view.run.target_state is not None
             self._finish(self.view.run.target_state)
 
     def _mark_steps(self) -> None:
-        """Let the steps of a run that was marked be what that means for them."""
+        """Mark the steps of a run that was marked as a success."""
         view, ending = self.view, self.view.run.target_state
         removed = removed_tasks(view.dag, view.run)
         for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
-            if not is_to_be_marked(view.steps.get(task_id), str(ending)):
+            if not needs_mark(view.steps.get(task_id), str(ending)):
                 continue
-            if self._room <= 0:
-                self.is_cut_short = True
+            if self._writes_left <= 0:
+                self.is_partial = True
                 return
             assign_mark(view.step(task_id), view.run.marks[-1], self.now)
-            self.wakes_others |= view.dag.tasks[task_id].depends_on_past
+            self.wakes_waiting_runs |= view.dag.tasks[task_id].depends_on_past
 
     def _finish(self, state: str) -> None:
         view = self.view
-        self._for_each_step(lambda step: expire(step, self.now))
-        if self.is_cut_short:
+        self._for_each_step(lambda step: expire_step(step, self.now))
+        if self.is_partial:
             return
         add_up_costs(view)
         end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
 
-    def _carry_on(self) -> None:
+    def _continue(self) -> None:
         view = self.view
         states = {step_id: step.state for step_id, step in view.steps.items()}
         retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
-        found = plan(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
+        found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
-            if self._room <= 0:
-                self.is_cut_short = True
+            if self._writes_left <= 0:
+                self.is_partial = True
                 return
             self._end_without_a_job(task_id, state)
-        if found.outcome is not None:
-            self._finish(found.outcome)
+        if found.final_state is not None:
+            self._finish(found.final_state)
             return
         if self._waits_for_past(found.ready):
             if view.row is not None:  # a slot of a backfill is never given back
@@ -212,7 +243,7 @@ class Turn:
             self._start(found.ready)
 
     def _waits_for_past(self, ready: Sequence[str]) -> bool:
-        """Return whether the run can do nothing until the run before it has got on."""
+        """Return whether the run can do nothing until the run before it makes progress."""
         view = self.view
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
         if is_busy or view.run.slot_backfill_id is not None:
@@ -231,11 +262,11 @@ class Turn:
         move_step(step, state)
         step.error = error
         step.ended_at = self.now
-        keep_or_expire(step, self.now)
-        self.wakes_others |= self.view.dag.tasks[task_id].depends_on_past
+        set_expiry(step, self.now)
+        self.wakes_waiting_runs |= self.view.dag.tasks[task_id].depends_on_past
 
     def _may_start(self) -> bool:
-        """Return whether the run may begin something new: not while paused, nor without a slot."""
+        """Return whether the run may start jobs: not while paused, nor without a slot."""
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
@@ -247,8 +278,8 @@ class Turn:
         view = self.view
         for step in view.live:
             if step.state == SUBMITTED and step.job_run_id is None:
-                if self._room <= 0:
-                    self.is_cut_short = True
+                if self._writes_left <= 0:
+                    self.is_partial = True
                     return
                 self._start_again(step)
         places = view.dag.max_active_tasks - len(view.live)
@@ -257,63 +288,68 @@ class Turn:
                 return
             if waits_for_past(view, task_id):
                 continue
-            if not self.hands.can_start:
-                self.is_handed_over = True
+            if not self.permissions.can_start:
+                self.needs_submit = True
                 return
-            if self._room <= 0:
-                self.is_cut_short = True
+            if self._writes_left <= 0:
+                self.is_partial = True
                 return
             places -= self._submit(task_id)
 
     def _start_again(self, step: Steps) -> None:
-        """Start a job of which nobody has noted that it was started."""
-        if not self.hands.can_start:
-            # Whoever wrote the row may be about to, or has said when to try again.
-            self.is_handed_over |= self.is_due
+        """Start the job of a submission for which no job is recorded."""
+        if not self.permissions.can_start:
+            # Whoever wrote the row may be about to start it, or has sent a message to try again.
+            self.needs_submit |= self.is_due
             return
-        # Written like the first time: nobody may believe meanwhile that there will be no job.
+        # As for the first time: nobody may conclude meanwhile that there will be no job.
         step.asked_at = self.now
         try:
-            job = prepare(self.view.run, step, self.view.dag)
+            job = self._prepare(step)
         except DefinitionError as error:
             self._give_up(step, str(error))
         else:
-            self.starts.append(Start(step, job))
+            self.starts.append(JobStart(step, job))
+
+    def _prepare(self, step: Steps) -> PreparedJob:
+        view = self.view
+        return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
 
     def _give_up(self, step: Steps, why: str) -> None:
-        """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
+        """Cancel a step that can no longer be started, with the job that it may have."""
         move_step(step, CANCELLING)
         step.cancel_action = CANCEL
         step.error = why
 
     def _submit(self, task_id: str) -> bool:
-        """Let a step be on its way to a job; return False if there can be none."""
+        """Mark the step as submitted; return False if no job can be prepared for it."""
         run, step = self.view.run, self.view.step(task_id)
         step.submission += 1
         step.try_number += 1
+        step.executor = self.executor.name
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        step.scheduler_timeout_seconds = self._short_limit(task_id)
+        step.scheduler_timeout_seconds = self._scheduler_timeout(task_id)
         try:
-            job = prepare(run, step, self.view.dag)
+            job = self._prepare(step)
         except DefinitionError as error:
             self._end_without_a_job(task_id, FAILED, str(error))
-            self.is_cut_short = True  # others may follow from that
+            self.is_partial = True  # others may follow from that
             return False
         move_step(step, SUBMITTED)
-        self.starts.append(Start(step, job))
+        self.starts.append(JobStart(step, job))
         if run.state == QUEUED:
             move_run(run, RUNNING)
             set_state_columns(run, self.now)
             run.started_at = self.now
         return True
 
-    def _short_limit(self, task_id: str) -> float | None:
-        """Return a time limit that is too short for EMR Serverless to keep it."""
+    def _scheduler_timeout(self, task_id: str) -> float | None:
+        """Return the seconds a task may run, if that is too short for its executor to enforce."""
         limit = self.view.dag.tasks[task_id].execution_timeout
-        seconds = SHORT_SECONDS if limit is None else limit.total_seconds()
-        return seconds if seconds < SHORT_SECONDS else None
+        is_short = limit is not None and limit < self.executor.min_timeout
+        return limit.total_seconds() if limit is not None and is_short else None
 
     # When to look again.
 
@@ -324,13 +360,13 @@ class Turn:
         age = seconds_since(began_at, self.now)
         sleep = min(max(age, given.job_check_seconds), _LONGEST_SLEEP_SECONDS)
         instants = [self.now.add(seconds=sleep)]
-        if self.is_handed_over or self.is_cut_short:
+        if self.needs_submit or self.is_partial:
             instants.append(soon)
         for step in view.steps.values():
             if step.state == CANCELLING:
                 instants.append(soon)
             if step.state == UP_FOR_RETRY and step.retry_at is not None:
-                # If its time has come, it waits for something else: a place, an un-paused DAG.
+                # If it is due, it waits for something else: a free place, an un-paused DAG.
                 instants.append(max(step.retry_at, soon))
             deadline = deadline_of(view, step)
             instants += [deadline] if deadline is not None else []
