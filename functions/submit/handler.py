@@ -17,7 +17,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     report = RunsReport()
 
     def submit(body: str) -> None:
-        with queues.reading():
+        with queues.reject_unreadable():
             runs = queues.read_runs(json.loads(body))
         report.add(advance_all(runs, hands=SUBMIT))
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, AssetWatcher, aws
-from lamplighter.events.dead_letters import NOWHERE, dead_letters, release, replay
+from lamplighter.events.dead_letters import NOWHERE, dead_letters, make_visible, replay
 from lamplighter.store import stream_leases
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.store.watchers import read_parked, resume
@@ -195,7 +195,7 @@ def test_refused_thing_is_kept_once_and_cannot_be_sent_back(stack: LocalStack) -
     source.things, source.refusing = {"x": "1"}, {"x"}
     stack.advance(minutes=5)
     (letter,) = dead_letters(limit=10)
-    release([letter])
+    make_visible([letter])
     assert (json.loads(letter.body), letter.queue_arn) == ({"name": "x"}, NOWHERE)
     assert letter.reason == "rejected by watcher 'a' of asset 'a': it is bad"
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, AssetWatcher, aws, runtime
-from lamplighter.events.dead_letters import DeadLetter, dead_letters, release, replay
+from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visible, replay
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
 from lamplighter_local import handlers
@@ -79,7 +79,7 @@ def recorded() -> dict[str, list[str]]:
 def letters() -> list[DeadLetter]:
     """Return the dead letters, which stay."""
     found = dead_letters(limit=100)
-    release(found)
+    make_visible(found)
     return found
 
 

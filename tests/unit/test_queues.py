@@ -109,7 +109,7 @@ def test_failed_message_waits_longer_each_time(
     url = stack.settings.queue_url("claims")
     queues.send_claims([("dag", NOW)])
     (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
-    queues.come_again("claims", [(message["ReceiptHandle"], receives)])
+    queues.delay_redelivery("claims", [(message["ReceiptHandle"], receives)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None
@@ -122,7 +122,7 @@ def test_pause_that_sqs_refuses_is_no_error(stack: LocalStack) -> None:
     queues.send_claims([("dag", NOW)])
     (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
     others = [(f"unknown-{number}", 1) for number in range(10)]
-    queues.come_again("claims", [*others, (message["ReceiptHandle"], 1)])
+    queues.delay_redelivery("claims", [*others, (message["ReceiptHandle"], 1)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None
@@ -137,7 +137,7 @@ def test_pause_of_a_message_that_is_too_old_for_one_is_no_error(stack: LocalStac
     queues.send_claims([("new", stack.clock.now())])
     answer = aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
     old, new = (message["ReceiptHandle"] for message in answer["Messages"])
-    queues.come_again("claims", [*[(old, 1)] * 10, (new, 1)])
+    queues.delay_redelivery("claims", [*[(old, 1)] * 10, (new, 1)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None

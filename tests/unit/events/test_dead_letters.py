@@ -10,8 +10,14 @@ import pytest
 from lamplighter import aws, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
-from lamplighter.events.dead_letters import Reject, dead_letters, release, replay, send_to_dlq
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import (
+    FailedMessage,
+    dead_letters,
+    make_visible,
+    reject_events,
+    replay,
+)
+from lamplighter.queues import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
@@ -36,9 +42,9 @@ TOO_OFTEN = "delivered too often without success"
 UNNAMED = '{"asset": "orders"}'  # its only id is that of its message
 
 
-def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> Reject:
+def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> FailedMessage:
     """Return a message that is given up."""
-    return Reject(Delivery(name, text, name, "", 1, None), reason, event_ids)
+    return FailedMessage(Delivery(name, text, name, "", 1, None), reason, event_ids)
 
 
 def traces() -> dict[str, str]:
@@ -78,7 +84,7 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
     queues_send = queues.send
     with patch.object(queues, "send", send):
-        assert send_to_dlq(rejects) == []
+        assert reject_events(rejects) == []
     weights = [sum(len(one["MessageBody"].encode()) for one in call) for call in calls]
     assert max(weights) <= (1 << 20) - 100_000
     assert max(len(call) for call in calls) <= 10
@@ -90,21 +96,21 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 def test_reject_leaves_a_trace_for_each_event() -> None:
     """Why an event is not among its asset's is found by its id, or by the message's if unknown."""
     assert (
-        send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+        reject_events([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
     )
     assert traces() == {"a": "no asset", "b": "no asset", "m2": "no JSON"}
 
 
 def test_same_event_in_two_rejects_is_one_trace() -> None:
     """Two messages with one id are two letters; DynamoDB would refuse the same key twice."""
-    assert send_to_dlq([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
+    assert reject_events([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
     assert (traces(), len(letters())) == ({"a": "second"}, 2)
 
 
 def test_reason_is_kept_as_the_queue_can_take_it() -> None:
     """Characters that SQS refuses are replaced, and a long reason is cut."""
     reason = "bad \x00 nul, \x1b[31m colour, \n line, \ud800 half, \uffff none, ü 漢" + "x" * 600
-    assert send_to_dlq([reject("m", reason=reason)]) == []
+    assert reject_events([reject("m", reason=reason)]) == []
     (letter,) = dead_letters(limit=1)
     assert letter.reason.startswith("bad ? nul, ?[31m colour, ? line, ? half, ? none, ü 漢xxx")
     assert len(letter.reason) == 500
@@ -125,7 +131,7 @@ def test_rejects_that_could_not_be_kept_are_returned() -> None:
     planned = Faults()
     planned.at(2, "throttle", "SendMessageBatch")
     with planned.on(aws.client("sqs")):
-        lost = send_to_dlq(rejects)
+        lost = reject_events(rejects)
     assert [one.delivery.message_id for one in lost] == [f"m{at}" for at in range(10, 20)]
     assert len(letters()) == 15
 
@@ -135,14 +141,14 @@ def test_reject_that_was_refused_by_the_queue_is_returned() -> None:
     failed = {"Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
     client = aws.client("sqs")
     with patch.object(client, "send_message_batch", return_value=failed):
-        assert send_to_dlq([reject("m")]) == [reject("m")]
+        assert reject_events([reject("m")]) == [reject("m")]
 
 
 def test_no_rejects_call_nobody() -> None:
     """Most batches have none."""
     planned = Faults()
     with planned.on(aws.client("sqs")):
-        assert send_to_dlq([]) == []
+        assert reject_events([]) == []
     assert planned.calls == []
 
 
@@ -161,17 +167,17 @@ def test_letters_are_listed_with_all_that_is_known(stack: LocalStack) -> None:
 
 def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
     """Who lists letters has them alone, and gives them back."""
-    send_to_dlq([reject(f"m{at}") for at in range(25)])
+    reject_events([reject(f"m{at}") for at in range(25)])
     mine = dead_letters(limit=100)
     assert (len(mine), dead_letters(limit=100)) == (25, [])
-    release(mine)
+    make_visible(mine)
     a_moment_later(stack)
     assert {letter.first_id for letter in dead_letters(limit=100)} == {f"m{at}" for at in range(25)}
 
 
 def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
     """If nobody releases them they are hidden for a short time only."""
-    send_to_dlq([reject("m")])
+    reject_events([reject("m")])
     dead_letters(limit=1)
     stack.clock.move(to=stack.clock.now().add(seconds=31))
     assert len(dead_letters(limit=1)) == 1
@@ -180,7 +186,7 @@ def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
 @pytest.mark.parametrize("limit", [1, 7, 10, 13])
 def test_no_more_letters_are_listed_than_asked_for(limit: int) -> None:
     """The others stay visible for whoever asks next."""
-    send_to_dlq([reject(f"m{at}") for at in range(20)])
+    reject_events([reject(f"m{at}") for at in range(20)])
     assert len(dead_letters(limit=limit)) == limit
     assert len(dead_letters(limit=100)) == 20 - limit
 
@@ -230,7 +236,7 @@ def test_replay_of_what_was_recorded_before_changes_nothing(stack: LocalStack) -
     """A message that was recorded and then given up all the same is no second event."""
     known("orders")
     assert ingest([message("first", UNNAMED)]) == []
-    send_to_dlq([reject("first", UNNAMED)])
+    reject_events([reject("first", UNNAMED)])
     (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
@@ -272,7 +278,7 @@ def test_replay_of_a_cut_letter_is_refused(stack: LocalStack) -> None:
     assert letter.is_cut
     with pytest.raises(RefusedError, match="too long to be kept whole: send the event again"):
         replay(letter)
-    release([letter])
+    make_visible([letter])
     a_moment_later(stack)
     assert len(dead_letters(limit=1)) == 1
 
@@ -350,7 +356,7 @@ def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
 def test_both_queues_are_listed(stack: LocalStack) -> None:
     """Rejects and what SQS gave up are listed together, from the queue with lanes too."""
     made = stack.settings
-    send_to_dlq([reject("rejected")])
+    reject_events([reject("rejected")])
     group = {"MessageGroupId": "listed", "MessageDeduplicationId": "listed"}
     send(made.queue_url("events-dlq.fifo"), body("orders"), **group)
     found = dead_letters(limit=10)

@@ -11,7 +11,7 @@ from lamplighter import DAG, Asset, AssetAlias, runtime
 from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.message import AssetEvent
-from lamplighter.events.resolve import Resolver, uris_above
+from lamplighter.events.record import Resolver, uris_above
 from lamplighter.identifiers import alias_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF

@@ -17,7 +17,7 @@ from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.errors import TransientError
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record as record_module
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection

@@ -7,7 +7,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.events.envelopes import CreatedObject
+from lamplighter.events.message import CreatedObject
 from lamplighter.triggers import S3ObjectTrigger, S3PrefixTrigger
 from lamplighter.triggers.feeds import SOURCES, Feed
 from lamplighter.triggers.offered import Sighting

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from lamplighter.events.emit import emit as send
-from lamplighter.registry.producers import producers_of
+from lamplighter.registry.assets import producers_of
 from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF

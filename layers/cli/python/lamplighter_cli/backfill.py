@@ -12,7 +12,7 @@ from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Act, Plan,
 from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills
 from lamplighter.operations.backfills import create_backfill, plan_backfill
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import Backfills, Dags
@@ -81,7 +81,7 @@ def plan(
         run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
-    made = plan_backfill(request, ask_author=author_runs_between)
+    made = plan_backfill(request, ask_author=custom_runs_between)
     if as_json:
         console.print_json(_plan_json(row, made))
         return
@@ -125,12 +125,12 @@ def create(
         conf=read_conf(conf),
         max_cost=max_cost or None,
     )
-    made = plan_backfill(request, ask_author=author_runs_between)
+    made = plan_backfill(request, ask_author=custom_runs_between)
     if not as_json and made.todo:
         _show_plan(row, made)
     if len(made.todo) > MAX_UNASKED and not yes:
         _confirm(len(made.todo))
-    created = create_backfill(request, ask_author=author_runs_between)
+    created = create_backfill(request, ask_author=custom_runs_between)
     if as_json:
         console.print_json(backfill_json(created))
         return

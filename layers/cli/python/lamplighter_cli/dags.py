@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamplighter.operations import pause as pausing
 from lamplighter.operations.pause import Missed
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.models import Dags, Runs

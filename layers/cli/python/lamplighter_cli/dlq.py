@@ -109,7 +109,7 @@ def _letters(limit: int) -> Iterator[list[DeadLetter]]:
     try:
         yield letters
     finally:
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
 
 
 def _letter_json(letter: DeadLetter) -> dict[str, Any]:

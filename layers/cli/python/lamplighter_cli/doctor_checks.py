@@ -12,10 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
-from lamplighter.registry import bundles
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
+from lamplighter.store.bundles import read_bundles
 from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
@@ -170,7 +170,7 @@ def _tick() -> Finding:
 
 
 def _bundles() -> Iterator[Finding]:
-    rows = list(Catalog.query(bundles.KIND, consistent_read=True))
+    rows = list(read_bundles())
     stuck = [row for row in rows if (row.pushed or 0) > (row.registered or 0) and _is_old(row)]
     for row in stuck:
         text = f"push {row.pushed:.0f} of {row.id} is not registered since {_since(row)}"

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.events.ledger import Fate, Trace
-from lamplighter.events.ledger import trace as find
+from lamplighter.events.lineage import ConsumerStatus, EventTrace
+from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
 from lamplighter.store.assets import recent_events
 from lamplighter.store.models import AssetEvents, Assets
@@ -106,13 +106,13 @@ def trace(
         return
     for one in found:
         console.out().print(_headline(one), soft_wrap=True)
-        if one.fates:
-            console.out().print(_fates(one.fates))
+        if one.consumers:
+            console.out().print(_consumers(one.consumers))
         elif one.rejected is None:
             console.out().print("nobody waits for it")
 
 
-def _headline(one: Trace) -> Text:
+def _headline(one: EventTrace) -> Text:
     row = one.event
     if one.rejected is not None:
         when = console.instant(row.recorded_at)
@@ -123,17 +123,17 @@ def _headline(one: Trace) -> Text:
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 
-def _fates(fates: list[Fate]) -> console.Rows:
-    table = console.Rows("consumer", "event is", "run", "why")
-    for fate in fates:
-        run = f"{fate.dag_id}/{fate.run_id}" if fate.run_id else ""
-        table.add(fate.dag_id, fate.state, run, fate.why)
+def _consumers(consumers: list[ConsumerStatus]) -> console.Rows:
+    table = console.Rows("consumer", "event is", "run", "reason")
+    for status in consumers:
+        run = f"{status.dag_id}/{status.run_id}" if status.run_id else ""
+        table.add(status.dag_id, status.state, run, status.reason)
     return table
 
 
-def _trace_json(one: Trace) -> dict[str, Any]:
+def _trace_json(one: EventTrace) -> dict[str, Any]:
     return {
         **_event_json(one.event, one.asset),
         "rejected": one.rejected,
-        "consumers": [vars(fate) for fate in one.fates],
+        "consumers": [vars(status) for status in one.consumers],
     }

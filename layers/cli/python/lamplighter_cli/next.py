@@ -12,7 +12,7 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.assets.codec import decode_condition
-from lamplighter.bundles.check import CheckedDag, find_coming_runs
+from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
 from lamplighter.loading import author_code_as_data
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
@@ -32,7 +32,7 @@ def next_runs(
 ) -> None:
     """Show the coming runs of a DAG; gaps between intervals and clock changes are marked."""
     moment = parse_instant(at) if at else clock.now().replace(microsecond=0)
-    dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
+    dag, runs = find_upcoming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:
         console.print_json(runs)
     elif not runs:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
-from lamplighter.events.ledger import RunEvents, triggering_asset_events
+from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run

@@ -11,7 +11,7 @@ from pendulum import DateTime
 from rich.console import Console
 from rich.text import Text
 
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter_cli import console
 from lamplighter_local.simulation.simulation import DagOutlook, Peak, SimulatedRun, Simulation, peak
 
@@ -138,7 +138,7 @@ def _dags(simulation: Simulation, outlooks: Sequence[DagOutlook]) -> console.Row
 
 
 def _owed(count: int) -> str:
-    return f"{count:,}" if count < STOP_COUNTING_AT else f"{count:,} or more"
+    return f"{count:,}" if count < MAX_OWED_COUNTED else f"{count:,} or more"
 
 
 def _show_peak(out: Console, what: str, limit: Peak) -> None:

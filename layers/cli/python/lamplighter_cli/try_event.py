@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.bundles.check import check_bundle
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import check_bundle
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
-from lamplighter.registry.reading import read_definition
+from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import watchers_of
 from lamplighter.store.models import Catalog
 from lamplighter.streams.trial import Tried, try_watchers

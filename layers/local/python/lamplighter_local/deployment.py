@@ -29,7 +29,7 @@ from lamplighter.executors.job import Executor
 from lamplighter.operations import backfills, pause
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.dags import require_dag
@@ -285,7 +285,7 @@ class LocalDeployment(DeploymentLifecycle):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
 
     @when_open
     def backfills(self, dag_id: str) -> list[Backfill]:
@@ -373,7 +373,7 @@ class LocalDeployment(DeploymentLifecycle):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
         return letters
 
     @when_open

@@ -15,7 +15,7 @@ from lamplighter.assets.asset import AssetRef
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
-from lamplighter.events.ledger import triggering_asset_events
+from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.executors.job import JobRequest
 from lamplighter.runs import templates
 from lamplighter.runs.job_names import JobName

@@ -36,7 +36,7 @@ def settle(body: str) -> RunsReport:
 
 def _read(body: str) -> tuple[list[queues.RunName], str | None]:
     """Return the runs or the job that a message names; a job of others is no job."""
-    with queues.reading():
+    with queues.reject_unreadable():
         message: dict[str, Any] = json.loads(body)
         if "runs" in message:
             return queues.read_runs(message), None

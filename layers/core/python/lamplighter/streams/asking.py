@@ -14,7 +14,7 @@ from time import monotonic
 
 from lamplighter import settings
 from lamplighter.errors import TransientError
-from lamplighter.events.dead_letters import NOWHERE, letter
+from lamplighter.events.dead_letters import NOWHERE, dead_letter
 from lamplighter.store import stream_leases
 from lamplighter.store.stream_leases import Lease
 from lamplighter.store.watchers import read_parked, read_watchers
@@ -152,4 +152,4 @@ async def _sightings(trigger: BaseEventTrigger, seconds: float) -> Sequence[Sigh
 
 def _letter(sighting: Sighting, reason: str) -> dict[str, object]:
     body = json.dumps({"name": sighting.name, **sighting.payload}, default=str)
-    return letter(body, reason=reason, first_id=sighting.message_id, queue_arn=NOWHERE)
+    return dead_letter(body, reason=reason, first_id=sighting.message_id, queue_arn=NOWHERE)

@@ -9,13 +9,13 @@ from typing import Any
 
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.events.delivery import Delivery
-from lamplighter.events.envelopes import (
+from lamplighter.events.message import (
     CreatedObject,
     created_objects,
     open_eventbridge,
     open_sns,
 )
+from lamplighter.queues import Delivery
 from lamplighter.triggers.queue import QueueMessage
 
 

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 from lamplighter import queues
-from lamplighter.events.dead_letters import letter
+from lamplighter.events.dead_letters import dead_letter
 from lamplighter.streams.watchers import Watcher
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Derived:
     def message(self) -> dict[str, Any]:
         """What is sent there."""
         if self.kept_because is not None:
-            return letter(
+            return dead_letter(
                 self.body, reason=self.kept_because, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:

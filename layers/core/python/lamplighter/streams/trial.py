@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter.assets.codec import decode_trigger
-from lamplighter.events.delivery import Delivery
 from lamplighter.loading import author_code_allowed
+from lamplighter.queues import Delivery
 from lamplighter.streams.author_bundles import importing_below
 from lamplighter.streams.messages import message_of
 from lamplighter.streams.outbox import Derived

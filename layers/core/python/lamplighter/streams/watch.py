@@ -12,8 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lamplighter import settings
-from lamplighter.events.dead_letters import WATCHED, Reject, give_up, letter
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.events.dead_letters import (
+    SOURCES_DLQ,
+    FailedMessage,
+    dead_letter,
+    send_expired_to_dlq,
+)
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
 from lamplighter.streams.messages import message_of
 from lamplighter.streams.report import WatchReport, park, send_to_dlq
@@ -36,7 +41,9 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
             failed = _watch(came, report, seconds=seconds)
     except Exception:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(records))
-    kept = give_up([Reject(one, "a watcher failed; see its log") for one in failed], WATCHED)
+    kept = send_expired_to_dlq(
+        [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
+    )
     report.given_up = len(kept)
     report.failed -= kept
     return report
@@ -64,7 +71,7 @@ def _watch(
         rounds.done.clear()
     lost = send_to_dlq(
         {
-            arrival: letter(
+            arrival: dead_letter(
                 came[arrival].body,
                 reason=reason,
                 first_id=came[arrival].first_id,

@@ -16,7 +16,7 @@ from lamplighter.triggers.offered import offered_producer
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 if TYPE_CHECKING:
-    from lamplighter.events.envelopes import CreatedObject
+    from lamplighter.events.message import CreatedObject
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pendulum import DateTime
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.clock import SystemClock
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
 from lamplighter.scheduler.pending import pending_of, waited_for
@@ -160,7 +160,7 @@ class Dev:
             self._tell_owed(self._heard.owed)
 
     def _tell_owed(self, owed: Mapping[str, int]) -> None:
-        least = "at least " if max(owed.values()) >= STOP_COUNTING_AT else ""
+        least = "at least " if max(owed.values()) >= MAX_OWED_COUNTED else ""
         each = ", ".join(f"{dag_id} {count:,}" for dag_id, count in sorted(owed.items()))
         runs = f"{least}{sum(owed.values()):,} runs from before now are left out ({each})"
         self._heard.say("catch-up", "", f"{runs}; --catchup creates them")

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from pendulum import DateTime
 
-from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.operations.push_preview import owed_after_push
 from lamplighter.runs.view import run_ref
 from lamplighter.store import runs as run_rows

@@ -1,4 +1,4 @@
-"""No function has a right that it never uses: a selection of stories uses them all but a few.
+"""No function has a permission that it never uses: a selection of stories uses them all but a few.
 
 That no story needs more than there is, is held against every scenario (`tests/scenarios`).
 """
@@ -28,12 +28,12 @@ from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
-from tests.infra.rights_file import USED_FILE, TriedRights, read_lines
+from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lines
 
 _ROOT = Path(__file__).parents[2]
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
 
-# Stories that together use most of the rights, chosen for being short.
+# Stories that together use most of the permissions, chosen for being short.
 STORIES = (
     "test_asset_edits.py::test_removed_reference_during_a_claim_takes_nothing",
     "test_asset_events.py::test_event_during_the_firing_counts_for_the_next_run",
@@ -62,7 +62,7 @@ STORIES = (
     "test_outlets_wait.py::test_events_that_nobody_takes_are_sent_again_less_and_less",
     "test_pushes.py::test_deleted_row_may_be_pushed_again",
     "test_runs.py::test_alias_tells_of_the_assets_that_the_job_names",
-    "test_runs.py::test_application_out_of_reach_is_tried_until_it_is_back",
+    "test_runs.py::test_application_out_of_reach_is_checked_until_it_is_back",
     "test_runs.py::test_cancel_before_a_job_was_started_starts_none",
     "test_runs.py::test_run_without_any_task_is_over_at_once",
     "test_runs.py::test_short_limit_begins_when_the_job_does",
@@ -72,8 +72,8 @@ STORIES = (
     "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
-# Rights that no story here uses: function, action, thing, and why they are there all the same.
-UNTRIED = (
+# Permissions that no story here uses: function, action, thing, and why they are there all the same.
+UNUSED = (
     ("*", "kms:*", "key", "services encrypt and decrypt with it for whoever calls them"),
     ("*", "logs:*", "*", "Lambda writes the log for its function"),
     ("*", "sqs:ReceiveMessage", "*", "Lambda polls for its function"),
@@ -96,15 +96,15 @@ UNTRIED = (
 
 
 @pytest.fixture
-def tried() -> Iterator[TriedRights]:
-    """Yield what functions do with their rights until the test ends."""
-    found = TriedRights(f"{NAME}-")
+def checked() -> Iterator[CheckedPermissions]:
+    """Yield what functions do with their permissions until the test ends."""
+    found = CheckedPermissions(f"{NAME}-")
     with noted_calls(found.note):
         yield found
 
 
 def _of_scenarios(folder: Path) -> set[tuple[str, str, str]]:
-    """Return the rights that the stories used, which run in a process of their own."""
+    """Return the permissions that the stories used, which run in a process of their own."""
     used = folder / "used.json"
     stories = [f"tests/scenarios/{story}" for story in STORIES]
     done = subprocess.run(
@@ -192,8 +192,10 @@ def _registering(stack: LocalStack) -> None:
         stack.advance(minutes=3)
 
 
-def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path) -> None:
-    """All rights of all functions are used by some story, or stand in the list with a reason."""
+def test_every_permission_is_used_or_has_a_reason(
+    checked: CheckedPermissions, tmp_path: Path
+) -> None:
+    """Every permission of a function is used by some story, or stands in the list with a reason."""
     emr = FakeEmr()
     with local_stack(at=BEGIN, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1, event_bus="default")
@@ -203,8 +205,8 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
         _sweeping(stack, emr)
         _backfilling(stack)
         _misleading(stack)
-    assert tried.forbidden == set()
-    used = tried.used | _of_scenarios(tmp_path)
+    assert checked.forbidden == set()
+    used = checked.used | _of_scenarios(tmp_path)
     left = {
         (function, line.action, line.thing)
         for function in FUNCTIONS
@@ -212,11 +214,11 @@ def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path)
         if (function, line.action, line.thing) not in used
     }
 
-    def is_listed(right: tuple[str, str, str]) -> bool:
-        return any(all(map(fnmatchcase, right, entry)) for entry in UNTRIED)
+    def is_listed(permission: tuple[str, str, str]) -> bool:
+        return any(all(map(fnmatchcase, permission, entry)) for entry in UNUSED)
 
-    assert [" ".join(right) for right in sorted(left) if not is_listed(right)] == []
+    assert [" ".join(permission) for permission in sorted(left) if not is_listed(permission)] == []
     listed_in_vain = [
-        entry for entry in UNTRIED if not any(all(map(fnmatchcase, each, entry)) for each in left)
+        entry for entry in UNUSED if not any(all(map(fnmatchcase, each, entry)) for each in left)
     ]
     assert listed_in_vain == []

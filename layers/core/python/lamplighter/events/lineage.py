@@ -10,7 +10,7 @@ from typing import Any
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.events.record import event_id_of, name_under
+from lamplighter.events.record import event_id_of, recorded_event_id
 from lamplighter.identifiers import asset_id, is_alias
 from lamplighter.scheduler.pending import ids_of, pending_of, share_events
 from lamplighter.store.assets import (
@@ -33,22 +33,22 @@ _INDEX_LAG_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Fate:
+class ConsumerStatus:
     """What one consumer did with an event: consumed, pending, waiting, dropped, or never owed."""
 
     dag_id: str
     state: str
-    why: str = ""
+    reason: str = ""
     run_id: str | None = None
 
 
 @dataclass(frozen=True)
-class Trace:
-    """One event of one asset, and its fate with everyone who waits for that asset now."""
+class EventTrace:
+    """One event of one asset, and its status with everyone who waits for that asset now."""
 
     asset: str
     event: AssetEvents
-    fates: list[Fate] = field(default_factory=list)
+    consumers: list[ConsumerStatus] = field(default_factory=list)
 
     @property
     def rejected(self) -> str | None:
@@ -59,7 +59,7 @@ class Trace:
 # From an event to its runs.
 
 
-def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
+def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
     """Return what became of an event of an asset, or of every asset that has one of this id."""
     streams = all_asset_ids()
     keys = [(stream, event_id) for stream in (*streams, REJECTED) if not is_alias(stream)]
@@ -77,15 +77,15 @@ def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
     traces = []
     for event in found:
         recorded = [event, *_copies(event, streams)]
-        fates = [fate for row in recorded for fate in _fates(row)]
-        traces.append(Trace(names.get(event.asset_id, ""), event, list(dict.fromkeys(fates))))
+        statuses = dict.fromkeys(each for row in recorded for each in _consumer_statuses(row))
+        traces.append(EventTrace(names.get(event.asset_id, ""), event, list(statuses)))
     return traces
 
 
 def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
     """Return the event as it is recorded under aliases and URIs."""
     keys = [
-        (stream, name_under(stream, event.asset_id, event.event_id))
+        (stream, recorded_event_id(stream, event.asset_id, event.event_id))
         for stream in streams
         if share_events([stream])
     ]
@@ -97,29 +97,29 @@ def asset_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: row.name or row.uri or key for key, row in read_assets(keys).items()}
 
 
-def _fates(event: AssetEvents) -> Iterator[Fate]:
+def _consumer_statuses(event: AssetEvents) -> Iterator[ConsumerStatus]:
     if event.seq is None:
         return
     keys = [(dag_id, event.asset_id) for dag_id in consumers_of(event.asset_id)]
     found = {row.dag_id: row for row in read_asset_queue(keys)}
     for dag_id in sorted(found):
-        yield _fate(event, found[dag_id])
+        yield _consumer_status(event, found[dag_id])
 
 
-def _fate(event: AssetEvents, queue: AssetQueue) -> Fate:
+def _consumer_status(event: AssetEvents, queue: AssetQueue) -> ConsumerStatus:
     dag_id, seq = queue.dag_id, int(event.seq or 0)
     if seq <= queue.since_seq:
-        return Fate(dag_id, "not owed", "recorded before the DAG waited for it")
+        return ConsumerStatus(dag_id, "not owed", "recorded before the DAG waited for it")
     for after, until, when, why in queue.dropped or ():
         if after < seq <= until:
-            return Fate(dag_id, "dropped", f"{why}, un-paused at {when}")
+            return ConsumerStatus(dag_id, "dropped", f"{why}, un-paused at {when}")
     if seq > queue.consumed_seq:
         row = read_dag(dag_id)
-        return Fate(dag_id, *_why_pending(row)) if row else Fate(dag_id, "pending", "no such DAG")
+        return ConsumerStatus(dag_id, *(_why_pending(row) if row else ("pending", "no such DAG")))
     run = _run_with(event, dag_id)
     if run is None:
-        return Fate(dag_id, "consumed", "by a run that is no longer kept")
-    return Fate(dag_id, "consumed", run_id=run.run_id)
+        return ConsumerStatus(dag_id, "consumed", "by a run that is no longer kept")
+    return ConsumerStatus(dag_id, "consumed", run_id=run.run_id)
 
 
 def _why_pending(row: Dags) -> tuple[str, str]:
