@@ -18,10 +18,9 @@ from moto import mock_aws
 from moto.moto_api._internal import mock_random
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.deliveries import queues_on_our_clock
+from lamplighter_local.emulator.moto_clock import objects_on_our_clock, queues_on_our_clock
 from lamplighter_local.emulator.moto_guard import guard
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.emulator.object_times import objects_on_our_clock
 
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",

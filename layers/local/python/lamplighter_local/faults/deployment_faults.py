@@ -15,7 +15,7 @@ from botocore.client import BaseClient
 
 from lamplighter.errors import in_short
 from lamplighter_local.emulator.method_override import api_calls
-from lamplighter_local.faults.faults import Crash, Faults
+from lamplighter_local.faults.call_faults import CallFaults, Crash
 from lamplighter_local.handlers import require_function
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _by_function: ContextVar[bool] = ContextVar("_by_function", default=False)
 
 
-class DeploymentFaults(Faults):
-    """The faults of a deployment: those of `Faults`, on the calls that its functions make.
+class DeploymentFaults(CallFaults):
+    """The faults of a deployment: those of `CallFaults`, on the calls that its functions make.
 
         lamp.faults.at(3, "crash-after", "TransactWriteItems")   # a function dies in the middle
         lamp.faults.at(1, "lost-answer", "StartJobRun")          # the job runs, and nobody knows
