@@ -20,13 +20,13 @@ from lamplighter.runs.advance import SUBMIT, advance_all, settle
 from lamplighter.runs.states import SUBMITTED
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs, Steps
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.faults.faults import POLLING
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import EXECUTE, Cost
 from tests.bench.lamplighter_runs import deployment
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.faults import POLLING
 
 _ROUNDS = 3
 _AT = pendulum.datetime(2026, 1, 1, 12, 30)

@@ -26,9 +26,9 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
 from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lines
+from tests.tools.function_calls import noted_calls
 
 _ROOT = Path(__file__).parents[2]
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)

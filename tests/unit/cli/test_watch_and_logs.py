@@ -13,9 +13,9 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.settings import Settings
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

@@ -398,7 +398,7 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "send exactly one of": lamp.emit,
         "has no step 'x'": lambda: lamp.trigger("use").step("x"),
         "open already": lamp.__enter__,
-        "another LocalDeployment is open": lambda: LocalDeployment(at=START).__enter__(),
+        "named 'local' is open": lambda: LocalDeployment(at=START).__enter__(),
     }
     for message, call in wrong.items():
         with pytest.raises(LamplighterError) as refused:

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from lamplighter import aws
 from lamplighter.executors.base import Job, JobState
 from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Faults
 
 FOLDER = "jobs/orders/2026-01-31/load/1-0123456789ab"
 UNREADABLE = "the job's report cannot be read"

@@ -27,8 +27,12 @@ _making_clients = threading.RLock()
 
 @dataclass(eq=False)
 class Runtime:
-    """Settings, clock, executor, randomness, clients and caches of one deployment."""
+    """Settings, clock, executor, randomness, clients and caches of one deployment.
 
+    `name` tells several of them in one process apart; a changed copy keeps it.
+    """
+
+    name: str = ""
     settings: "Settings | None" = None  # None: those of the environment, read when first needed
     clock: "Clock | None" = None  # None: the machine's
     executor: "Executor | None" = None  # None: EMR Serverless

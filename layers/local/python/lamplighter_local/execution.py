@@ -12,6 +12,7 @@ from lamplighter import clock, queues, runtime, settings
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
@@ -107,7 +108,7 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
     if on is None:
         yield None
     elif isinstance(on, FakeEmr):
-        with on.answering():
+        with api_calls.wrapped(runtime.current().name, on.answering_calls):
             yield OnFakeEmr(on)
     elif isinstance(on, LocalSparkExecutor):
         runtime.current().executor = on

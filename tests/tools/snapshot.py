@@ -19,7 +19,7 @@ def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
     for table in tables():
         table.items.clear()
     for queue in queues():
-        queue._messages.clear()  # noqa: SLF001 - moto shows them in no other way
+        queue._messages.clear()
         queue.deleted_messages.clear()
         queue.pending_messages.clear()
     for bucket in buckets():
@@ -32,7 +32,7 @@ def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
 def _forget(stack: LocalStack, at: DateTime) -> None:
     for each in (stack.runtime, runtime.current()):  # a test may have other settings in force
         each.caches.clear()
-    stack.clock._at = at  # noqa: SLF001 - nothing that was written later remains
+    stack.clock._at = at
 
 
 class Snapshot:
@@ -41,7 +41,7 @@ class Snapshot:
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
         self._tables = {table.name: copy.deepcopy(table.items) for table in tables()}
-        self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in queues()}  # noqa: SLF001 - moto shows them in no other way
+        self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in queues()}
         self._objects = {bucket.name: set(bucket.keys) for bucket in buckets()}
         self._at = stack.clock.now()
         self._emr = stack.execution.emr if isinstance(stack.execution, OnFakeEmr) else None
@@ -53,7 +53,7 @@ class Snapshot:
             table.items = copy.deepcopy(self._tables[table.name])
         for queue in queues():
             before = self._messages.get(queue.name, [])  # it may have been made since
-            queue._messages = copy.deepcopy(before)  # noqa: SLF001 - as above
+            queue._messages = copy.deepcopy(before)
             queue.deleted_messages.clear()
             queue.pending_messages.clear()
         for bucket in buckets():

@@ -1,6 +1,6 @@
 """The fake EMR Serverless behind a socket: for functions that an emulator runs in other processes.
 
-    python -m lamplighter_local.emr.server --port 5001
+    python -m tests.tools.emr_server --port 5001
 
 Owns: requests over HTTP, as botocore's model of the service says that they look, and telling
 EventBridge what becomes of jobs. Refuses: other addresses than 127.0.0.1, and requests of web

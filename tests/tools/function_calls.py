@@ -58,7 +58,7 @@ def noted_calls(note: Note) -> Iterator[None]:
 @contextmanager
 def noted_calls_of(name: str, note: Note) -> Iterator[None]:
     """Tell `note` of every call of this process, under a name, until the block ends."""
-    send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
+    send: Callable[..., Any] = BaseClient._make_api_call
 
     def tell(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         note(FunctionCall(name, client.meta.service_model.service_name, operation, arguments))

@@ -1,6 +1,6 @@
 """Deploys to an emulator of AWS on this machine: the real CDK, functions that really run.
 
-    python -m infra.emulated
+    python -m tests.tools.emulated
 
 Owns: the emulator's life, and what it has not got: EMR Serverless, which the project's fake answers
 for, and the copying of files into the bucket. Everything listens on 127.0.0.1 only. Rights are
@@ -27,7 +27,7 @@ from infra.config import Config
 from lamplighter import aws, runtime
 from lamplighter.errors import LamplighterError
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.emr.server import serving_emr
+from tests.tools.emr_server import serving_emr
 
 ROOT = layers.ROOT
 EMULATOR = ROOT / ".venv-emulator" / "bin" / "python"

@@ -1,6 +1,6 @@
 """Runs a guarded moto in a process of its own, so that only the client's work is measured.
 
-    python -m lamplighter_local.emulator.moto_server --port 5000
+    python -m tests.tools.moto_server --port 5000
 
 Owns: moto behind a socket on 127.0.0.1, with the lock of `moto_guard`. Refuses: other addresses,
 and requests of web pages; any access key is accepted, because nothing here runs what is stored.
@@ -12,34 +12,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from lamplighter_local.dev.server import QuietHandler
 from lamplighter_local.emulator.guarded import guarded
-from lamplighter_local.emulator.loopback_process import serving
 from lamplighter_local.emulator.moto_guard import guard
+from tests.tools.loopback_process import serving
 
 
 @contextmanager
 def moto_server() -> Iterator[str]:
     """Return the address of an empty emulator of AWS, which is gone when the block ends."""
-    command = [sys.executable, "-m", "lamplighter_local.emulator.moto_server", "--until-input-ends"]
+    command = [sys.executable, "-m", "tests.tools.moto_server", "--until-input-ends"]
     with serving(command) as endpoint:
         yield endpoint
-
-
-class QuietHandler(MotoRequestHandler):
-    """Serves like moto's, without a line for every request."""
-
-    # Without it a connection would be opened for every request, at the client's expense.
-    protocol_version = "HTTP/1.1"
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
 
 
 def main() -> None:

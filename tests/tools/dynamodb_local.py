@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.emulator.loopback_process import serving
+from tests.tools.loopback_process import serving
 
 LAUNCHER = Path(__file__).with_name("LoopbackServer.java")
 # Short runs: a quick start is worth more than the last bit of speed.

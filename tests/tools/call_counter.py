@@ -12,7 +12,7 @@ from botocore.client import BaseClient
 def counted_calls() -> Iterator[Counter[str]]:
     """Count the calls of all clients by operation until the block ends."""
     calls: Counter[str] = Counter()
-    send = BaseClient._make_api_call  # noqa: SLF001 - all clients go through it
+    send = BaseClient._make_api_call
 
     def count(client: BaseClient, operation: str, arguments: object) -> object:
         calls[operation] += 1

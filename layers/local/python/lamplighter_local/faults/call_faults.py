@@ -9,8 +9,8 @@ Owns: what goes wrong and when. Refuses: answers that the service could not have
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,8 +25,6 @@ Send = Callable[[str, Mapping[str, Any]], Answer]
 # A single write that meets a transaction is refused with an error of its own.
 SINGLE_WRITES = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
 TRANSACTIONS = frozenset({"TransactGetItems", "TransactWriteItems"})
-# Lambda's calls and not ours.
-POLLING = frozenset({"DeleteMessage", "ReceiveMessage"})
 
 
 class Crash(BaseException):
@@ -34,19 +32,6 @@ class Crash(BaseException):
 
     Not an `Exception`, so that only the test catches it: a dead process handles nothing.
     """
-
-
-def crash_points(calls: Iterable[str]) -> Iterator[tuple[Kind, int]]:
-    """Yield each fault that each of some calls can have, with the number of the call."""
-    kinds: tuple[Kind, ...] = ("crash-before", "crash-after", "lost-answer", "throttle", "conflict")
-    for number, operation in enumerate(calls, start=1):
-        if operation in POLLING:
-            if operation == "DeleteMessage":  # a function may die when its work is done
-                yield "crash-before", number
-            continue
-        for kind in kinds:
-            if kind != "conflict" or operation in SINGLE_WRITES | TRANSACTIONS:
-                yield kind, number
 
 
 @dataclass(kw_only=True)
@@ -71,8 +56,8 @@ class _Plan:
         return self.seen == self.call
 
 
-class Faults:
-    """The faults of one test: planned with `at` and `probability`, in force inside `on`.
+class CallFaults:
+    """The faults of one test, planned with `at` and `probability`; they strike in `pass_on`.
 
     Calls are counted from 1, over all clients and threads. `calls` lists their operations and
     `injected` what became of some, as in `3 PutItem crash-after`. A fault that a call cannot have
@@ -149,34 +134,9 @@ class Faults:
         plans = [plan for plan in self._plans if plan.call is not None and not plan.has_struck]
         return [f"{plan.call} {plan.kind}" for plan in plans]
 
-    @contextmanager
-    def on(self, *clients: Any) -> Iterator[None]:
-        """Put the faults in the way of these botocore or boto3 clients until the block ends.
-
-        The client of a PynamoDB connection is its `.client`; every model has its own connection.
-        """
-        for client in clients:
-            if "_make_api_call" in vars(client):
-                raise RefusedError("a client can have only one set of faults")
-        for client in clients:
-            client._make_api_call = self._round(client)  # noqa: SLF001 - the door they all use
-        try:
-            yield
-        finally:
-            for client in clients:
-                del client._make_api_call  # noqa: SLF001 - as above
-
     def _plan(self, plan: _Plan) -> None:
         with self._lock:
             self._plans.append(plan)
-
-    def _round(self, client: Any) -> Send:
-        send: Send = client._make_api_call  # noqa: SLF001 - as above
-
-        def send_or_fail(operation: str, request: Mapping[str, Any]) -> Answer:
-            return self.pass_on(client, send, operation, request)
-
-        return send_or_fail
 
     def pass_on(
         self, client: Any, send: Send, operation: str, request: Mapping[str, Any]
@@ -214,46 +174,6 @@ class Faults:
     def _choose(self, pages: list[Answer]) -> Answer:
         with self._lock:
             return self._random.choice(pages)
-
-
-@contextmanager
-def overtaken(
-    clients: Sequence[Any], number: int, meanwhile: Callable[[], object]
-) -> Iterator[list[str]]:
-    """Let something else happen before a call; yield the operations that were called.
-
-    Calls of all clients are counted together, from 1 on; what happens meanwhile is not counted.
-    """
-    calls: list[str] = []
-
-    def wrap(send: Send) -> Send:
-        def send_later(operation: str, request: Mapping[str, Any]) -> Answer:
-            if operation in POLLING:
-                return send(operation, request)
-            calls.append(operation)
-            if len(calls) == number:
-                stop()
-                try:
-                    meanwhile()
-                finally:
-                    start()
-            return send(operation, request)
-
-        return send_later
-
-    def start() -> None:
-        for client in clients:
-            client._make_api_call = wrap(type(client)._make_api_call.__get__(client))  # noqa: SLF001 - the door they all use
-
-    def stop() -> None:
-        for client in clients:
-            del client._make_api_call  # noqa: SLF001 - as above
-
-    start()
-    try:
-        yield calls
-    finally:
-        stop()
 
 
 def _failure(plan: _Plan, client: Any, operation: str, request: Mapping[str, Any]) -> Any:

@@ -1,48 +1,53 @@
 """The life of a deployment on this machine: how it is opened, and that nothing of it is left.
 
-Owns: that one is open at a time, and that one which is not open is not used: its calls would go to
+Owns: that a deployment is used only while it is open, and in its own runtime: its calls would go to
 AWS, or to another one. Refuses: to be opened a second time, because a history begins once.
 """
 
+import functools
+import re
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, cast
 
-from moto.moto_api._internal import mock_random
-
+from lamplighter import runtime
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
 
-_one_at_a_time = threading.Lock()
+F = TypeVar("F", bound=Callable[..., Any])
+_NAME = re.compile("[a-z][a-z0-9-]{0,30}[a-z0-9]")
 
 
-class OpenDeployment:
+class DeploymentLifecycle:
     """What can be opened once, and closed; `LocalDeployment` says what each argument is."""
 
     def __init__(
         self,
         *,
+        name: str,
         at: Instant,
         executor: str | Executor | FakeEmr,
         variables: Mapping[str, str],
         seed: int,
         folder: Path | str | None,
     ) -> None:
+        self.name = _require_name(name)
         self._at = as_instant(at)
         self._executor_named = executor
         self._variables = variables
-        self._chance_begins = seed
+        self._seed = seed
+        self._moto_random = MotoRandom(seed)
         self._folder = folder
         self._until_the_end = ExitStack()
         self._stack: LocalStack | None = None
@@ -55,18 +60,20 @@ class OpenDeployment:
         if self._has_begun:
             raise RefusedError("this deployment was closed: make another one")
         with ExitStack() as making:
-            making.enter_context(_alone())
+            require_free(self.name)
             self._has_begun = True
-            mock_random.seed(self._chance_begins)
+            self._moto_random.use()
             self.executor = self._make_executor(making)
             making.callback(self._forget_stack)
             self._stack = stack = making.enter_context(
-                local_stack(at=self._at, on=self.executor, variables=self._variables)
+                local_stack(
+                    at=self._at, name=self.name, on=self.executor, variables=self._variables
+                )
             )
             # Timers read each shard, and a source is listened to in real time.
             made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
             stack.settings = made
-            stack.runtime.random = Random(self._chance_begins)  # noqa: S311 - it must be repeatable
+            stack.runtime.random = Random(self._seed)  # noqa: S311 - it must be repeatable
             making.enter_context(self.faults.striking(stack))
             self._begin()
             self._until_the_end = making.pop_all()
@@ -85,7 +92,21 @@ class OpenDeployment:
 
     def close(self) -> None:
         """End the deployment, as the end of its `with` block does; nothing of it is left."""
-        self._until_the_end.close()
+        if self.is_open:
+            with self.in_own_runtime():
+                self._until_the_end.close()
+
+    @contextmanager
+    def in_own_runtime(self) -> Iterator[None]:
+        """Let its runtime be current until the block ends; refuse if it is not open."""
+        stack = self.stack
+        self._moto_random.use()
+        if runtime.current().name == self.name:
+            # Its own already, perhaps with other settings for a while.
+            yield
+            return
+        with runtime.activate(stack.runtime):
+            yield
 
     def _forget_stack(self) -> None:
         self._stack = None
@@ -101,10 +122,6 @@ class OpenDeployment:
         if self._stack is None:
             raise RefusedError("this deployment is not open: use it inside its `with` block")
         return self._stack
-
-    def _require_open(self) -> None:
-        """Refuse what would otherwise be asked of AWS, or of another deployment."""
-        assert self.stack is not None
 
     def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
         named = self._executor_named
@@ -123,12 +140,20 @@ class OpenDeployment:
         raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Refuse to begin while another deployment is open: clock, settings and moto are one each."""
-    if not _one_at_a_time.acquire(blocking=False):
-        raise RefusedError("another LocalDeployment is open in this process: close it first")
-    try:
-        yield
-    finally:
-        _one_at_a_time.release()
+def _require_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise RefusedError(
+            f"name={name!r}: use 2 to 32 lower-case letters, digits and hyphens, a letter first"
+        )
+    return name
+
+
+def when_open(method: F) -> F:
+    """Let a method of a deployment run in its own runtime; refuse it unless that is open."""
+
+    @functools.wraps(method)
+    def call(self: DeploymentLifecycle, *args: Any, **kwargs: Any) -> Any:
+        with self.in_own_runtime():
+            return method(self, *args, **kwargs)
+
+    return cast("F", call)

@@ -17,6 +17,7 @@ from typing import IO
 
 from lamplighter.errors import LamplighterError
 
+ROOT = Path(__file__).parents[2]
 # A Java on a busy machine of two cores takes a few seconds.
 START_FOR = 60.0
 END_FOR = 5.0
@@ -30,10 +31,14 @@ class ServerStartError(LamplighterError):
 
 @contextmanager
 def serving(command: Sequence[str | Path]) -> Iterator[str]:
-    """Run `command` and return the address at which it serves, until the block ends."""
+    """Run `command` from the root of the repository and return the address at which it serves."""
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
         )
         try:
             yield f"http://127.0.0.1:{_port(process, complaints)}"
