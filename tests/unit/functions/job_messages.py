@@ -11,10 +11,10 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Steps
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults
 
 DAG_ID, RUN_ID = "dag", "first"
 KEY = f"~{RUN_ID}"
