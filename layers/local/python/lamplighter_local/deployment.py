@@ -36,6 +36,7 @@ from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.base import DataInterval
 from lamplighter.triggers.feeds import SOURCES
+from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -44,7 +45,6 @@ from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
-from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
 

@@ -1,11 +1,12 @@
-"""Runs and events for people who look at them, newest first, in few requests. Reads only.
+"""What there is, for people who look at it. Reads only; runs and events newest first.
 
 Runs of one DAG stand in the order of their logical dates; ids that people chose freely stand apart
 and are put where they belong. Runs of all DAGs are found by state, in an index with a partition for
 each state and shard and, of finished runs, day.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import NamedTuple
@@ -13,8 +14,10 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock
+from lamplighter.errors import MalformedRowError
 from lamplighter.identifiers import FREE_TEXT
-from lamplighter.store.models import AssetEvents, Runs
+from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Catalog, Dags, Runs, Steps
+from lamplighter.store.models.assets import CONSUMER, ITSELF
 from lamplighter.store.runs import (
     CANCELLED,
     FAILED,
@@ -131,3 +134,101 @@ def recent_events(asset_ids: Sequence[str], *, most: int) -> list[AssetEvents]:
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
     return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:most]
+
+
+def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
+    """Yield the runs of a state as the index has them: of one day if they are over.
+
+    Only the key, `run_id` and `run_type` of each are read.
+    """
+    newer = None if since is None else Runs.state_since >= since
+    for bucket in state_buckets(state, day):
+        yield from Runs.by_state.query(bucket, newer)
+
+
+def all_runs() -> list[Runs]:
+    """Return every run, as it is now; reads the whole table."""
+    return list(Runs.scan(consistent_read=True))
+
+
+# Steps.
+
+
+def steps_of(run_ref: str) -> list[Steps]:
+    """Return the steps that are stored under the key of a run, as they are now."""
+    return list(Steps.query(run_ref, consistent_read=True))
+
+
+def all_steps() -> list[Steps]:
+    """Return every step, as it is now; reads the whole table."""
+    return list(Steps.scan(consistent_read=True))
+
+
+# DAGs. A scan each: they are few, and nothing is decided on what is found.
+
+
+def all_dags(
+    *, consistent_read: bool = False, malformed: list[MalformedRowError] | None = None
+) -> list[Dags]:
+    """Return all DAGs by id; what cannot be read is added to `malformed`."""
+    rows = Dags.scan(consistent_read=consistent_read, malformed=malformed)
+    return sorted(rows, key=lambda row: row.dag_id)
+
+
+def dag_ids() -> list[str]:
+    """Return the ids of all DAGs."""
+    return [row.dag_id for row in Dags.scan(attributes_to_get=["dag_id"])]
+
+
+def dags_with_schedule_errors() -> list[Dags]:
+    """Return the DAGs whose schedules cannot be followed."""
+    return list(Dags.scan(Dags.schedule_error.exists()))
+
+
+def dags_with_backfills(*, consistent_read: bool = False) -> list[Dags]:
+    """Return the DAGs that have had a backfill."""
+    return list(Dags.scan(Dags.backfill.exists(), consistent_read=consistent_read))
+
+
+# Assets.
+
+
+def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
+    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    rows = list(Assets.scan())
+    consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
+    return [row for row in rows if row.ref == ITSELF], consumers
+
+
+def names_of_assets() -> set[str]:
+    """Return the names and URIs under which assets and aliases are known."""
+    known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
+    return {text for each in known for text in (each.name, each.uri) if text}
+
+
+def assets_of_kind(kind: str) -> list[Assets]:
+    """Return the assets, the aliases or the URIs."""
+    return list(Assets.scan(Assets.kind == kind))
+
+
+def last_updated_assets(*, most: int) -> list[Assets]:
+    """Return the assets that had the newest events, newest first."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    updated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
+    dated = [(at, row) for at, row in updated if at is not None]
+    return [row for _, row in sorted(dated, key=lambda pair: pair[0], reverse=True)][:most]
+
+
+def consumed_by(dag_ids: Mapping[str, Iterable[str]]) -> list[AssetQueue]:
+    """Return how far DAGs have consumed assets, by asset and its consumers."""
+    keys = [(dag_id, asset_id) for asset_id, ids in dag_ids.items() for dag_id in ids]
+    return list(AssetQueue.batch_get(keys, consistent_read=True)) if keys else []
+
+
+# Bundles.
+
+
+def read_bundles() -> list[Catalog]:
+    """Return all bundles with the numbers of their pushes."""
+    return list(Catalog.query("bundle", consistent_read=True))

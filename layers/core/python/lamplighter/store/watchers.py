@@ -12,7 +12,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.store.models import Catalog
+from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.single import update_if
 
 _READERS = "watchers#"
@@ -99,3 +99,11 @@ def resume(watchers: Iterable[str]) -> None:
     for watcher in watchers:
         Catalog(_FIRED, watcher).delete()
         Catalog(_PARKED, watcher).delete()
+
+
+def read_registered_watchers() -> list[Catalog]:
+    """Return the rows of all watchers that DAGs declare: a scan, for listings."""
+    dags = Dags.scan(Dags.watchers.exists(), attributes_to_get=["dag_id", "watchers"])
+    places = [Place.of(text) for row in dags for text in row.watchers or ()]
+    keys = [(place.row.kind, place.row.id) for place in places]
+    return list(Catalog.batch_get(keys)) if keys else []
