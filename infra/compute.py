@@ -22,7 +22,7 @@ from constructs import Construct
 from infra import layers
 from infra.config import Config
 from infra.functions import FUNCTIONS, FunctionSpec
-from infra.policies import Places, function_statements
+from infra.permissions import Places, function_statements
 from infra.queues import Queues, title
 from infra.rights import RIGHTS
 from lamplighter.settings import DEAD_QUEUES, Settings

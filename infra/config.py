@@ -114,9 +114,9 @@ class Config:
             )
         if self.target not in ("aws", "local"):
             raise SettingsError(f"target {self.target!r} must be aws or local")
-        for name, (least, most) in _LIMITS.items():
-            if not least <= getattr(self, name) <= most:
-                raise SettingsError(f"{name} must be between {least} and {most}")
+        for name, (least, limit) in _LIMITS.items():
+            if not least <= getattr(self, name) <= limit:
+                raise SettingsError(f"{name} must be between {least} and {limit}")
         if self.log_days not in _RETENTIONS:
             raise SettingsError(f"log_days must be one of {', '.join(map(str, _RETENTIONS))}")
         if self.stage == "prod" and not self.keep_data:

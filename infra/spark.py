@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
-from infra.policies import EMR_SERVICE
+from infra.permissions import EMR_SERVICE
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"

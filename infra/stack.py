@@ -13,14 +13,14 @@ from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
 from infra import layers
-from infra.access import Access
+from infra.managed_policies import Access
 from infra.compute import Compute
 from infra.config import Config
-from infra.policies import Places
+from infra.permissions import Places
 from infra.queues import Queues
 from infra.spark import Spark
-from infra.state import State, make_key
-from infra.watch import Watch
+from infra.storage import State, make_key
+from infra.alarms import Watch
 from lamplighter.settings import Settings
 
 

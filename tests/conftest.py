@@ -11,8 +11,9 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import settings
-from lamplighter.bundles import check, sandbox
-from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.bundles import parsing
+from lamplighter.bundles import parsing
+from lamplighter.bundles.parsing import _ask, start_worker
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests import limits
@@ -84,8 +85,8 @@ def noon_deployment() -> Iterator[LocalStack]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        worker = _start_worker()
+        stack.settings = made
+        worker = start_worker()
         until_the_end.callback(worker.communicate)
         for module in (check, sandbox):
             until_the_end.enter_context(

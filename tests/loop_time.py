@@ -13,7 +13,9 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
-from lamplighter.streams import asking, outbox, rounds, session
+from lamplighter.streams import outbox, session
+from lamplighter.streams import delivery_rounds
+from lamplighter.streams import polling
 from lamplighter.triggers.shared_stream import SharedStreamManager
 
 T = TypeVar("T")

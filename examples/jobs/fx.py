@@ -24,7 +24,7 @@ from lamplighter_spark import Context, SkipStep
 
 FALLBACK_DAYS = 2
 UP_TO_FALLBACK = [datetime.timedelta(days=days) for days in range(FALLBACK_DAYS + 1)]
-MOST_MILLIONTHS = 100_000_000_000
+MAX_MILLIONTHS = 100_000_000_000
 MILLIONTH = Decimal("0.000001")
 
 
@@ -43,7 +43,7 @@ def judged_rates(rates: DataFrame) -> DataFrame:
         rates,
         {
             "no date": F.col("day").isNull() | F.col("published_at").isNull(),
-            "bad rate": ~F.col("rate_millionths").between(1, MOST_MILLIONTHS),
+            "bad rate": ~F.col("rate_millionths").between(1, MAX_MILLIONTHS),
             "unknown currency": ~F.col("currency").isin(*CURRENCIES),
         },
     )

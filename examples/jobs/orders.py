@@ -21,7 +21,7 @@ from jobs.shop.run_facts import data_root, interval_of
 from jobs.shop.schemas import CURRENCIES, MONEY
 from lamplighter_spark import Context, SkipStep
 
-MOST_CENTS = 1_000_000_000
+MAX_CENTS = 1_000_000_000
 CENT = Decimal("0.01")
 
 
@@ -32,7 +32,7 @@ def judged_orders(orders: DataFrame) -> DataFrame:
         {
             "no id": F.col("order_id").isNull() | F.col("version").isNull(),
             "no date": F.col("placed_at").isNull(),
-            "bad amount": ~F.col("amount_cents").between(1, MOST_CENTS),
+            "bad amount": ~F.col("amount_cents").between(1, MAX_CENTS),
             "unknown currency": ~F.col("currency").isin(*CURRENCIES),
         },
     )
@@ -45,7 +45,7 @@ def judged_refunds(refunds: DataFrame) -> DataFrame:
         {
             "no id": F.col("refund_id").isNull() | F.col("order_id").isNull(),
             "no date": F.col("order_placed_at").isNull(),
-            "bad amount": ~F.col("amount_cents").between(1, MOST_CENTS),
+            "bad amount": ~F.col("amount_cents").between(1, MAX_CENTS),
         },
     )
 

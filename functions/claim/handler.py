@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         if left := report.unclaimed.intersection(queues.read_claims(body)):
             raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
 
-    return answer_each(event, context, require_claimed, queue="claims_queue_url", metrics=metrics)
+    return answer_each(event, context, require_claimed, queue="claims", metrics=metrics)
 
 
 def _readable(event: dict[str, Any]) -> Iterator[str]:

@@ -5,10 +5,10 @@ from typing import Any
 
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
 from lamplighter.errors import RefusedError
-from lamplighter.registry.messages import Push, Refill, Retire, read_message
-from lamplighter.registry.refill import refill
+from lamplighter.registry.pushes import Push, Refill, Retire, read_message
+from lamplighter.registry.custom_timetables import refill
 from lamplighter.registry.register import register
-from lamplighter.registry.retire import retire
+from lamplighter.registry.register import retire
 
 logger = logger_of("register")
 metrics = metrics_of("register")
@@ -16,7 +16,7 @@ metrics = metrics_of("register")
 
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
-    return answer_each(event, context, _handle, queue="registers_queue_url", metrics=metrics)
+    return answer_each(event, context, _handle, queue="registers", metrics=metrics)
 
 
 def _handle(body: str) -> None:

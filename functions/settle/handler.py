@@ -3,8 +3,8 @@
 from typing import Any
 
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.settle import settle
+from lamplighter.runs.decision import RunsReport
+from lamplighter.runs.advance import settle
 
 logger = logger_of("settle")
 metrics = metrics_of("settle")
@@ -17,7 +17,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         event,
         context,
         lambda body: report.add(settle(body)),
-        queue="jobstates_queue_url",
+        queue="jobstates",
         metrics=metrics,
     )
     publish(metrics, report)

@@ -15,7 +15,7 @@ import pendulum
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import DAG, SparkTask, aws, clock, settings
+from lamplighter import runtime, DAG, SparkTask, aws, clock, settings
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags
@@ -77,9 +77,9 @@ def deployment() -> Iterator[None]:
             "AWS_SECRET_ACCESS_KEY": "bench",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        with patch.dict(os.environ, environment), clock.using(clock.FixedClock(_NOW)):
+        with patch.dict(os.environ, environment), runtime.using(clock=clock.FixedClock(_NOW)):
             aws.client.cache_clear()
-            with settings.using(resources.create_all("bench")):
+            with runtime.using(settings=resources.create_all("bench")):
                 yield
             aws.client.cache_clear()
 

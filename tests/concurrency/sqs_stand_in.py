@@ -56,13 +56,13 @@ class Queue:
             return list(self._waiting)
 
     @contextmanager
-    def receive(self, most: int) -> Iterator[tuple[list[Message], set[str]]]:
+    def receive(self, limit: int) -> Iterator[tuple[list[Message], set[str]]]:
         """Yield messages, and a set for the ids of those that are to come again.
 
         If the block raises, all of them come again: whoever received them has died. Until it ends,
         nothing else of their lanes is received.
         """
-        received, again = self._take(most), set[str]()
+        received, again = self._take(limit), set[str]()
         try:
             yield received, again
         except BaseException:
@@ -71,10 +71,10 @@ class Queue:
         finally:
             self._put_back(received, [one for one in received if one.message_id in again])
 
-    def _take(self, most: int) -> list[Message]:
+    def _take(self, limit: int) -> list[Message]:
         with self._lock:
             free = [one for one in self._waiting if one.lane not in self._busy_lanes]
-            taken = free[:most]
+            taken = free[:limit]
             self._busy_lanes |= {one.lane for one in taken if one.lane is not None}
             gone = {id(one) for one in taken}
             self._waiting = [one for one in self._waiting if id(one) not in gone]

@@ -21,7 +21,7 @@ from typing import Any
 from pendulum import datetime
 
 from lamplighter.settings import Settings
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.rows import instant_text
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.tables import violations

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lamplighter.events.fan_out import MOST_AT_ONCE
-from lamplighter.registry import bundles
+from lamplighter.events.fan_out import MAX_AT_ONCE
+from lamplighter.registry import pushes
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from tests.concurrency import storms
@@ -57,7 +57,7 @@ class Crowd:
         asked = [self._ask(process, seed, sent) for process in range(PROCESSES)]
         # One process registers all pushes, so that one that is late is not left out.
         asked[PUSHING]["pushes"] = [
-            (self.version(name), bundles.number(LATE_BUNDLE)) for name in self.versions
+            (self.version(name), pushes.number(LATE_BUNDLE)) for name in self.versions
         ]
         outcome = rage("pusher", environment, *asked)
         print(f"seed {seed}", outcome, sep="\n")  # noqa: T201 - to be seen when it fails
@@ -109,7 +109,7 @@ def test_crowd_whose_claim_function_is_dead_consumes_each_event_once(
 ) -> None:
     """Events for 60 consumers reach each of them once, though claims are lost and a push edits."""
     crowd = Crowd(consumers=60, events=8, versions=(EDITED, PLAIN), severity=0.1)
-    assert crowd.consumers > MOST_AT_ONCE
+    assert crowd.consumers > MAX_AT_ONCE
 
     outcome, found = crowd.rage(environment, random.randrange(10**6))
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock
-from lamplighter.registry import bundles
+from lamplighter import runtime, clock
+from lamplighter.registry import pushes
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags, Runs
 from tests.concurrency import storms
@@ -34,7 +34,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
     """Let a storm rage in which the schedules change so many times, and return what came of it."""
     before = register(*dags_of(f"{HOURLY}-{dags}"), bundle=LATE_BUNDLE)
     versions = [f"{HOURLY if number % 2 else HALF_HOURLY}-{dags}" for number in range(pushes)]
-    numbered = [(version, bundles.number(LATE_BUNDLE)) for version in versions]
+    numbered = [(version, pushes.number(LATE_BUNDLE)) for version in versions]
     moves_for = PUSH_EVERY * (pushes + 1)
     asked = [
         storms.storm_of(
@@ -48,14 +48,14 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
             batches_at_once=1,
             weights=WEIGHTS,
             faults=fewer_faults(0.25),
-            pauses=1,
+            retry_attempts=1,
         )
         for process in range(PROCESSES)
     ]
     outcome = rage("pusher", environment, *asked)
     print(f"seed {seed}", outcome, sep="\n")  # noqa: T201 - to be seen when it fails
     end = NOW.add(seconds=SPEED * moves_for)
-    with clock.using(clock.FixedClock(end)):
+    with runtime.using(clock=clock.FixedClock(end)):
         found = judge(versions[-1], outcome, before, end)
     assert not found, "\n".join(found)
     return outcome
@@ -107,8 +107,8 @@ def judge_triggers(runs: Sequence[Runs], end: DateTime) -> Iterator[str]:
 def judge_end(row: Dags, runs: Sequence[Runs]) -> Iterator[str]:
     """Tell what is left to be done with a DAG."""
     yield from judge_rest(row)
-    if row.switch_at is not None or row.old_schedule is not None:
-        yield f"it still follows an old schedule, until {row.switch_at}"
+    if row.schedule_switch_at is not None or row.previous_schedule is not None:
+        yield f"it still follows an old schedule, until {row.schedule_switch_at}"
     if unfinished := [run.run_key for run in runs if run.ended_at is None]:
         yield f"unfinished runs: {unfinished}"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime
 
-from lamplighter import DAG, clock
+from lamplighter import runtime, DAG, clock
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso
@@ -124,7 +124,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
 ) -> None:
     """Crashes, stale indexes and lost answers at every turn cost work, but no run and no slot."""
     expected = [expect(number) for number in range(300)]
-    with clock.using(clock.FixedClock(BEFORE)):
+    with runtime.using(clock=clock.FixedClock(BEFORE)):
         store_dags(each.dag for each in expected)
     # People ask for runs without a date, and for some of the very dates that are due.
     manual = [
@@ -132,7 +132,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
         for number, each in enumerate(expected[::7])
     ]
     asked = [
-        storm_of(seed, expected, faults=FAULTS, pauses=8, manual=manual[seed::PROCESSES])
+        storm_of(seed, expected, faults=FAULTS, retry_attempts=8, manual=manual[seed::PROCESSES])
         for seed in range(PROCESSES)
     ]
 

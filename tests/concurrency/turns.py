@@ -26,7 +26,7 @@ from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 
-from lamplighter import aws, clock, queues
+from lamplighter import runtime, aws, clock, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.claim import claim_all
@@ -42,13 +42,13 @@ from tests.concurrency.sqs_stand_in import Message, Queues
 # How long an invocation that finds more and more to do goes on.
 _BUDGET_SECONDS = 1.0
 # How many DAGs a message names that says nothing new.
-_MOST_GUESSED = 4
+_MAX_GUESSED = 4
 # How many runs a sweep takes up again.
-_MOST_SWEPT = 4
+_MAX_SWEPT = 4
 _SWEPT = ["dag_id", "active", "is_paused"]
 # A thread that found nothing to do leaves the machine to the others for a moment.
 _IDLE_SECONDS = 0.1
-_MOST_ERRORS, _MOST_FRAMES = 5, 4
+_MAX_ERRORS, _MAX_FRAMES = 5, 4
 # What an invocation may end with when its calls fail.
 _EXPECTED = (TransientError, PynamoDBException, BotoCoreError, ClientError)
 
@@ -75,7 +75,7 @@ class Storm:
     # How often each thing is done, beside the others.
     weights: dict[str, float]
     # How many DAGs to pause.
-    pauses: int
+    retry_attempts: int
 
 
 S = TypeVar("S", bound=Storm)
@@ -211,7 +211,7 @@ class Process(Generic[S]):
         self.faults = Faults(storm.seed)
         self.faults.probability(**storm.faults)
         chance = random.Random(storm.seed)
-        for dag_id in chance.choices(storm.dag_ids, k=storm.pauses):
+        for dag_id in chance.choices(storm.dag_ids, k=storm.retry_attempts):
             self.mischief += [partial(pause, dag_id), partial(unpause, dag_id)]
         self.mischief += self.more_mischief()
         chance.shuffle(self.mischief)
@@ -238,10 +238,10 @@ class Process(Generic[S]):
     def note(self, error: BaseException) -> None:
         """Keep an error that no fault explains, for the test to hear of it."""
         with self.lock:
-            where = traceback.format_tb(error.__traceback__)[-_MOST_FRAMES:]
+            where = traceback.format_tb(error.__traceback__)[-_MAX_FRAMES:]
             role = getattr(self.ledger.role, "name", "main")
             self.errors.append(f"{role}: {error!r}\n{''.join(where)}")
-            if len(self.errors) > _MOST_ERRORS:
+            if len(self.errors) > _MAX_ERRORS:
                 self.is_over.set()
 
     def answer(self) -> dict[str, Any]:
@@ -336,7 +336,7 @@ class Thread(Generic[P]):
 
     def _guess(self) -> list[str]:
         left = self.process.left
-        return self.chance.sample(left, k=min(len(left), _MOST_GUESSED))
+        return self.chance.sample(left, k=min(len(left), _MAX_GUESSED))
 
     def finish(self) -> bool:
         """Be whoever ends the runs that were submitted."""
@@ -366,7 +366,7 @@ class Thread(Generic[P]):
         active = [(row.dag_id, key) for row in rows for key in sorted(row.active or ())]
         if (process.storm.lost_messages or process.storm.faults) and not process.queues["submits"]:
             # Only some: the other processes find them too.
-            queues.send_submits(self.chance.sample(active, k=min(len(active), _MOST_SWEPT)))
+            queues.send_submits(self.chance.sample(active, k=min(len(active), _MAX_SWEPT)))
         return bool(rows)
 
     def is_more_left(self) -> bool:
@@ -425,7 +425,7 @@ def take_part(
     ]
     # Where messages are lost by chance, sending them need not fail as well.
     clients = [dynamodb] if storm.lost_messages else [dynamodb, sqs]
-    with clock.using(StormClock(storm)), process.faults.on(*clients):
+    with runtime.using(clock=StormClock(storm)), process.faults.on(*clients):
         for worker in workers:
             worker.start()
         for worker in workers:

@@ -68,7 +68,7 @@ def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> 
     """What cannot be an event is kept, with the reason, and keeps no other event waiting."""
     sqs = aws.client("sqs")
     for body in ("not json", '{"asset": "nobody_knows_it"}'):
-        sqs.send_message(QueueUrl=deployed.settings.events_queue_url, MessageBody=body)
+        sqs.send_message(QueueUrl=deployed.settings.queue_url("events"), MessageBody=body)
     emit("fx", event_id="behind-the-poison")
 
     def reasons() -> set[str]:

@@ -15,7 +15,7 @@ from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
 from lamplighter.errors import RefusedError
 from lamplighter.operations.backfills import cancel_backfill, pause_backfill, resume_backfill
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.emr.fake_emr import Outcome
 from tests.faults.reports import Report, each
@@ -119,7 +119,7 @@ SCENARIOS = {
     "a backfill that is cancelled with its jobs": Scenario(
         dags=(DAILY,),
         arrange=all_of(plan_jobs("t", HANGS, HANGS), ask_for_backfill(), pass_time(seconds=5)),
-        ask=steer(cancel_backfill, ends_running=True),
+        ask=steer(cancel_backfill, cancels_running_runs=True),
         act=pass_time(seconds=10),
         runs=["dag cancelled t=failed/1"] * 2,
         events={},
@@ -146,7 +146,7 @@ OVERTAKINGS = {
         dags=(DAILY,),
         arrange=BEGUN,
         first=deliver,
-        meanwhile=steer(cancel_backfill, ends_running=True),
+        meanwhile=steer(cancel_backfill, cancels_running_runs=True),
         runs=frozenset(
             {"dag success t=success", "dag cancelled", "dag cancelled t=failed"}
             | {"dag cancelled t=success"}
@@ -230,4 +230,4 @@ def test_backfill_overtaken_at_every_call_leaves_the_planned_runs(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

@@ -22,13 +22,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, AssetAlias, aws, settings
+from lamplighter import runtime, DAG, Asset, AssetAlias, aws, settings
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
+from lamplighter.registry import assets
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
@@ -74,7 +74,7 @@ class Scenario:
     arrange: Step = nothing
     act: Step = nothing  # messages are delivered after it, under faults too
     meanwhile: Step = nothing  # what someone else does in the middle
-    consumers_at_once: int = fan_out.MOST_AT_ONCE
+    consumers_at_once: int = fan_out.MAX_AT_ONCE
     choices: dict[str, Any] = field(default_factory=dict)
 
 
@@ -98,7 +98,7 @@ def send(*bodies: object) -> Step:
     def send_each(stack: LocalStack) -> None:
         for body in bodies:
             text = body if isinstance(body, str) else json.dumps(body)
-            url = stack.settings.events_queue_url
+            url = stack.settings.queue_url("events")
             aws.client("sqs").send_message(QueueUrl=url, MessageBody=text)
 
     return send_each
@@ -128,7 +128,7 @@ def push_and_die(*dags: DAG) -> Step:
     """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
 
     def push_in_part(_: LocalStack) -> None:
-        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
+        with patch.object(assets, "drop_consumers", side_effect=Crash), suppress(Crash):
             register_dags(*dags)
 
     return push_in_part
@@ -142,7 +142,7 @@ def lose_fan_out(stack: LocalStack) -> None:
 
 def replay_all(stack: LocalStack) -> None:
     """Send the dead letters once more."""
-    for letter in dead_letters(most=10):
+    for letter in dead_letters(limit=10):
         replay(letter)
 
 
@@ -521,9 +521,9 @@ def emulator(scenario: Scenario, deployment: LocalStack) -> Iterator[Snapshot]:
     """Let the deployment be as if it were new, and the scenario about to begin."""
     made = replace(deployment.settings, due_shards=1, run_shards=1, **scenario.choices)
     with (
-        settings.using(made),
+        runtime.using(settings=made),
         patch.object(deployment, "settings", made),
-        patch.object(fan_out, "MOST_AT_ONCE", scenario.consumers_at_once),
+        patch.object(fan_out, "MAX_AT_ONCE", scenario.consumers_at_once),
     ):
         begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
         register_dags(*scenario.dags)
@@ -641,7 +641,7 @@ def strike_twice(scenario: Scenario, deployment: LocalStack) -> tuple[int, list[
     return points, wrong
 
 
-def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int, list[str]]:
+def overtake(scenario: Scenario, deployment: LocalStack, limit: int) -> tuple[int, list[str]]:
     """Let someone else act before each call of a delivery; return how often, and what broke."""
     wrong: list[str] = []
     with emulator(scenario, deployment) as emulated:
@@ -650,7 +650,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
             stack = emulated.put_back()
             clients = (connection().client, aws.client("sqs"))
             with overtaken(clients, number, lambda: scenario.meanwhile(stack)) as calls:
-                deliver_to_ingest(stack.settings.events_queue_url, "ingest")
+                deliver_to_ingest(stack.settings.queue_url("events"), "ingest")
             if not number:
                 scenario.meanwhile(stack)
             found = [f"at once: {text}" for text in violations(is_idle=False)]
@@ -659,7 +659,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, most: int) -> tuple[int
             return calls
 
         calls = story(0)
-        points = range(1, len(calls) + 1, max(1, len(calls) // most))
+        points = range(1, len(calls) + 1, max(1, len(calls) // limit))
         for number in each(points):
             story(number)
     return len(points), wrong
@@ -698,7 +698,7 @@ def test_delivery_overtaken_at_every_call_loses_and_doubles_no_event(
     name: str, deployment: LocalStack, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(name, *overtake(OVERTAKINGS[name], deployment, most=1_000))
+    report(name, *overtake(OVERTAKINGS[name], deployment, limit=1_000))
 
 
 @pytest.mark.full

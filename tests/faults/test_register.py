@@ -118,7 +118,7 @@ def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emu
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         until_the_end.enter_context(sandbox_remembers())
         for number, files in enumerate(pushes):
             if number:
@@ -146,7 +146,7 @@ def try_with(faults: Faults, stack: LocalStack) -> None:
     ):
         # Powertools warns that a handler which died has no metrics, and so hides why it died.
         warnings.filterwarnings("ignore", message="No application metrics")
-        deliver(stack.settings.registers_queue_url, "register")
+        deliver(stack.settings.queue_url("registers"), "register")
 
 
 def deliver_again(stack: LocalStack) -> None:

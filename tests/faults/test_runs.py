@@ -32,7 +32,7 @@ from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.settle import settle as hear
+from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
 from lamplighter_local.definitions import register_dags
@@ -392,13 +392,13 @@ SCENARIOS = {
 
 def submit(story: Story) -> None:
     """Let the function that starts jobs take what is there."""
-    deliver(story.stack.settings.submits_queue_url, "submit")
+    deliver(story.stack.settings.queue_url("submits"), "submit")
 
 
 def settle(story: Story) -> None:
     """Let the function that hears of jobs take what is there."""
     story.emr.emit()
-    deliver(story.stack.settings.jobstates_queue_url, "settle")
+    deliver(story.stack.settings.queue_url("jobstates"), "settle")
 
 
 def sweep(story: Story) -> None:
@@ -419,7 +419,7 @@ def send_settle(_: Story) -> None:
 
 def claim(story: Story) -> None:
     """Let the function that claims DAGs take what is there."""
-    deliver(story.stack.settings.claims_queue_url, "claim")
+    deliver(story.stack.settings.queue_url("claims"), "claim")
 
 
 def send_submits_of_all(story: Story) -> None:
@@ -524,7 +524,7 @@ OVERTAKINGS = {
         arrange=start_and(
             submit, lambda story: story.stack.clock.advance(timedelta(seconds=2)), send_settle
         ),
-        first=lambda story: deliver(story.stack.settings.jobstates_queue_url, "settle"),
+        first=lambda story: deliver(story.stack.settings.queue_url("jobstates"), "settle"),
         meanwhile=all_of(settle, submit),
         runs=_either("dag success a=success b=success t=success"),
     ),
@@ -649,7 +649,7 @@ def make_story() -> Iterator[Story]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=MIDNIGHT, on=emr))
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield Story(stack, emr)
 
 
@@ -806,7 +806,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
     return len(todo), wrong
 
 
-def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list[str]]:
+def overtake(overtaking: Overtaking, story: Story, limit: int) -> tuple[int, list[str]]:
     """Let someone else act before each call; return how often, and what broke."""
     wrong: list[str] = []
     with beginning(overtaking.dags, overtaking.arrange, story) as begun:
@@ -828,7 +828,7 @@ def overtake(overtaking: Overtaking, story: Story, most: int) -> tuple[int, list
             return calls
 
         calls = tell(0)
-        points = range(1, len(calls) + 1, max(1, len(calls) // most))
+        points = range(1, len(calls) + 1, max(1, len(calls) // limit))
         for number in each(points):
             tell(number)
     return len(points), wrong
@@ -847,7 +847,7 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
             with ThreadPoolExecutor(6) as threads:
                 answers = [threads.submit(hear, body) for body in bodies]
                 answers += [
-                    threads.submit(advance_all, [("dag", KEY)], hands=SUBMIT) for _ in range(2)
+                    threads.submit(advance_all, [("dag", KEY)], permissions=SUBMIT) for _ in range(2)
                 ]
             errors = [repr(error) for each in answers if (error := each.exception())]
             story.stack.advance(hours=1)
@@ -931,4 +931,4 @@ def test_function_overtaken_at_every_call_doubles_no_job(
     name: str, story: Story, report: Report
 ) -> None:
     """As above, before every single call."""
-    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, most=1_000))
+    report(f"{name}, overtaken", *overtake(OVERTAKINGS[name], story, limit=1_000))

@@ -97,7 +97,7 @@ def edited(tmp_path: Path, files: tuple[str, str]) -> Iterator[tuple[LocalStack,
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         until_the_end.enter_context(sandbox_remembers())
         file = tmp_path / "dags" / "a.py"
         file.parent.mkdir()
@@ -144,7 +144,7 @@ def test_push_and_claim_that_meet_at_any_call_lose_and_repeat_nothing(
     wrong: list[str] = []
     with edited(tmp_path, EDITS[name]) as (stack, before):
         acts: dict[str, Callable[[], object]] = {
-            "push": lambda: deliver(stack.settings.registers_queue_url, "register"),
+            "push": lambda: deliver(stack.settings.queue_url("registers"), "register"),
             "claim": lambda: claim_all(["dag"]),
         }
         second = "claim" if first == "push" else "push"

@@ -26,9 +26,9 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, AssetWatcher, aws, settings
 from lamplighter.store.models import AssetEvents
 from lamplighter.triggers.base import TriggerEvent
-from lamplighter.triggers.offered import Sighting
-from lamplighter.triggers.polled import PolledTrigger
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.triggers.sources import SourceItem
+from lamplighter.triggers.sources import PollingTrigger
+from lamplighter.triggers.sources import QueueMessage
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at, queues
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
@@ -53,7 +53,7 @@ SOME = 10  # points of a story in the short form
 ROUNDS = 4
 
 # What is there when the source of `Looking` is looked at.
-there: list[Sighting] = []
+there: list[SourceItem] = []
 # Messages at which `Shaky` has failed, which it does once.
 failed_at: set[str] = set()
 
@@ -73,7 +73,7 @@ class Shaky(Scripted):
             yield TriggerEvent(f"{name}.0")
 
 
-class Looking(PolledTrigger):
+class Looking(PollingTrigger):
     """Sees what is there."""
 
     def __init__(self, *, kind: str = "") -> None:
@@ -87,12 +87,12 @@ class Looking(PolledTrigger):
         return "there"
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:  # noqa: ARG003 - all see the same
+    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:  # noqa: ARG003 - all see the same
         await asyncio.sleep(0)
         return list(there)
 
-    def payloads(self, sighting: Sighting) -> list[Any]:
-        return [] if sighting.name.startswith(self.kind or " ") else [f"{sighting.message_id}.0"]
+    def payloads(self, item: SourceItem) -> list[Any]:
+        return [] if item.name.startswith(self.kind or " ") else [f"{item.message_id}.0"]
 
 
 def asset(name: str, trigger: Any) -> Asset:
@@ -115,7 +115,7 @@ class Story:
         there.clear()
         if not self.queue:
             stack.clock.advance(timedelta(seconds=1))
-            there.extend(Sighting(name, "1", changed_at=stack.clock.now()) for name in "abc")
+            there.extend(SourceItem(name, "1", modified_at=stack.clock.now()) for name in "abc")
         for at, name in enumerate(self.messages):
             group = {"MessageGroupId": name[0], "MessageDeduplicationId": str(at)}
             aws.client("sqs").send_message(
@@ -129,7 +129,7 @@ class Story:
         if self.queue:
             deliver(stack.watched_queue(self.queue), "watch", stack.call)
         else:
-            stack.ask_sources()
+            stack.poll_sources()
 
 
 def of_a_queue(queue: str) -> DAG:
@@ -181,7 +181,7 @@ def recorded() -> dict[str, list[str]]:
 
 def sent(stack: LocalStack) -> Counter[str]:
     """Return the events that are on their way or recorded, each as asset and payload."""
-    urls = (stack.settings.events_queue_url, stack.settings.events_fifo_queue_url)
+    urls = (stack.settings.queue_url("events"), stack.settings.queue_url("events.fifo"))
     bodies = [json.loads(one.body) for url in urls for one in queue_at(url)._messages]
     on_their_way = {f"{body['asset']} {body['extra']['payload']}" for body in bodies}
     return Counter(on_their_way)
@@ -189,7 +189,7 @@ def sent(stack: LocalStack) -> Counter[str]:
 
 def kept(stack: LocalStack) -> set[str]:
     """Return the names of the messages that are kept as dead letters."""
-    messages = queue_at(stack.settings.watch_dead_queue_url)._messages
+    messages = queue_at(stack.settings.queue_url("sources-dlq"))._messages
     return {json.loads(message.body)["name"] for message in messages}
 
 
@@ -235,7 +235,7 @@ def make_deployment() -> Iterator[LocalStack]:
     """Yield a deployment for all stories: to make one takes as long as some of them."""
     with local_stack(at=MIDNIGHT) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        with settings.using(made), patch.object(stack, "settings", made):
+        with patch.object(stack.runtime, "settings", made):
             yield stack
 
 
@@ -245,7 +245,7 @@ def about_to_begin(story: Story, deployment: LocalStack) -> Iterator[Snapshot]:
     begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
     deployment.push_dags([story.dag], bundle="objects")
     if not story.queue:
-        deployment.ask_sources()  # it has been looked at before: what comes now is new
+        deployment.poll_sources()  # it has been looked at before: what comes now is new
     story.begin(deployment)
     failed_at.clear()
     yield Snapshot(deployment)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.rights_file import WATCHED
+from tests.infra.permissions_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent

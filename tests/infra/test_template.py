@@ -19,11 +19,11 @@ from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
-from lamplighter.runs.report import RunsReport
+from lamplighter.runs.decision import RunsReport
 from lamplighter.scheduler.report import ClaimReport, TickReport
 from lamplighter.settings import DEAD_QUEUES, MAX_RECEIVES, Settings, output_key
 from lamplighter.store.tables import table_definitions
-from lamplighter.streams.report import WatchReport
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from tests.infra.accepted import ACCEPTED
 from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, Synthesis, short, synthesize

@@ -79,7 +79,7 @@ class Game:
         self.lamp.resume_backfill(self.newest(), max_cost=self.chance.choice([None, 5.0]))
 
     def cancel(self) -> None:
-        self.lamp.cancel_backfill(self.newest(), ends_running=self.chance.random() < 0.5)
+        self.lamp.cancel_backfill(self.newest(), cancels_running_runs=self.chance.random() < 0.5)
 
     def wait(self) -> None:
         self.lamp.advance(minutes=self.chance.choice([0.05, 1, 7, 90]))

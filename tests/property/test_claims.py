@@ -27,7 +27,9 @@ from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, read_dags
+from lamplighter.store.dags import read_dags
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import Write
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.origins import Origins

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import runtime, clock
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, wall_ticks
 from lamplighter.timetables.interval import CronDataIntervalTimetable
@@ -136,12 +136,12 @@ def test_intervals_around_every_change_tile(cron: str, part: int) -> None:
 calmly = settings(deadline=None, derandomize=True, database=None, max_examples=120)
 
 
-def fields(least: int, most: int) -> st.SearchStrategy[str]:
+def fields(least: int, limit: int) -> st.SearchStrategy[str]:
     """Return a strategy of fields: every value, steps, a range, or a list."""
-    numbers = st.integers(least, most)
+    numbers = st.integers(least, limit)
     return (
         st.just("*")
-        | st.integers(1, most).map("*/{}".format)
+        | st.integers(1, limit).map("*/{}".format)
         | st.tuples(numbers, numbers).map(lambda pair: "{}-{}".format(*sorted(pair)))
         | st.lists(numbers, min_size=1, max_size=3).map(lambda some: ",".join(map(str, some)))
     )
@@ -235,7 +235,7 @@ def test_intervals_around_change_tile_anyhow(cron: str, place: tuple[str, dateti
 
 def newest_complete(cron: str, zone: str, *, now: datetime) -> DataInterval:
     """Return the interval of the next run without catchup and without any earlier run."""
-    with clock.using(clock.FixedClock(now)):
+    with runtime.using(clock=clock.FixedClock(now)):
         info = CronDataIntervalTimetable(cron, zone).next_dagrun_info(
             last_automated_data_interval=None, restriction=TimeRestriction(None, None, False)
         )

@@ -7,7 +7,7 @@ from croniter import CroniterBadDateError, croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lamplighter import clock
+from lamplighter import runtime, clock
 from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, describe, wall_ticks
@@ -22,10 +22,10 @@ WEEKDAYS = ["sun", "MON", "tue", "Wed", "thu", "fri", "sat"]
 
 
 @st.composite
-def items(draw: st.DrawFn, least: int, most: int, names: list[str]) -> str:
+def items(draw: st.DrawFn, least: int, limit: int, names: list[str]) -> str:
     """Draw one item of a field: a number, a range, a step or a name."""
-    low, high = sorted([draw(st.integers(least, most)), draw(st.integers(least, most))])
-    step = draw(st.integers(1, most))
+    low, high = sorted([draw(st.integers(least, limit)), draw(st.integers(least, limit))])
+    step = draw(st.integers(1, limit))
     return draw(
         st.sampled_from(
             [f"{low}", f"{low}-{high}", f"{low}-{high}/{step}", f"*/{step}", f"{high}-{low}"]
@@ -34,9 +34,9 @@ def items(draw: st.DrawFn, least: int, most: int, names: list[str]) -> str:
     )
 
 
-def fields(least: int, most: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
+def fields(least: int, limit: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
     """Return a strategy of whole fields; every second one is a star, as in real life."""
-    several = st.lists(items(least, most, names or []), min_size=1, max_size=3).map(",".join)
+    several = st.lists(items(least, limit, names or []), min_size=1, max_size=3).map(",".join)
     return st.just("*") | several
 
 
@@ -153,7 +153,7 @@ def test_skipping_any_expression_takes_newest(
     timetable = CronDataIntervalTimetable(expression, "UTC")
     earliest = as_utc(now - timedelta(days=36_500)) if has_start else None
     try:
-        with clock.using(clock.FixedClock(now)):
+        with runtime.using(clock=clock.FixedClock(now)):
             newest = timetable.next_dagrun_info(
                 last_automated_data_interval=None,
                 restriction=TimeRestriction(earliest, None, catchup=False),
@@ -179,7 +179,7 @@ def test_triggers_asked_in_turn_increase(expression: str, start: datetime, catch
     timetable = CronTriggerTimetable(expression, timezone="UTC")
     restriction = TimeRestriction(as_utc(start), None, catchup)
     try:
-        with clock.using(clock.FixedClock(start)):
+        with runtime.using(clock=clock.FixedClock(start)):
             first = timetable.next_dagrun_info(
                 last_automated_data_interval=None, restriction=restriction
             )

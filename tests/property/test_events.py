@@ -144,7 +144,7 @@ class Events(RuleBasedStateMachine):
     def emit_nonsense(self, body: str) -> None:
         """Something comes that nobody understands, or that is of an asset nobody knows."""
         self.rejected.add(body)
-        url = self.stack.settings.events_queue_url
+        url = self.stack.settings.queue_url("events")
         aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
 
     def _send(self, event_id: str, lane: str) -> None:
@@ -291,7 +291,7 @@ class Events(RuleBasedStateMachine):
                 assert is_pushed
                 self.owed[key] -= {id_ for id_, seq in numbers[key[1]].items() if seq <= since[key]}
         self.since = since
-        also = {row.asset_id: row.also or set() for row in Assets.scan() if row.ref == ITSELF}
+        also = {row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF}
         for event_id in {event_id for stream, event_id in new if ":" not in stream}:
             asset, aliases = self.sent[event_id]
             copies = also[asset] | {f"alias:{name}" for name in aliases}

@@ -83,9 +83,9 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, most: int) -> Story:
+def stories(draw: st.DrawFn, *, limit: int) -> Story:
     """Draw a DAG whose edges all go forward, and an end for each job."""
-    names = [f"t{number:02}" for number in range(draw(st.integers(2, most)))]
+    names = [f"t{number:02}" for number in range(draw(st.integers(2, limit)))]
     tasks = []
     for place, name in enumerate(names):
         before = (
@@ -211,7 +211,7 @@ def test_runs_of_random_dags_end_as_the_rules_say() -> None:
     with new_world() as world:
 
         @examples(12)
-        @given(story=stories(most=6))
+        @given(story=stories(limit=6))
         def tell(story: Story) -> None:
             play(world, story)
 
@@ -224,7 +224,7 @@ def test_runs_of_many_random_dags_end_as_the_rules_say() -> None:
     with new_world() as world:
 
         @examples(300)
-        @given(story=stories(most=12))
+        @given(story=stories(limit=12))
         def tell(story: Story) -> None:
             play(world, story)
 

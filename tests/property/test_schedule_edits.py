@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset, clock
+from lamplighter import runtime, DAG, Asset, clock
 from lamplighter.clock import FixedClock
-from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -56,20 +57,20 @@ def define(schedule: Any, start: DateTime, row: Dags | None, *, catchup: bool = 
     return stored(row_of(dag, row=row))
 
 
-def claim(row: Dags, *, now: DateTime, most: int) -> list[DataInterval]:
+def claim(row: Dags, *, now: DateTime, limit: int) -> list[DataInterval]:
     """Let a row have some of the runs that are due; return their intervals."""
     found: list[DataInterval] = []
-    while (first := cursor.stored_next(row)) is not None and first.run_after <= now and most > 0:
+    while (first := cursor.stored_next(row)) is not None and first.run_after <= now and limit > 0:
         due = cursor.runs_due(
-            cursor.rule_of(row),
+            cursor.timetable_runs(row),
             first,
             catchup=schedule_in_force(row).catchup,
             now=followed_until(row, now),
-            most=most,
+            limit=limit,
         )
-        schedule_edit.move_on(row, due, now=now)
+        cursor.advance(row, due, now=now)
         found += [info.data_interval for info in due.runs if info.data_interval is not None]
-        most -= len(due.runs)
+        limit -= len(due.runs)
     stored(row)
     return found
 
@@ -81,18 +82,18 @@ def test_edited_interval_schedules_tile_the_time_line(
 ) -> None:
     """Whatever is owed at whichever edit, there is no hole, no overlap and no missing end."""
     now = start
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(first, start, None)
     found: list[DataInterval] = []
-    for schedule, minutes, most in edits:
+    for schedule, minutes, limit in edits:
         now = now.add(minutes=minutes)
-        with clock.using(FixedClock(now)):
-            found += claim(row, now=now, most=most)
+        with runtime.using(clock=FixedClock(now)):
+            found += claim(row, now=now, limit=limit)
             row = define(schedule, start, row)
     now = now.add(days=4)
-    found += claim(row, now=now, most=10_000)
+    found += claim(row, now=now, limit=10_000)
 
-    assert {row.schedule_error, row.switch_at} == {None}
+    assert {row.schedule_error, row.schedule_switch_at} == {None}
     assert found != []
     assert all(begin < end for begin, end in found)
     assert [(a, b) for a, b in pairwise(found) if a.end != b.start] == []
@@ -109,14 +110,14 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
     start: DateTime, old: Any, new: Any, minutes: int
 ) -> None:
     """Of all that was due under the old schedule one run is created, and the new one follows it."""
-    with clock.using(FixedClock(start)):
+    with runtime.using(clock=FixedClock(start)):
         row = define(old, start, None, catchup=False)
     now = start.add(minutes=minutes)
     first = cursor.stored_next(row)
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(new, start, row)
-        is_kept = row.switch_at is not None
-        found = claim(row, now=now, most=1)
+        is_kept = row.schedule_switch_at is not None
+        found = claim(row, now=now, limit=1)
 
     if first is not None and first.run_after <= now and old != new:
         assert is_kept
@@ -127,6 +128,6 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
         assert following.data_interval is not None
         assert following.data_interval.start == newest.end
         # Nothing else of the old schedule was complete.
-        rule = cursor.rule_of(define(old, start, None))
+        rule = cursor.timetable_runs(define(old, start, None))
         after = rule.after_another(cursor.position(row), catchup=True)
         assert after is None or after.run_after > now

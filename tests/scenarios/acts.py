@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from lamplighter import DAG, Asset
-from lamplighter.events.dead_letters import dead_letters, release
+from lamplighter.events.dead_letters import dead_letters, make_visible
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter_local.definitions import register_dags
@@ -58,8 +58,8 @@ def woken(stack: LocalStack, *dag_ids: str) -> list[str]:
 
 def reasons(stack: LocalStack) -> list[str]:
     """Return why messages were given up, as their letters and as the notes on their events say."""
-    letters = dead_letters(most=10)
-    release(letters)
+    letters = dead_letters(limit=10)
+    make_visible(letters)
     stack.advance(seconds=1)
     found = sorted(letter.reason for letter in letters)
     assert found == sorted(row.rejected or "" for row in AssetEvents.query(REJECTED))

@@ -16,14 +16,14 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
-from tests.infra.rights_file import USED_FILE, Need, TriedRights
+from tests.infra.permissions_file import USED_FILE, Need, CheckedPermissions
 
 Deploy = Callable[..., LocalStack]
 Forbidden = set[tuple[str, Need]]
 
 
 # What all stories of this process have asked for.
-_tried = TriedRights(f"{NAME}-")
+_tried = CheckedPermissions(f"{NAME}-")
 
 
 # Of a module, because a folder ends only with the process: other tests would be heard too.
@@ -54,7 +54,7 @@ def deploy() -> Iterator[Deploy]:
             # One shard instead of sixteen: a tick reads each of them, and the emulator is slow.
             stack = until_the_end.enter_context(local_stack(at=at))
             made = replace(stack.settings, due_shards=due_shards)
-            stack.settings = until_the_end.enter_context(settings.using(made))
+            stack.settings = made
             return stack
 
         yield make

@@ -11,9 +11,8 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter import runtime, DAG, SparkTask, aws, settings
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
@@ -36,7 +35,7 @@ class World:
     def begin_again(self) -> None:
         """Let the deployment be new."""
         self._fresh.put_back()
-        forget_definitions()
+        runtime.current().caches.clear()
         # A run of the same name at the same instant would find the reports of the one before.
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.stack.settings.bucket].keys.clear()
 
@@ -89,7 +88,7 @@ class World:
         """Return the tasks in the order in which their jobs were started."""
         return [job.task for job in self.jobs(run)]
 
-    def pauses(self, run: Runs, task: str) -> list[float]:
+    def retry_attempts(self, run: Runs, task: str) -> list[float]:
         """Return the seconds between the end of each job of a task and the start of the next."""
         jobs = self.jobs(run, task)
         return [
@@ -157,5 +156,5 @@ def new_world(at: DateTime = BEGIN) -> Iterator[World]:
         )
         # One shard instead of many: timers read each of them, and the emulator is slow.
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield World(stack, emr)

@@ -7,11 +7,11 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
+from lamplighter.registry import assets
 from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.assets import consumers_of
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults.faults import Crash
@@ -69,7 +69,7 @@ def test_noted_condition_leaves_with_the_schedule(stack: LocalStack) -> None:
     finish_run("dag", run.run_key, state="success")
     stack.advance(minutes=10)
     assert taken(stack) == [{"a": [0, 1]}]
-    assert Dags.get("dag").asset_since is None
+    assert Dags.get("dag").asset_condition_met_at is None
     require_sound()
 
 

@@ -67,7 +67,7 @@ def test_event_wakes_its_consumer_without_a_tick(stack: LocalStack) -> None:
     stack.run_until_idle()
     (run,) = stack.runs("dag")
     assert run.created_at == stack.clock.now()
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     require_sound()
 
 
@@ -279,7 +279,7 @@ def test_event_during_the_firing_counts_for_the_next_run(stack: LocalStack) -> N
 def test_same_message_three_times_is_one_event(stack: LocalStack) -> None:
     """SQS may deliver a message again at any time, even when its run is over."""
     register(stack, DAG("dag", schedule=A))
-    url, sqs = stack.settings.events_queue_url, aws.client("sqs")
+    url, sqs = stack.settings.queue_url("events"), aws.client("sqs")
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"asset": "a"}))
     (message,) = sqs.receive_message(QueueUrl=url, AttributeNames=["All"])["Messages"]
     envelope = {"Records": [_record(url, message)]}
@@ -319,5 +319,5 @@ def test_same_id_under_two_assets_is_two_events(stack: LocalStack) -> None:
     register(stack, DAG("dag", schedule=(A & B)))
     send(stack, "a", "b", event_id="1")
     assert taken(stack) == [{"a": [0, 1], "b": [0, 1]}]
-    assert Dags.get("dag").asset_since is None
+    assert Dags.get("dag").asset_condition_met_at is None
     require_sound()

@@ -11,7 +11,7 @@ import pytest
 from lamplighter import DAG, Asset, AssetAlias, aws, queues
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out as handing_on
-from lamplighter.events.fan_out import MOST_AT_ONCE
+from lamplighter.events.fan_out import MAX_AT_ONCE
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler import pending
 from lamplighter.scheduler.claim import claim_all
@@ -31,7 +31,7 @@ A = Asset("a")
 @pytest.fixture
 def few() -> Iterator[int]:
     """Let five consumers be as many as are claimed at once."""
-    with patch.object(handing_on, "MOST_AT_ONCE", 5):
+    with patch.object(handing_on, "MAX_AT_ONCE", 5):
         yield 5
 
 
@@ -59,7 +59,7 @@ def is_open(asset: str = "a") -> bool:
 
 def take_only_events(stack: LocalStack) -> None:
     """Deliver events, and leave lying what comes of them."""
-    only = [(stack.settings.events_queue_url, "ingest")]
+    only = [(stack.settings.queue_url("events"), "ingest")]
     with patch.object(stack, "_sources", lambda: only):
         stack.run_until_idle()
 
@@ -75,7 +75,7 @@ def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> Non
     stack.emit("a")
     take_only_events(stack)
     assert (counts(dags), is_open()) == ({0}, True)
-    assert messages(stack.settings.claims_queue_url) == 3
+    assert messages(stack.settings.queue_url("claims")) == 3
     stack.run_until_idle()
     assert counts(dags) == {1}
     stack.advance(minutes=10)
@@ -86,12 +86,12 @@ def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> Non
 @pytest.mark.full
 def test_as_many_consumers_as_fit_need_no_message(stack: LocalStack) -> None:
     """Up to the limit all fire where the event is taken."""
-    dags = consumers(MOST_AT_ONCE)
+    dags = consumers(MAX_AT_ONCE)
     register(stack, *dags)
     stack.emit("a")
     take_only_events(stack)
     assert (counts(dags), is_open()) == ({1}, False)
-    assert messages(stack.settings.claims_queue_url) == 0
+    assert messages(stack.settings.queue_url("claims")) == 0
     require_sound()
 
 
@@ -139,7 +139,7 @@ def test_consumer_that_cannot_be_read_holds_up_no_other(
     del dags[1]
     stack.advance(minutes=10)
     assert (counts(dags), is_open()) == ({1}, False)
-    assert messages(stack.settings.events_dead_queue_url) == 0
+    assert messages(stack.settings.queue_url("events-dlq")) == 0
 
 
 def test_timetable_is_not_asked_for_an_event(stack: LocalStack) -> None:
@@ -217,7 +217,7 @@ def crash(*_: Any, **__: Any) -> None:
 
 def record_and_crash(stack: LocalStack, *, is_lost: bool = False) -> None:
     """Let an event be recorded by a process that dies before it hands it on."""
-    url, sqs = stack.settings.events_queue_url, aws.client("sqs")
+    url, sqs = stack.settings.queue_url("events"), aws.client("sqs")
     stack.emit("a")
     (message,) = sqs.receive_message(QueueUrl=url, AttributeNames=["All"])["Messages"]
     with (

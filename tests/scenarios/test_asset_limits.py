@@ -31,7 +31,7 @@ def test_four_events_during_the_only_run_all_count(stack: LocalStack) -> None:
         finish_one(stack)
     stack.advance(minutes=10)
     assert taken(stack) == [{"a": [0, 1]}, {"a": [1, 5]}]
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None
     require_sound()
 
 
@@ -80,12 +80,12 @@ def test_failed_run_does_not_give_its_events_back(stack: LocalStack) -> None:
 # Beside time.
 
 
-def either(*, most: int = 16) -> DAG:
+def either(*, limit: int = 16) -> DAG:
     """Return a DAG that runs each hour and whenever there is an event of `a`."""
     schedule = AssetOrTimeSchedule(
         timetable=CronDataIntervalTimetable("0 * * * *", "UTC"), assets=A
     )
-    return DAG("dag", schedule=schedule, start_date=NINE, max_active_runs=most)
+    return DAG("dag", schedule=schedule, start_date=NINE, max_active_runs=limit)
 
 
 def test_asset_or_time_fires_on_both(stack: LocalStack) -> None:
@@ -107,7 +107,7 @@ def test_asset_or_time_fires_on_both(stack: LocalStack) -> None:
 
 def test_event_and_older_hours_take_turns(stack: LocalStack) -> None:
     """With one slot, an event that finds a backlog is second, whatever the backlog's length."""
-    register(stack, either(most=1))
+    register(stack, either(limit=1))
     send(stack, "a")
     stack.advance(to=datetime(2026, 1, 5, 14, 0, 30))
     order = [finish_one(stack) for _ in range(6)]
@@ -117,7 +117,7 @@ def test_event_and_older_hours_take_turns(stack: LocalStack) -> None:
 
 def test_stream_of_events_does_not_hold_up_the_hours(stack: LocalStack) -> None:
     """Events that keep the one slot busy let a due hour have its turn, and get theirs."""
-    register(stack, either(most=1))
+    register(stack, either(limit=1))
     order = [finish_one(stack) for _ in range(3)]
     send(stack, "a")
     stack.advance(to=datetime(2026, 1, 5, 13, 0, 30))
@@ -140,7 +140,7 @@ def test_overdue_times_and_ready_assets_do_not_wait_for_one_another(stack: Local
     stack.clock.move(to=stack.clock.now().add(hours=2))
     for at in range(10):
         stack.emit(f"asset-{at}")
-    with patch.object(stack, "_sources", lambda: [(stack.settings.events_queue_url, "ingest")]):
+    with patch.object(stack, "_sources", lambda: [(stack.settings.queue_url("events"), "ingest")]):
         stack.run_until_idle()
     assert [len(stack.runs(dag.dag_id)) for dag in ready] == [1] * 10
     assert [len(stack.runs(dag.dag_id)) for dag in timed] == [0] * 100

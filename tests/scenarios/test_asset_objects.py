@@ -18,7 +18,7 @@ _numbers = count(1)
 
 def send_body(stack: LocalStack, body: Any, **lane: str) -> None:
     """Put a message on the queue as some service would, and let it be taken."""
-    urls = stack.settings.events_queue_url, stack.settings.events_fifo_queue_url
+    urls = stack.settings.queue_url("events"), stack.settings.queue_url("events.fifo")
     aws.client("sqs").send_message(QueueUrl=urls[bool(lane)], MessageBody=json.dumps(body), **lane)
     stack.run_until_idle()
 
@@ -151,7 +151,7 @@ def test_object_of_no_asset_does_not_hold_up_the_others_in_its_message(stack: Lo
     assert len(stack.runs("elsewhere")) == 1
     assert len(reasons(stack)) == 1
     register(stack, consumer(Asset("invoices", uri="s3://archive/invoices")), bundle="more")
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert len(stack.runs("elsewhere")) == len(stack.runs("invoices")) == 1

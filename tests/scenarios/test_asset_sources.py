@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, aws, settings
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
@@ -108,7 +108,7 @@ def test_alias_that_no_dag_has_named_is_rejected(stack: LocalStack) -> None:
     assert reasons(stack) == ["aliases: no DAG has named the alias 'fersh'"]
     assert stack.runs("orders") == []
     register(stack, DAG("alias", schedule=AssetAlias("fersh")), bundle="mended")
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert woken(stack, "orders", "alias") == ["orders", "alias"]
@@ -129,18 +129,18 @@ def test_unknown_asset_is_rejected(stack: LocalStack, event: dict[str, str]) -> 
     stack.advance(hours=1)
     assert len(reasons(stack)) == 1
     register(stack, consumer(ORDERS))
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert len(stack.runs("orders")) == 1
-    assert dead_letters(most=10) == []
+    assert dead_letters(limit=10) == []
     require_sound()
 
 
 @pytest.fixture
 def registering(stack: LocalStack) -> Iterator[LocalStack]:
     """Let the deployment take events of assets that no DAG has named."""
-    with settings.using(replace(stack.settings, unknown_assets="register")):
+    with runtime.using(settings=replace(stack.settings, unknown_assets="register")):
         yield stack
 
 
@@ -153,7 +153,7 @@ def test_unknown_asset_is_registered_if_so_decided(
     emit(stack, **event)
     (row,) = Assets.scan(Assets.seq == 1)
     assert (row.kind, row.name) == ("asset", *event.values())
-    assert dead_letters(most=10) == []
+    assert dead_letters(limit=10) == []
     schedule = Asset.ref(**{{"asset": "name"}.get(key, key): value for key, value in event.items()})
     register(stack, DAG("dag", schedule=schedule))
     assert stack.runs("dag") == []
@@ -214,7 +214,7 @@ def test_failed_event_holds_up_its_lane_and_no_other(stack: LocalStack) -> None:
     """While a lane cannot be recorded, all of it comes again; events beside it go on."""
     register(stack, consumer(ORDERS), consumer(Asset("a")))
     in_lane(stack, *"cab")
-    url = stack.settings.events_fifo_queue_url
+    url = stack.settings.queue_url("events.fifo")
     # Taken from the queue by hand: the emulator forgets the order of a lane that comes again.
     messages = aws.client("sqs").receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"]

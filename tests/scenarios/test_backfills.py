@@ -7,13 +7,13 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.backfill import refusals
+from lamplighter.operations import backfills
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
-from lamplighter.operations.create_backfill import plan_backfill
+from lamplighter.operations.backfills import plan_backfill
 from lamplighter.operations.runs import clear_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
@@ -109,13 +109,13 @@ def test_backfill_keeps_to_its_own_limit_and_takes_no_slot_of_the_dag(
     lamp.advance(hours=1, minutes=1)
     assert len(lamp.dag("hourly").active) == 1
     lamp.backfill("hourly", "2026-01-04", "2026-01-05", max_active_runs=3)
-    most = 0
+    limit = 0
     for _ in range(12 * 10):
         lamp.advance(minutes=5)
-        most = max(most, len(only(lamp, "hourly").active))
+        limit = max(limit, len(only(lamp, "hourly").active))
         lamp.check_invariants()
 
-    assert most == 3
+    assert limit == 3
     assert only(lamp, "hourly").state == "completed"
     live = [run for run in lamp.runs("hourly") if run.run_type == "scheduled"]
     assert {(run.created_at - run.run_after).total_seconds() for run in live} == {0}
@@ -329,7 +329,7 @@ def test_cancelled_backfill_cancels_jobs_on_request(lamp: LocalDeployment) -> No
     lamp.cancel_backfill("daily-1")
     lamp.advance(minutes=1)
     assert [run.state for run in backfilled(lamp)] == ["running", "running"]
-    lamp.cancel_backfill("daily-1", ends_running=True)
+    lamp.cancel_backfill("daily-1", cancels_running_runs=True)
     lamp.advance(minutes=5)
     assert [run.state for run in backfilled(lamp)] == ["cancelled", "cancelled"]
     assert (only(lamp).cancelled, only(lamp).active) == (2, ())
@@ -360,7 +360,7 @@ def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:
     assert (found.state, found.succeeded) == ("paused", 3)
     assert found.cost is not None
     assert found.cost <= 0.10
-    assert "of $0.10" in (found.because or "")
+    assert "of $0.10" in (found.reason or "")
     lamp.resume_backfill("hourly-1", max_cost=100)
     lamp.advance(hours=2)
     assert (only(lamp, "hourly").state, only(lamp, "hourly").succeeded) == ("completed", 24)
@@ -417,7 +417,7 @@ def test_backfill_of_a_deleted_dag_is_cancelled(lamp: LocalDeployment) -> None:
     lamp.run_until_idle()
     row = read_backfill("daily-1")
     assert row is not None
-    assert (row.state, row.because) == ("cancelled", "DAG 'daily' is gone")
+    assert (row.state, row.reason) == ("cancelled", "DAG 'daily' is gone")
 
 
 def test_backfill_is_planned_once_whatever_is_pushed_later(lamp: LocalDeployment) -> None:
@@ -443,22 +443,22 @@ def test_events_timetable_can_be_backfilled(lamp: LocalDeployment) -> None:
 @pytest.mark.parametrize(
     ("dag", "asked", "error", "words"),
     [
-        ({}, {"dag_id": "other"}, refusals.DagNotFound, "there is no DAG 'other'"),
-        ({"allowed_run_types": "scheduled"}, {}, refusals.DagRunTypeNotAllowed,
+        ({}, {"dag_id": "other"}, backfills.DagNotFound, "there is no DAG 'other'"),
+        ({"allowed_run_types": "scheduled"}, {}, backfills.DagRunTypeNotAllowed,
          "add 'backfill' to its allowed_run_types"),
-        ({"schedule": None}, {}, refusals.DagNonPeriodicScheduleException, "no dates to backfill"),
-        ({"schedule": "@once"}, {}, refusals.DagNonPeriodicScheduleException, "no dates"),
+        ({"schedule": None}, {}, backfills.DagNonPeriodicScheduleException, "no dates to backfill"),
+        ({"schedule": "@once"}, {}, backfills.DagNonPeriodicScheduleException, "no dates"),
         ({"schedule": "@continuous", "max_active_runs": 1}, {},
-         refusals.DagNonPeriodicScheduleException, "no dates"),
-        ({"schedule": [Asset("a")]}, {}, refusals.DagNonPeriodicScheduleException, "no dates"),
-        ({}, {"end": "2025-12-01"}, refusals.InvalidBackfillDateRange, "before it begins"),
-        ({}, {"start": "2027-01-01", "end": "2027-02-01"}, refusals.InvalidBackfillDate, "future"),
+         backfills.DagNonPeriodicScheduleException, "no dates"),
+        ({"schedule": [Asset("a")]}, {}, backfills.DagNonPeriodicScheduleException, "no dates"),
+        ({}, {"end": "2025-12-01"}, backfills.InvalidBackfillDateRange, "before it begins"),
+        ({}, {"start": "2027-01-01", "end": "2027-02-01"}, backfills.InvalidBackfillDate, "future"),
         ({"depends_on_past": True}, {"backwards": True, "reprocess": "failed"},
-         refusals.InvalidBackfillDirection, "task 't' of DAG 'daily' depends on the past"),
-        ({"depends_on_past": True}, {}, refusals.InvalidReprocessBehavior, "take reprocess"),
-        ({}, {"reprocess": "some"}, refusals.InvalidReprocessBehavior, "none, failed, completed"),
-        ({}, {"conf": {"when": NOW}}, refusals.InvalidBackfillConf, "must hold JSON values only"),
-        ({}, {"end": "2026-01-01"}, refusals.NoBackfillRunsToCreate, "has no complete run"),
+         backfills.InvalidBackfillDirection, "task 't' of DAG 'daily' depends on the past"),
+        ({"depends_on_past": True}, {}, backfills.InvalidReprocessBehavior, "take reprocess"),
+        ({}, {"reprocess": "some"}, backfills.InvalidReprocessBehavior, "none, failed, completed"),
+        ({}, {"conf": {"when": NOW}}, backfills.InvalidBackfillConf, "must hold JSON values only"),
+        ({}, {"end": "2026-01-01"}, backfills.NoBackfillRunsToCreate, "has no complete run"),
         ({}, {"max_active_runs": 0}, RefusedError, "take 1 to 500"),
         ({}, {"max_cost": 0.0}, RefusedError, "take dollars"),
         ({"schedule": "* * * * *"}, {"start": "2025-01-01"}, RefusedError, "more than 10,000"),
@@ -487,7 +487,7 @@ def test_second_backfill_is_refused_while_one_is_open(lamp: LocalDeployment) -> 
     lamp.pause_backfill("daily-1")
     with pytest.raises(RefusedError, match="take 1 to 500"):
         lamp.resume_backfill("daily-1", max_active_runs=501)
-    with pytest.raises(refusals.AlreadyRunningBackfill, match="backfill cancel daily-1"):
+    with pytest.raises(backfills.AlreadyRunningBackfill, match="backfill cancel daily-1"):
         lamp.backfill("daily", *TWO_DAYS)
 
 
@@ -496,7 +496,7 @@ def test_backfill_of_dates_that_have_runs_is_refused(lamp: LocalDeployment) -> N
     lamp.push([make_dag()])
     lamp.backfill("daily", *TWO_DAYS)
     lamp.advance(minutes=5)
-    with pytest.raises(refusals.NoBackfillRunsToCreate, match=r"2 over.*take reprocess"):
+    with pytest.raises(backfills.NoBackfillRunsToCreate, match=r"2 over.*take reprocess"):
         lamp.backfill("daily", *TWO_DAYS)
     with pytest.raises(RefusedError, match="backfill 'daily-1' is completed"):
         lamp.pause_backfill("daily-1")
@@ -507,7 +507,7 @@ def test_stale_dag_is_refused_by_its_name(lamp: LocalDeployment) -> None:
     lamp.push([make_dag(), make_dag("other")])
     lamp.push([make_dag("other")])
     lamp.advance(minutes=2)
-    with pytest.raises(refusals.DagNotFound, match="is in no bundle any more"):
+    with pytest.raises(backfills.DagNotFound, match="is in no bundle any more"):
         lamp.backfill("daily", *TWO_DAYS)
 
 
@@ -537,7 +537,7 @@ def test_timetable_of_an_author_is_asked_in_the_sandbox(
     lamp.run_until_idle()
     plan = plan_backfill(
         Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed"),
-        ask_author=author_runs_between,
+        ask_author=custom_runs_between,
     )
     assert [each.info.logical_date for each in plan.dates] == [
         datetime(2025, 12, 5),

@@ -13,10 +13,11 @@ from pendulum import DateTime, datetime
 from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
-from lamplighter.scheduler.due import due_until
+from lamplighter.scheduler.tick import due_until
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Reason, Verdict, read_dags, transact
+from lamplighter.store.dags import read_dags
+from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, transact
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
@@ -204,8 +205,8 @@ def test_row_that_stays_busy_is_left_to_the_next_tick(deploy: Deploy) -> None:
     def conflict(writes: Any) -> None:
         busy = [write.row.dag_id == "busy" for write in writes]
         if any(busy):
-            verdicts = [Verdict.BUSY if is_busy else Verdict.INNOCENT for is_busy in busy]
-            raise Cancelled([Reason(verdict) for verdict in verdicts])
+            causes = [Cause.BUSY if is_busy else Cause.NONE for is_busy in busy]
+            raise TransactionCanceled([CancellationReason(cause) for cause in causes])
         transact(writes)
 
     with patch.object(claim_module, "transact", conflict):

@@ -12,7 +12,7 @@ from lamplighter.operations.pause import unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import change_dag
+from lamplighter.store.dags import change_dag
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
@@ -99,7 +99,7 @@ def test_finish_of_a_finished_run_changes_nothing(deploy: Deploy) -> None:
     assert finish_run("hourly", key, state="success") is False
 
     row = stack.dag("hourly")
-    assert (row.rev, row.failed_in_a_row) == (before, 1)
+    assert (row.rev, row.consecutive_failed_runs) == (before, 1)
     assert stack.runs("hourly")[0].state == "failed"
     require_sound()
 
@@ -133,7 +133,7 @@ def test_failures_in_a_row_pause_the_dag(deploy: Deploy) -> None:
     row = stack.dag("hourly")
     assert row.is_paused is True
     assert (row.active or set(), row.due_shard or 0) == (set(), 0)
-    assert row.paused_because == "2 runs failed in a row"
+    assert row.pause_reason == "2 runs failed in a row"
     require_sound()
 
     unpause("hourly")

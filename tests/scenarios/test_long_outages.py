@@ -57,7 +57,7 @@ def consumed(lamp: LocalDeployment) -> list[list[int]]:
 
 def replay_all(lamp: LocalDeployment) -> int:
     """Send all dead letters again, as `lamplighter dlq replay --all` does."""
-    letters = dead_letters.dead_letters(most=1_000)
+    letters = dead_letters.dead_letters(limit=1_000)
     for letter in letters:
         dead_letters.replay(letter)
     lamp.run_until_idle()
@@ -129,7 +129,7 @@ def test_replayed_event_is_not_given_up_at_once(lamp: LocalDeployment) -> None:
         lamp.advance(hours=26)
         (letter,) = lamp.dead_letters()
         lamp.advance(seconds=1)
-        (letter,) = dead_letters.dead_letters(most=10)
+        (letter,) = dead_letters.dead_letters(limit=10)
         dead_letters.replay(letter)
         lamp.advance(hours=12)
         assert lamp.dead_letters() == []

@@ -12,16 +12,16 @@ from unittest.mock import patch
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, clock, queues
+from lamplighter import runtime, DAG, clock, queues
 from lamplighter.clock import Clock
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import tick as tick_module
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import DueDag
+from lamplighter.scheduler.tick import DueDag
 from lamplighter.scheduler.tick import tick
-from lamplighter.store.look_ahead import LookAhead
+from lamplighter.store.catalog import LookAhead
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Reason, Verdict, Write
+from lamplighter.store.transactions import TransactionCanceled, Put, CancellationReason, Cause, Write
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
 from lamplighter_local.definitions import row_of, store_dags
@@ -34,7 +34,7 @@ Deploy = Callable[..., LocalStack]
 BEGIN = datetime(2026, 1, 1)
 # The first ticks have nothing behind them; schedules begin when some have passed.
 FIRST = BEGIN.add(minutes=10)
-MOST_LOST = 3
+MAX_LOST = 3
 
 
 def schedules() -> list[DAG]:
@@ -62,7 +62,7 @@ def ticks(minutes: int, chance: random.Random) -> Iterator[tuple[DateTime, DateT
     lost = 0
     for number in range(minutes):
         minute = BEGIN.add(minutes=number)
-        if lost < MOST_LOST and chance.random() < 0.1:
+        if lost < MAX_LOST and chance.random() < 0.1:
             lost += 1
             continue
         lost = 0
@@ -102,9 +102,9 @@ class Memory:
     def transact(self, writes: Sequence[Write]) -> None:
         refused = [not self._may(write) for write in writes]
         if any(refused):
-            raise Cancelled(
+            raise TransactionCanceled(
                 [
-                    Reason(Verdict.REFUSED, self._now(write)) if bad else Reason(Verdict.INNOCENT)
+                    CancellationReason(Cause.CONDITION_FAILED, self._now(write)) if bad else CancellationReason(Cause.NONE)
                     for write, bad in zip(writes, refused, strict=True)
                 ],
             )
@@ -129,7 +129,7 @@ class Memory:
         self.covered = until if self.covered is None else max(self.covered, until)
 
     def send(self, queue: str, messages: Sequence[dict[str, Any]]) -> None:
-        if queue != "claims_queue_url":
+        if queue != "claims":
             return
         for message in messages:
             at = as_utc(self._clock.now() + timedelta(seconds=message["DelaySeconds"]))
@@ -176,7 +176,7 @@ def test_day_of_unreliable_ticks_creates_every_run_on_its_second(seed: int) -> N
     memory = Memory(movable)
     end = BEGIN.add(hours=24)
     happenings = sorted(ticks(24 * 60, random.Random(seed)))
-    with clock.using(_as_clock(movable)), memory.in_force():
+    with runtime.using(clock=_as_clock(movable)), memory.in_force():
         memory.rows = {row.dag_id: row for row in map(row_of, schedules())}
         while happenings or memory.messages:
             at_tick = happenings[0][0] if happenings else end.add(hours=1)

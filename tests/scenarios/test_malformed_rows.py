@@ -6,7 +6,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter_cli.doctor_checks import check_activity
 from lamplighter_local import LocalDeployment
 from lamplighter_local.handlers import handler_of
@@ -55,7 +55,7 @@ def marked(lamp: LocalDeployment, dag_id: str) -> str:
         TableName=lamp.table_name("Dags"), Key={"dag_id": {"S": dag_id}}, ConsistentRead=True
     )
     item = answer["Item"]
-    found: str = (item.get("claim_problem") or item.get("schedule_error") or {"S": ""})["S"]
+    found: str = (item.get("claim_error") or item.get("schedule_error") or {"S": ""})["S"]
     return found
 
 

@@ -15,7 +15,7 @@ from lamplighter.scheduler import claim
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import Assets, Runs
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.assets import consumers_of
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.handlers import LambdaContext

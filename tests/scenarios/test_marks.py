@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, settings
+from lamplighter import runtime, DAG, Asset, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations import marks
 from lamplighter.operations.marks import mark_run, mark_step
@@ -113,7 +113,7 @@ def test_marks_are_recorded_on_the_run(world: World) -> None:
     why = "it was mended by hand"
     assert first == {"by": "ada", "task_id": "a", "from": "failed", "to": "success", "why": why}
     assert (second["task_id"], second["from"], second["to"]) == (None, "success", "failed")
-    assert world.again(run).because == f"marked failed by ada: {why}"
+    assert world.again(run).reason == f"marked failed by ada: {why}"
 
 
 def test_step_marked_success_tells_nobody_of_its_outlets(world: World) -> None:
@@ -208,7 +208,7 @@ def test_finished_success_is_failed_when_its_last_step_is_marked_failed(world: W
     mark(run, "failed", "b")
 
     assert world.state(run) == "failed"
-    assert Dags.get("dag").failed_in_a_row == 1
+    assert Dags.get("dag").consecutive_failed_runs == 1
 
 
 def test_other_failure_keeps_what_follows_both_from_running(world: World) -> None:
@@ -332,7 +332,7 @@ def test_run_of_many_steps_is_marked_in_parts(world: World) -> None:
     pause("dag")
     run = world.start("dag")
 
-    with settings.using(replace(world.stack.settings, transaction_actions=10)):
+    with runtime.using(settings=replace(world.stack.settings, transaction_actions=10)):
         mark(run, "success")
         world.stack.advance(minutes=5)
 

@@ -11,7 +11,7 @@ from pendulum import DateTime, datetime
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import require_dag
+from lamplighter.store.dags import require_dag
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter.views import Run
@@ -91,14 +91,14 @@ def test_hours_owed_at_the_slot_limit_are_created_one_by_one(lamp: LocalDeployme
     assert len(timed(lamp)) == 1
 
     lamp.push([make_dag(DAILY, start_date=MIDNIGHT, max_active_runs=1)])
-    assert require_dag("dag").switch_at == datetime(2026, 1, 5, 14)
+    assert require_dag("dag").schedule_switch_at == datetime(2026, 1, 5, 14)
     for _ in range(9):
         lamp.advance(hours=6)
         lamp.check_invariants()
 
     require_tiles(lamp, first=datetime(2026, 1, 5, 10), last=MIDNIGHT.add(days=2))
     assert lasting(lamp) == [1, 1, 1, 1, 10, 24]
-    assert require_dag("dag").old_schedule is None
+    assert require_dag("dag").previous_schedule is None
 
 
 @pytest.mark.parametrize("is_behind", [True, False])
@@ -182,10 +182,10 @@ def test_second_push_meanwhile_replaces_only_the_new_schedule(lamp: LocalDeploym
     lamp.takes("dag", "t", hours=2)
     lamp.advance(hours=5)
     lamp.push([make_dag(DAILY, max_active_runs=1)])
-    switch_at = require_dag("dag").switch_at
+    schedule_switch_at = require_dag("dag").schedule_switch_at
     lamp.advance(hours=1)
     lamp.push([make_dag(HALF_PAST, max_active_runs=1)])
-    assert require_dag("dag").switch_at == switch_at == datetime(2026, 1, 5, 15)
+    assert require_dag("dag").schedule_switch_at == schedule_switch_at == datetime(2026, 1, 5, 15)
     lamp.push([make_dag(HALF_PAST, max_active_runs=4)])
     lamp.advance(hours=6)
 
@@ -224,7 +224,7 @@ def test_hours_owed_are_created_whatever_comes_after(lamp: LocalDeployment, sche
         MIDNIGHT.add(hours=hour + 1) for hour in range(13)
     ]
     row = require_dag("dag")
-    assert row.old_schedule is row.switch_at is None
+    assert row.previous_schedule is row.schedule_switch_at is None
     if schedule == "@continuous":
         assert runs[13].data_interval_start == runs[12].data_interval_end
     elif schedule is HOURLY_TRIGGER:
@@ -333,7 +333,7 @@ def test_old_schedule_that_cannot_be_read_is_told_and_stops_nobody(lamp: LocalDe
     lamp.advance(hours=3, deliver=False)
     lamp.pause("dag")
     lamp.push([make_dag(DAILY), neighbour])
-    Dags("dag").update([Dags.old_schedule.set({"nonsense": 1}), Dags.is_paused.set(False)])
+    Dags("dag").update([Dags.previous_schedule.set({"nonsense": 1}), Dags.is_paused.set(False)])
     claim_all(["dag", "neighbour"])
     lamp.run_until_idle()
     assert require_dag("dag").schedule_error is not None
@@ -342,7 +342,7 @@ def test_old_schedule_that_cannot_be_read_is_told_and_stops_nobody(lamp: LocalDe
     lamp.push([make_dag(DAILY, description="again"), neighbour])
     lamp.advance(hours=12)
     row = require_dag("dag")
-    assert {row.schedule_error, row.old_schedule, row.switch_at} == {None}
+    assert {row.schedule_error, row.previous_schedule, row.schedule_switch_at} == {None}
     assert intervals(lamp)[-1] == (datetime(2026, 1, 5, 10), MIDNIGHT.add(days=1))
 
 
@@ -505,13 +505,13 @@ def test_other_code_that_gives_the_same_runs_is_no_edit(lamp: LocalDeployment, p
     lamp.advance(hours=3)
     push("Every(1)", head=HEAD + "\n# new words\n")
 
-    assert require_dag("dag").switch_at is None
+    assert require_dag("dag").schedule_switch_at is None
 
 
 def test_skipped_runs_of_authors_timetables_are_not_created(
     lamp: LocalDeployment, push: Push
 ) -> None:
-    """Skipping works through more owed runs than were foretold, under both schedules."""
+    """Skipping works through more owed runs than were precomputed, under both schedules."""
     push("Every(1)")
     before = len(timed(lamp))
     lamp.advance(hours=100, deliver=False)

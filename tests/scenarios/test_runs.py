@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, aws, settings
+from lamplighter import runtime, DAG, Asset, AssetAlias, aws, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Runs
-from lamplighter.store.transactions import read_dag
+from lamplighter.store.dags import read_dag
 from lamplighter_local.emr.fake_emr import EventFaults, Outcome
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
 
@@ -53,8 +53,8 @@ def test_run_of_three_tasks_goes_through_them_in_order(world: World) -> None:
     assert world.states(run) == dict.fromkeys("abc", "success")
     done = world.again(run)
     assert done.state == "success"
-    assert done.ending is None
-    assert done.because is None
+    assert done.target_state is None
+    assert done.reason is None
     assert done.started_at == BEGIN
     assert BEGIN.add(seconds=3) <= done.ended_at <= BEGIN.add(seconds=10)
 
@@ -89,7 +89,7 @@ def test_failed_step_is_tried_again_after_its_delay(world: World) -> None:
     world.stack.advance(minutes=10)
 
     assert world.states(run) == {"a": "success"}
-    assert all(60 <= pause < 63 for pause in world.pauses(run, "a"))
+    assert all(60 <= pause < 63 for pause in world.retry_attempts(run, "a"))
     step = world.step(run, "a")
     assert (step.try_number, step.submission) == (3, 3)
     assert step.error is None
@@ -119,7 +119,7 @@ def test_retry_after_an_hour_comes_without_a_message(world: World) -> None:
     world.stack.advance(hours=3)
 
     assert world.state(run) == "success"
-    [waited] = world.pauses(run, "a")
+    [waited] = world.retry_attempts(run, "a")
     assert 3_600 <= waited <= 3_600 + 330
 
 
@@ -131,7 +131,7 @@ def test_retries_with_back_off_wait_longer_each_time(world: World) -> None:
     world.stack.advance(hours=1)
 
     assert world.state(run) == "success"
-    for waited, base in zip(world.pauses(run, "a"), (20, 40, 80), strict=True):
+    for waited, base in zip(world.retry_attempts(run, "a"), (20, 40, 80), strict=True):
         assert base <= waited < 2 * base + 3
 
 
@@ -148,8 +148,8 @@ def test_back_off_is_never_longer_than_its_limit(world: World) -> None:
     world.stack.advance(hours=1)
 
     assert world.state(run) == "success"
-    assert len(world.pauses(run, "a")) == 4
-    assert all(waited < 48 for waited in world.pauses(run, "a"))
+    assert len(world.retry_attempts(run, "a")) == 4
+    assert all(waited < 48 for waited in world.retry_attempts(run, "a"))
 
 
 # Time limits.
@@ -213,7 +213,7 @@ def test_run_beyond_its_limit_fails_with_its_jobs(world: World) -> None:
     world.stack.advance(minutes=10)
 
     done = world.again(run)
-    assert (done.state, done.because) == (
+    assert (done.state, done.reason) == (
         "failed",
         "dagrun_timeout: it ran for longer than 0:01:00",
     )
@@ -555,8 +555,8 @@ def test_job_without_capacity_costs_no_try(world: World) -> None:
     step = world.step(run, "a")
     assert (world.state(run), step.state) == ("success", "success")
     assert (step.try_number, step.submission) == (1, 4)
-    assert step.turned_away is None
-    first, second, third = world.pauses(run, "a")
+    assert step.capacity_rejections is None
+    first, second, third = world.retry_attempts(run, "a")
     assert 60 <= first < 65
     assert 120 <= second < 125
     assert 180 <= third < 185
@@ -613,7 +613,7 @@ def test_postponed_start_whose_template_fails_by_now_fails_the_step(world: World
     world.emr.refuse_next("StartJobRun", "ThrottlingException")
     run = world.start(make("a", options={"a": {"arguments": ["{{ var.value.data_root }}"]}}))
 
-    with settings.using(replace(world.stack.settings, variables="{}")):
+    with runtime.using(settings=replace(world.stack.settings, variables="{}")):
         world.stack.advance(hours=1)
 
     assert (world.state(run), world.states(run)) == ("failed", {"a": "failed"})
@@ -806,11 +806,11 @@ def test_cancel_of_a_run_in_line_ends_it_at_once(world: World) -> None:
     dag = make("a", max_active_runs=1)
     first, second = world.start(dag, run_id="1"), world.start("dag", run_id="2")
 
-    cancel_run("dag", second.run_key, because="a mistake")
+    cancel_run("dag", second.run_key, reason="a mistake")
 
     done = world.again(second)
-    assert (done.state, done.because) == ("cancelled", "a mistake")
-    assert done.ending is None
+    assert (done.state, done.reason) == ("cancelled", "a mistake")
+    assert done.target_state is None
     assert world.stack.dag("dag").waiting is None
     world.stack.advance(minutes=30)
     assert world.state(first) == "success"
@@ -824,7 +824,7 @@ def test_cancel_of_a_running_run_ends_its_jobs_first(world: World) -> None:
     world.stack.advance(seconds=30)
 
     cancel_run("dag", run.run_key)
-    assert (world.state(run), world.again(run).ending) == ("running", "cancelled")
+    assert (world.state(run), world.again(run).target_state) == ("running", "cancelled")
     world.stack.run_until_idle()
     assert world.states(run) == {"a": "cancelling", "c": "success"}
     assert world.stack.dag("dag").active == {run.run_key}
@@ -918,7 +918,7 @@ def test_retry_of_a_failed_run_begins_with_what_failed(world: World) -> None:
     assert world.state(run) == "success"
     assert world.order(run) == ["a", "b", "b", "b", "b", "c"]
     step = world.step(run, "b")
-    assert (step.try_number, step.last_try, step.submission) == (4, 4, 4)
+    assert (step.try_number, step.max_try_number, step.submission) == (4, 4, 4)
 
 
 def test_retry_of_a_cancelled_run_does_the_rest(world: World) -> None:
@@ -933,7 +933,7 @@ def test_retry_of_a_cancelled_run_does_the_rest(world: World) -> None:
     world.stack.advance(minutes=5)
 
     assert world.state(run) == "success"
-    assert world.again(run).because is None
+    assert world.again(run).reason is None
     assert world.order(run) == ["a", "a", "b"]
 
 
@@ -1058,7 +1058,7 @@ def test_clear_while_a_step_waits_for_its_retry_begins_at_once(world: World) -> 
     world.stack.advance(minutes=1)
 
     assert world.state(run) == "success"
-    assert world.step(run, "a").last_try == 3
+    assert world.step(run, "a").max_try_number == 3
 
 
 def test_clear_before_a_job_was_started_starts_one(world: World) -> None:
@@ -1173,7 +1173,7 @@ def test_dag_whose_runs_keep_failing_is_paused(world: World) -> None:
         world.stack.advance(minutes=1)
 
     row = world.stack.dag("dag")
-    assert (row.is_paused, row.paused_because) == (True, "2 runs failed in a row")
+    assert (row.is_paused, row.pause_reason) == (True, "2 runs failed in a row")
 
 
 # Costs.

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
-from lamplighter.events.dead_letters import DeadLetter, dead_letters, release, replay
+from lamplighter import runtime, DAG, Asset, AssetWatcher, aws, settings
+from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visible, replay
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
 from lamplighter_local import handlers
@@ -78,8 +78,8 @@ def recorded() -> dict[str, list[str]]:
 
 def letters() -> list[DeadLetter]:
     """Return the dead letters, which stay."""
-    found = dead_letters(most=100)
-    release(found)
+    found = dead_letters(limit=100)
+    make_visible(found)
     return found
 
 
@@ -92,7 +92,7 @@ def kept() -> dict[str, str]:
 def impatient(stack: LocalStack, **more: Any) -> Iterator[None]:
     """Let a watcher that takes longer than a second be given up, until the block ends."""
     made = replace(stack.settings, shared_stream_ack_timeout=1, **more)
-    with settings.using(made), patch.object(stack, "settings", made):
+    with patch.object(stack.runtime, "settings", made):
         yield
 
 
@@ -321,7 +321,7 @@ def test_replayed_letter_goes_back_to_its_queue_and_doubles_nothing(
     )
     mended = {**scripts, "refuses": {"m1": "1"}}
     stack.push_dags([watched(mended, queue=queue)], bundle="objects")
-    for one in dead_letters(most=10):
+    for one in dead_letters(limit=10):
         replay(one)
     stack.run_until_idle()
     assert recorded() == {"takes": ["m1.0", "m1.1"], "refuses": ["m1.0"]}
@@ -334,7 +334,7 @@ def test_letter_that_cannot_be_kept_comes_again(stack: LocalStack) -> None:
     """A refused message is acknowledged only when it lies among the dead."""
     stack.push_dags([watched({"a": {"m1": "reject", "m2": "1"}})], bundle="objects")
     send(stack, "m1", "m2")
-    with settings.using(replace(stack.settings, watch_dead_queue_url="https://no.such/queue")):
+    with runtime.using(settings=replace(stack.settings, watch_dead_queue_url="https://no.such/queue")):
         assert watch_once(stack) == ["m1"]
     assert kept() == {}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, settings
+from lamplighter import runtime, aws, settings
 from lamplighter.entry import metrics_of, publish
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.settings import Settings
@@ -43,7 +43,7 @@ class Report:
 
 
 def _published(capsys: pytest.CaptureFixture[str], report: Any) -> dict[str, Any]:
-    with settings.using(Settings(table_prefix="lamplighter-dev-")):
+    with runtime.using(settings=Settings(table_prefix="lamplighter-dev-")):
         publish(metrics_of("tick"), report)
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -158,7 +158,7 @@ def test_message_that_cannot_be_read_is_a_dead_letter_at_once(
     answer = handler_of(function)({"Records": received(url)}, LambdaContext())
 
     assert answer == {"batchItemFailures": []}
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert letter.queue_url == getattr(stack.settings, f"{queue}_dead_queue_url")
     assert (letter.body, letter.reason[:27]) == ("no JSON", "the message cannot be read:")
     told = json.loads(capsys.readouterr().out.splitlines()[0])
@@ -180,9 +180,9 @@ def test_message_that_fails_after_a_day_is_given_up_and_can_be_replayed(
         for _ in range(25):
             assert len(handler_of(function)({"Records": received(url)}, LambdaContext())) == 1
             stack.clock.advance(hour)
-        assert dead_letters(most=10) == []
+        assert dead_letters(limit=10) == []
         answer = handler_of(function)({"Records": received(url)}, LambdaContext())
-        (letter,) = dead_letters(most=10)
+        (letter,) = dead_letters(limit=10)
         replay(letter)
         again = received(url)
         answers = [answer, handler_of(function)({"Records": again}, LambdaContext())]
@@ -193,7 +193,7 @@ def test_message_that_fails_after_a_day_is_given_up_and_can_be_replayed(
 
 def test_message_that_cannot_be_kept_is_not_acknowledged(stack: LocalStack) -> None:
     """Where the dead letters are out of reach, an old message is delivered again."""
-    url = stack.settings.submits_queue_url
+    url = stack.settings.queue_url("submits")
     failing = send(url, MESSAGES["submits"])
     received(url)
     stack.clock.advance(timedelta(hours=25))

@@ -29,13 +29,13 @@ def test_rule_for_each_state(state: str | None, none: Act, failed: Act, complete
     ]
 
 
-@pytest.mark.parametrize("is_backwards", [False, True])
-def test_plan_has_the_dates_in_the_order_of_their_turns(*, is_backwards: bool) -> None:
+@pytest.mark.parametrize("run_backwards", [False, True])
+def test_plan_has_the_dates_in_the_order_of_their_turns(*, run_backwards: bool) -> None:
     """Backwards, the newest comes first; a date that has a run is in the plan and not to do."""
     infos = [DagRunInfo.interval(FIRST.add(days=at), FIRST.add(days=at + 1)) for at in range(3)]
-    request = Request("dag", FIRST, FIRST.add(days=3), is_backwards=is_backwards)
+    request = Request("dag", FIRST, FIRST.add(days=3), run_backwards=run_backwards)
     plan = make_plan(request, infos, {"2026-01-02T00:00:00+00:00": "success"})
     days = [each.run_key[8:10] for each in plan.dates]
-    assert days == (["03", "02", "01"] if is_backwards else ["01", "02", "03"])
+    assert days == (["03", "02", "01"] if run_backwards else ["01", "02", "03"])
     assert [each.run_key[8:10] for each in plan.todo] == [day for day in days if day != "02"]
     assert plan.counts() == {Act.CREATE: 2, Act.EXISTS: 1}

@@ -10,7 +10,7 @@ import pytest
 from lamplighter_cli.app import main
 from lamplighter_local.function_calls import noted_calls_of
 from lamplighter_local.stack import LocalStack
-from tests.infra.rights_file import TriedRights
+from tests.infra.permissions_file import CheckedPermissions
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def lamplighter(
 
     What it asks of AWS is held against the policies for operators, who are readers too.
     """
-    tried = TriedRights(stack.settings.table_prefix, beside="reader")
+    tried = CheckedPermissions(stack.settings.table_prefix, beside="reader")
 
     def run(*arguments: object) -> Result:
         with noted_calls_of("operator", tried.note):

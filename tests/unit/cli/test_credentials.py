@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import runtime, aws, settings
 from lamplighter.settings import Settings
 
 Command = Callable[..., Any]
@@ -28,7 +28,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     aws.client.cache_clear()
-    with settings.using(Settings(events_queue_url=QUEUE)):
+    with runtime.using(settings=Settings(events_queue_url=QUEUE)):
         yield
     aws.client.cache_clear()
 

@@ -70,7 +70,7 @@ def test_list_for_programs_has_the_documented_fields(
         "dag_id": "both",
         "schedule": "Asset",
         "state": "active",
-        "paused_because": None,
+        "pause_reason": None,
         "error": None,
         "next_run": None,
         "next_interval_start": None,

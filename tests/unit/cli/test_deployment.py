@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, aws, settings
+from lamplighter import runtime, DAG, aws, settings
 from lamplighter.settings import Settings
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
@@ -34,7 +34,7 @@ def make_stack(name: str, outputs: dict[str, str]) -> None:
 def elsewhere(stack: LocalStack) -> Iterator[Settings]:
     """Return the settings of the deployment, which only a stack or a file can name from now on."""
     register_dags(DAG("there"))
-    with settings.using(Settings(table_prefix="nowhere-")):
+    with runtime.using(settings=Settings(table_prefix="nowhere-")):
         yield stack.settings
 
 

@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from lamplighter import DAG, aws, settings
+from lamplighter import runtime, DAG, aws, settings
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry import bundles
-from lamplighter.serialization.schema import SCHEMA
+from lamplighter.registry import pushes
+from lamplighter.serialization import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags
@@ -70,7 +70,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
 
 def never_registered(stack: LocalStack) -> None:
     """Number a push that nobody registers."""
-    bundles.number("lost")
+    pushes.number("lost")
     stack.clock.advance(timedelta(minutes=16))
     stack.tick()
 
@@ -84,7 +84,7 @@ def from_the_future(_: LocalStack) -> None:
 
 def dead_letter(stack: LocalStack) -> None:
     """Let a message be dead."""
-    url = stack.settings.events_dead_queue_url
+    url = stack.settings.queue_url("events-dlq")
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
@@ -107,7 +107,7 @@ def dead_claim(_: LocalStack) -> None:
             "schedules",
             ("warning", 0),
         ),
-        (lambda _: count_fired({"orders/raw/1": 2}, most=1), "watchers", ("warning", 0)),
+        (lambda _: count_fired({"orders/raw/1": 2}, limit=1), "watchers", ("warning", 0)),
         (lambda _: Dags("dag").update([Dags.active.set({"gone"})]), "slots", ("drift", 3)),
     ],
     ids=["late", "stuck", "newer", "letter", "claim", "schedule", "parked", "slots"],
@@ -143,7 +143,7 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
 @pytest.mark.interferes
 def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
     """Nothing more can be asked; each table is named."""
-    with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
+    with runtime.using(settings=replace(sound.settings, table_prefix="elsewhere-")):
         code, found = checks(lamplighter)
     assert code == 1
     assert found["tables"] == ["error"] * 9
@@ -176,7 +176,7 @@ def test_tables_of_another_shape_are_named(
 @pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
-    with settings.using(replace(sound.settings, claims_queue_url=url)):
+    with runtime.using(settings=replace(sound.settings, claims_queue_url=url)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import runtime, DAG, Asset, aws, settings
 from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
@@ -72,7 +72,7 @@ class TestEmit:
         """Only there does SQS keep the order."""
         assert lamplighter("assets", "emit", "orders", "--lane", "night").code == 0
         answer = aws.client("sqs").receive_message(
-            QueueUrl=stack.settings.events_fifo_queue_url, AttributeNames=["All"]
+            QueueUrl=stack.settings.queue_url("events.fifo"), AttributeNames=["All"]
         )
         (message,) = answer["Messages"]
         assert message["Attributes"]["MessageGroupId"] == "night"
@@ -93,12 +93,12 @@ class TestEmit:
         assert result.code == 1
         assert result.err.startswith(message)
         assert len(result.err.splitlines()) == 1
-        url = stack.settings.events_queue_url
+        url = stack.settings.queue_url("events")
         assert "Messages" not in aws.client("sqs").receive_message(QueueUrl=url)
 
     def test_missing_queue_is_named(self, lamplighter: Command, stack: LocalStack) -> None:
         """The user learns which variable to set."""
-        with settings.using(replace(stack.settings, events_queue_url="")):
+        with runtime.using(settings=replace(stack.settings, events_queue_url="")):
             result = lamplighter("assets", "emit", "orders")
         assert result.code == 1
         assert "set LAMPLIGHTER_EVENTS_QUEUE_URL" in result.err
@@ -200,7 +200,7 @@ class TestDeadLetters:
 
     def test_letters_that_stay_are_named(self, lamplighter: Command, consumers: LocalStack) -> None:
         """A letter that was cut cannot be sent again, and one that is not there either."""
-        sqs, url = aws.client("sqs"), consumers.settings.events_queue_url
+        sqs, url = aws.client("sqs"), consumers.settings.queue_url("events")
         sqs.send_message(QueueUrl=url, MessageBody='{"asset": "' + "x" * 300_000 + '"}')
         consumers.run_until_idle()
         (letter,) = json.loads(lamplighter("dlq", "list", "--json").out)

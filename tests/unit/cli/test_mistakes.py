@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 from pynamodb.exceptions import QueryError
 
-from lamplighter import DAG, Asset, settings
+from lamplighter import runtime, DAG, Asset, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
@@ -108,7 +108,7 @@ def require_one_line(result: Any, *, words: str, code: int = 1) -> None:
 @pytest.fixture
 def logged(stack: LocalStack) -> Iterator[LocalStack]:
     """Return a deployment that keeps logs, with its settings read anew."""
-    with settings.using(replace(stack.settings, job_logs_uri="s3://logs")):
+    with runtime.using(settings=replace(stack.settings, job_logs_uri="s3://logs")):
         yield stack
 
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from lamplighter import aws, settings
+from lamplighter import runtime, aws, settings
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_cli import console
 from lamplighter_local.stack import LocalStack
@@ -236,7 +236,7 @@ def test_wrong_settings_are_one_line(
 ) -> None:
     """A setting that is missing or wrong is named, with exit code 1 and no traceback."""
     root = write_bundle({"dags/a.py": HOURLY})
-    with settings.using(replace(stack.settings, **change)):  # type: ignore[arg-type]
+    with runtime.using(settings=replace(stack.settings, **change)):  # type: ignore[arg-type]
         result = lamplighter("push", root, "--bundle", "mine")
     assert result.code == 1
     assert result.err.startswith(f"error: {words}")

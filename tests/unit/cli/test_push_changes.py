@@ -230,7 +230,7 @@ def test_old_schedule_that_is_followed_is_shown(
         lamplighter("dags", "show", "dag").out
     )
     shown = json.loads(lamplighter("dags", "show", "dag", "--json").out)
-    assert (shown["old_schedule"], shown["switch_at"]) == (
+    assert (shown["previous_schedule"], shown["schedule_switch_at"]) == (
         "0 * * * *",
         "2026-01-05T15:00:00+00:00",
     )

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter import runtime, DAG, SparkTask, aws, settings
 from lamplighter.executors.job_logs import log_uri
 from lamplighter.settings import Settings
 from lamplighter_local.definitions import register_dags
@@ -42,7 +42,7 @@ def stack(emr: FakeEmr) -> Iterator[LocalStack]:
 def logged(stack: LocalStack) -> Iterator[LocalStack]:
     """Return a deployment that keeps the logs of its jobs."""
     place = f"s3://{stack.settings.bucket}/logs/"
-    with settings.using(replace(stack.settings, job_logs_uri=place)):
+    with runtime.using(settings=replace(stack.settings, job_logs_uri=place)):
         yield stack
 
 
@@ -158,6 +158,6 @@ class TestLogs:
 
     def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
         """The setting is named."""
-        with settings.using(Settings()):
+        with runtime.using(settings=Settings()):
             result = alone("runs", "logs", "sales/x")
         assert (result.code, "set job_logs_uri" in result.err) == (1, True)

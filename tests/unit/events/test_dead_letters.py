@@ -10,8 +10,8 @@ import pytest
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
-from lamplighter.events.dead_letters import Reject, bury, dead_letters, release, replay
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import FailedMessage, send_to_dlq, dead_letters, make_visible, replay
+from lamplighter.queues import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
@@ -37,7 +37,7 @@ UNNAMED = '{"asset": "orders"}'  # its only id is that of its message
 
 def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> Reject:
     """Return a message that is given up."""
-    return Reject(Delivery(name, text, name, "", 1, None), reason, event_ids)
+    return FailedMessage(Delivery(name, text, name, "", 1, None), reason, event_ids)
 
 
 def traces() -> dict[str, str]:
@@ -77,7 +77,7 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
     queues_send = queues.send
     with patch.object(queues, "send", send):
-        assert bury(rejects) == []
+        assert send_to_dlq(rejects) == []
     weights = [sum(len(one["MessageBody"].encode()) for one in call) for call in calls]
     assert max(weights) <= (1 << 20) - 100_000
     assert max(len(call) for call in calls) <= 10
@@ -88,21 +88,21 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
 def test_reject_leaves_a_trace_for_each_event() -> None:
     """Why an event is not among its asset's is found by its id, or by the message's if unknown."""
-    assert bury([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+    assert send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
     assert traces() == {"a": "no asset", "b": "no asset", "m2": "no JSON"}
 
 
 def test_same_event_in_two_rejects_is_one_trace() -> None:
     """Two messages with one id are two letters; DynamoDB would refuse the same key twice."""
-    assert bury([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
+    assert send_to_dlq([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
     assert (traces(), len(letters())) == ({"a": "second"}, 2)
 
 
 def test_reason_is_kept_as_the_queue_can_take_it() -> None:
     """Characters that SQS refuses are replaced, and a long reason is cut."""
     reason = "bad \x00 nul, \x1b[31m colour, \n line, \ud800 half, \uffff none, ü 漢" + "x" * 600
-    assert bury([reject("m", reason=reason)]) == []
-    (letter,) = dead_letters(most=1)
+    assert send_to_dlq([reject("m", reason=reason)]) == []
+    (letter,) = dead_letters(limit=1)
     assert letter.reason.startswith("bad ? nul, ?[31m colour, ? line, ? half, ? none, ü 漢xxx")
     assert len(letter.reason) == 500
 
@@ -122,7 +122,7 @@ def test_rejects_that_could_not_be_kept_are_returned() -> None:
     planned = Faults()
     planned.at(2, "throttle", "SendMessageBatch")
     with planned.on(aws.client("sqs")):
-        lost = bury(rejects)
+        lost = send_to_dlq(rejects)
     assert [one.delivery.message_id for one in lost] == [f"m{at}" for at in range(10, 20)]
     assert len(letters()) == 15
 
@@ -132,14 +132,14 @@ def test_reject_that_was_refused_by_the_queue_is_returned() -> None:
     failed = {"Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
     client = aws.client("sqs")
     with patch.object(client, "send_message_batch", return_value=failed):
-        assert bury([reject("m")]) == [reject("m")]
+        assert send_to_dlq([reject("m")]) == [reject("m")]
 
 
 def test_no_rejects_call_nobody() -> None:
     """Most batches have none."""
     planned = Faults()
     with planned.on(aws.client("sqs")):
-        assert bury([]) == []
+        assert send_to_dlq([]) == []
     assert planned.calls == []
 
 
@@ -149,37 +149,37 @@ def test_no_rejects_call_nobody() -> None:
 def test_letters_are_listed_with_all_that_is_known(stack: LocalStack) -> None:
     """A letter says why and when it was given up, and who it was."""
     ingest([message("m", NO_JSON, lane="north")])
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert (letter.body, letter.first_id, letter.lane) == (NO_JSON, "m", "north")
     assert letter.reason.startswith("body must be JSON")
     assert (letter.rejected_at, letter.is_cut) == ("2026-01-05T12:00:05+00:00", False)
-    assert letter.queue_url == stack.settings.events_dead_queue_url
+    assert letter.queue_url == stack.settings.queue_url("events-dlq")
 
 
 def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
     """Who lists letters has them alone, and gives them back."""
-    bury([reject(f"m{at}") for at in range(25)])
-    mine = dead_letters(most=100)
-    assert (len(mine), dead_letters(most=100)) == (25, [])
-    release(mine)
+    send_to_dlq([reject(f"m{at}") for at in range(25)])
+    mine = dead_letters(limit=100)
+    assert (len(mine), dead_letters(limit=100)) == (25, [])
+    make_visible(mine)
     a_moment_later(stack)
-    assert {letter.first_id for letter in dead_letters(most=100)} == {f"m{at}" for at in range(25)}
+    assert {letter.first_id for letter in dead_letters(limit=100)} == {f"m{at}" for at in range(25)}
 
 
 def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
     """If nobody releases them they are hidden for a short time only."""
-    bury([reject("m")])
-    dead_letters(most=1)
+    send_to_dlq([reject("m")])
+    dead_letters(limit=1)
     stack.clock.move(to=stack.clock.now().add(seconds=31))
-    assert len(dead_letters(most=1)) == 1
+    assert len(dead_letters(limit=1)) == 1
 
 
-@pytest.mark.parametrize("most", [1, 7, 10, 13])
-def test_no_more_letters_are_listed_than_asked_for(most: int) -> None:
+@pytest.mark.parametrize("limit", [1, 7, 10, 13])
+def test_no_more_letters_are_listed_than_asked_for(limit: int) -> None:
     """The others stay visible for whoever asks next."""
-    bury([reject(f"m{at}") for at in range(20)])
-    assert len(dead_letters(most=most)) == most
-    assert len(dead_letters(most=100)) == 20 - most
+    send_to_dlq([reject(f"m{at}") for at in range(20)])
+    assert len(dead_letters(limit=limit)) == limit
+    assert len(dead_letters(limit=100)) == 20 - limit
 
 
 def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
@@ -187,7 +187,7 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
     again = {"MessageId": "m", "Body": "x", "ReceiptHandle": "handle"}
     client = aws.client("sqs")
     with patch.object(client, "receive_message", return_value={"Messages": [again]}) as receive:
-        (letter,) = dead_letters(most=100)
+        (letter,) = dead_letters(limit=100)
     assert (letter.message_id, receive.call_count) == ("m", len(settings.DEAD_QUEUES) + 1)
 
 
@@ -197,7 +197,7 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
 def test_replay_after_the_asset_came_records_once(stack: LocalStack) -> None:
     """A reject that has become possible is recorded under the id of its first message."""
     ingest([message("first", UNNAMED)])
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     known("orders")
     replay(letter)
     stack.run_until_idle()
@@ -207,7 +207,7 @@ def test_replay_after_the_asset_came_records_once(stack: LocalStack) -> None:
 def test_replay_twice_records_once(stack: LocalStack) -> None:
     """Whoever dies between sending and removing sends again, and nothing is doubled."""
     ingest([message("first", UNNAMED)])
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     known("orders")
     planned = Faults()
     planned.at(1, "crash-before", "DeleteMessage")
@@ -216,7 +216,7 @@ def test_replay_twice_records_once(stack: LocalStack) -> None:
     assert len(letters()) == 1
     stack.run_until_idle()
     stack.clock.move(to=stack.clock.now().add(seconds=31))
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     replay(letter)
     stack.run_until_idle()
@@ -227,8 +227,8 @@ def test_replay_of_what_was_recorded_before_changes_nothing(stack: LocalStack) -
     """A message that was recorded and then given up all the same is no second event."""
     known("orders")
     assert ingest([message("first", UNNAMED)]) == []
-    bury([reject("first", UNNAMED)])
-    (letter,) = dead_letters(most=10)
+    send_to_dlq([reject("first", UNNAMED)])
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert recorded("orders") == ["first"]
@@ -238,7 +238,7 @@ def test_replay_of_what_is_still_wrong_comes_back_with_its_id(stack: LocalStack)
     """A letter may die many times; it remains the same event."""
     ingest([message("first", UNNAMED)])
     for _ in range(3):
-        (letter,) = dead_letters(most=10)
+        (letter,) = dead_letters(limit=10)
         assert letter.first_id == "first"
         replay(letter)
         stack.run_until_idle()
@@ -249,14 +249,14 @@ def test_replay_of_a_lane_goes_through_its_lane(stack: LocalStack) -> None:
     """What came in a lane goes back there, also a second time within minutes."""
     ingest([message("first", UNNAMED, lane="north")])
     for _ in range(2):
-        (letter,) = dead_letters(most=10)
+        (letter,) = dead_letters(limit=10)
         replay(letter)
         (sent,) = letters("local-events.fifo")
         assert sent.group_id == "north"
         assert facts(sent) == {"event_id": "first"}
         stack.run_until_idle()
     known("orders")
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
     assert recorded("orders") == ["first"]
@@ -265,13 +265,13 @@ def test_replay_of_a_lane_goes_through_its_lane(stack: LocalStack) -> None:
 def test_replay_of_a_cut_letter_is_refused(stack: LocalStack) -> None:
     """Half an event is none; the letter stays where it is."""
     ingest([message("m", '{"asset": "orders"}' + " " * 300_000)])
-    (letter,) = dead_letters(most=1)
+    (letter,) = dead_letters(limit=1)
     assert letter.is_cut
     with pytest.raises(RefusedError, match="too long to be kept whole: send the event again"):
         replay(letter)
-    release([letter])
+    make_visible([letter])
     a_moment_later(stack)
-    assert len(dead_letters(most=1)) == 1
+    assert len(dead_letters(limit=1)) == 1
 
 
 # Letters that SQS itself has moved there.
@@ -290,10 +290,10 @@ def test_message_that_never_succeeds_is_listed_and_replayed(
     """After very many deliveries SQS gives up; the letter says so and keeps its id and lane."""
     known("orders")
     made = stack.settings
-    url, dead = made.events_queue_url, made.events_dead_queue_url
+    url, dead = made.queue_url("events"), made.queue_url("events-dlq")
     group = {}
     if lane:
-        url, dead = made.events_fifo_queue_url, made.events_dead_fifo_queue_url
+        url, dead = made.queue_url("events.fifo"), made.queue_url("events-dlq.fifo")
         group = {"MessageGroupId": lane, "MessageDeduplicationId": "once"}
     sent = send(url, UNNAMED, **group)
     for _ in range(settings.MAX_RECEIVES + 1):
@@ -303,7 +303,7 @@ def test_message_that_never_succeeds_is_listed_and_replayed(
     (lying,) = letters(dead.rpartition("/")[2])
     assert lying.approximate_receive_count == settings.MAX_RECEIVES
 
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert (letter.reason, letter.queue_url) == (TOO_OFTEN, dead)
     assert (letter.first_id, letter.lane) == (sent, lane)
     assert (letter.rejected_at, letter.is_cut) == (None, False)
@@ -320,17 +320,17 @@ def test_attributes_of_a_producer_are_not_taken_for_ours(stack: LocalStack) -> N
     """A producer may send any attributes, also binary ones; only our copies are believed."""
     text = {name: {"DataType": "String", "StringValue": "his"} for name in ("reason", "lane")}
     other = {"is_cut": {"DataType": "Binary", "BinaryValue": b"\x00"}}
-    send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=text | other)
-    (letter,) = dead_letters(most=1)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=text | other)
+    (letter,) = dead_letters(limit=1)
     assert (letter.reason, letter.lane, letter.is_cut) == (TOO_OFTEN, None, False)
 
 
 def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
     """A message of a fair queue has a group, and is replayed to the queue without lanes."""
-    send(stack.settings.events_dead_queue_url, UNNAMED)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED)
     (lying,) = letters()
     lying.group_id = "tenant"
-    (letter,) = dead_letters(most=1)
+    (letter,) = dead_letters(limit=1)
     assert letter.lane is None
     replay(letter)
     assert len(letters("local-events")) == 1
@@ -339,18 +339,18 @@ def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
 def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
     """The id of a letter is its own if the attribute of that name cannot be one."""
     attribute = {"event_id": {"DataType": "String", "StringValue": "x" * 300}}
-    sent = send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=attribute)
-    (letter,) = dead_letters(most=1)
+    sent = send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=attribute)
+    (letter,) = dead_letters(limit=1)
     assert letter.first_id == sent
 
 
 def test_both_queues_are_listed(stack: LocalStack) -> None:
     """Rejects and what SQS gave up are listed together, from the queue with lanes too."""
     made = stack.settings
-    bury([reject("rejected")])
+    send_to_dlq([reject("rejected")])
     group = {"MessageGroupId": "listed", "MessageDeduplicationId": "listed"}
-    send(made.events_dead_fifo_queue_url, body("orders"), **group)
-    found = dead_letters(most=10)
+    send(made.queue_url("events-dlq.fifo"), body("orders"), **group)
+    found = dead_letters(limit=10)
     assert [letter.reason for letter in found] == ["because", TOO_OFTEN]
     assert [letter.lane for letter in found] == [None, "listed"]
 
@@ -360,10 +360,10 @@ def test_letter_of_any_queue_is_listed_and_sent_back(
     stack: LocalStack, live: str, dead: str
 ) -> None:
     """Whatever SQS has moved among the dead letters returns to the queue that it came from."""
-    is_fifo = dead == "events_dead_fifo_queue_url"
+    is_fifo = dead == "events-dlq.fifo"
     group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if is_fifo else {}
     send(getattr(stack.settings, dead), "text", **group)
-    (letter,) = dead_letters(most=10)
+    (letter,) = dead_letters(limit=10)
     assert letter.queue_url == getattr(stack.settings, dead)
     replay(letter)
     (again,) = letters(getattr(stack.settings, live).rpartition("/")[2])

@@ -13,7 +13,7 @@ from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import fan_out as module
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record
-from lamplighter.events.fan_out import MOST_AT_ONCE, fan_out, sweep_open
+from lamplighter.events.fan_out import MAX_AT_ONCE, fan_out, sweep_open
 from lamplighter.scheduler import claim
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import Assets
@@ -118,8 +118,8 @@ def test_many_consumers_are_sent_in_chunks_each_once(stack: LocalStack) -> None:
 @pytest.mark.full
 def test_number_of_consumers_decides_who_claims(stack: LocalStack) -> None:
     """Up to the limit all are claimed here; a DAG that waits for two such assets is sent once."""
-    few = [f"few{at:02}" for at in range(MOST_AT_ONCE)]
-    many = [f"many{at:02}" for at in range(MOST_AT_ONCE + 1)]
+    few = [f"few{at:02}" for at in range(MAX_AT_ONCE)]
+    many = [f"many{at:02}" for at in range(MAX_AT_ONCE + 1)]
     other = Asset("other", "s3://lake/other")
     register(
         stack,
@@ -127,7 +127,7 @@ def test_number_of_consumers_decides_who_claims(stack: LocalStack) -> None:
         *(DAG(name, schedule=(FX | other)) for name in many),
     )
     report = fan_out(open_assets("orders", "fx", "other"), has_time=always)
-    assert report.claimed_runs == MOST_AT_ONCE
+    assert report.claimed_runs == MAX_AT_ONCE
     assert sorted(name for ids in claimed() for name in ids) == many
     assert stack.runs("many00") == []
 

@@ -6,7 +6,7 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, clock
 from lamplighter.errors import TransientError
-from lamplighter.events.ledger import trace, triggering_asset_events
+from lamplighter.events.lineage import trace_event, triggering_asset_events
 from lamplighter.store.models import AssetEvents, Runs
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
@@ -50,8 +50,8 @@ def test_event_through_an_alias_is_listed_once(stack: LocalStack) -> None:
     for dag_id in ("dag", "only"):
         (run,) = stack.runs(dag_id)
         assert ids_of(run) == {"a": ["e1"]}
-    (found,) = trace("e1")
-    assert {(fate.dag_id, fate.state) for fate in found.fates} == {
+    (found,) = trace_event("e1")
+    assert {(fate.dag_id, fate.state) for fate in found.consumers} == {
         ("dag", "consumed"),
         ("only", "consumed"),
     }
@@ -103,8 +103,8 @@ def test_consumer_is_found_long_after_the_event(stack: LocalStack) -> None:
     runs = stack.runs("dag")
     assert len(runs) == 6
     for event_id in ("first", "second"):
-        (found,) = trace(event_id)
-        assert [fate.run_id for fate in found.fates] == [runs[0].run_id]
+        (found,) = trace_event(event_id)
+        assert [fate.run_id for fate in found.consumers] == [runs[0].run_id]
 
 
 def test_forgotten_run_is_not_invented(stack: LocalStack) -> None:
@@ -112,8 +112,8 @@ def test_forgotten_run_is_not_invented(stack: LocalStack) -> None:
     register_dags(DAG("dag", schedule=[A]))
     emit(stack, "a", "e1")
     stack.runs("dag")[0].delete()
-    (found,) = trace("e1")
-    (fate,) = found.fates
+    (found,) = trace_event("e1")
+    (fate,) = found.consumers
     assert (fate.state, fate.why) == ("consumed", "by a run that is no longer kept")
 
 
@@ -132,6 +132,6 @@ def test_run_is_found_though_a_clock_went_back(stack: LocalStack) -> None:
     stack.run_until_idle()
     assert [run.run_after for run in stack.runs("dag")] == [first.run_after] * 2
     for event_id in ("ahead", "behind"):
-        (found,) = trace(event_id)
-        assert [fate.state for fate in found.fates] == ["consumed"]
-        assert all(fate.run_id for fate in found.fates)
+        (found,) = trace_event(event_id)
+        assert [fate.state for fate in found.consumers] == ["consumed"]
+        assert all(fate.run_id for fate in found.consumers)

@@ -9,17 +9,17 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import AssetAlias, settings
+from lamplighter import runtime, AssetAlias, settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import record
-from lamplighter.events.delivery import Delivery
+from lamplighter.queues import Delivery
 from lamplighter.events.message import AssetEvent
 from lamplighter.events.record import Entry, Recorder, Unit
-from lamplighter.events.resolve import Resolver
+from lamplighter.events.record import Resolver
 from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.transactions import Cancelled, Reason, Verdict, Write, transact
+from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, Write, transact
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import asset_row, known, recorded
 
@@ -248,7 +248,7 @@ def test_place_that_is_waited_for_meanwhile_gets_its_copy() -> None:
 
     def wait_for_uri(call: int, _: Sequence[Write]) -> None:
         if call == 1:
-            Assets("orders", ITSELF).update([Assets.also.set({uri}), Assets.refs_rev.set(1)])
+            Assets("orders", ITSELF).update([Assets.mirrored_uris.set({uri}), Assets.refs_rev.set(1)])
 
     with transactions(wait_for_uri):
         record_units(unit(*events("orders", "a")))
@@ -276,7 +276,7 @@ def test_busy_rows_are_given_up_in_the_end() -> None:
     known("orders")
 
     def be_busy(_: int, writes: Sequence[Write]) -> None:
-        raise Cancelled([Reason(Verdict.BUSY)] * len(writes))
+        raise TransactionCanceled([CancellationReason(Cause.BUSY)] * len(writes))
 
     this = unit(*events("orders", "a"))
     with transactions(be_busy) as sizes:
@@ -318,7 +318,7 @@ def test_transaction_keeps_to_its_size(stack: LocalStack) -> None:
     known(*(f"asset{at}" for at in range(12)))
     units = [unit(*events(f"asset{at}", "a", "b", "c")) for at in range(12)]
     with (
-        settings.using(replace(stack.settings, transaction_actions=10)),
+        runtime.using(settings=replace(stack.settings, transaction_actions=10)),
         transactions(let_pass) as sizes,
     ):
         record_units(*units)

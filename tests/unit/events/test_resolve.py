@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamplighter import DAG, Asset, AssetAlias, settings
-from lamplighter.assets.uri import normalize_uri
+from lamplighter import runtime, DAG, Asset, AssetAlias, settings
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.message import AssetEvent
-from lamplighter.events.resolve import Resolver, uris_above
+from lamplighter.events.record import Resolver, uris_above
 from lamplighter.identifiers import alias_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
@@ -131,7 +131,7 @@ def test_uri_that_an_asset_once_had_leads_nowhere() -> None:
     known(Asset("lake", "s3://lake"))
     assert streams(object_uri="s3://lake/orders/x") == ("lake",)
     # But if a DAG waits for the place, its events are recorded there.
-    Assets(uri, ITSELF).update([Assets.is_waited_for.set(True)])
+    Assets(uri, ITSELF).update([Assets.has_consumers.set(True)])
     assert streams(object_uri="s3://lake/orders/x") == (uri,)
 
 
@@ -150,7 +150,7 @@ def test_learned_row_may_lead_elsewhere() -> None:
     resolver = Resolver.reading([this])
     assert resolver.streams_of(this) == ("orders",)
     row = asset_row("orders")
-    row.also = {uri_id("s3://lake/fx")}
+    row.mirrored_uris = {uri_id("s3://lake/fx")}
     resolver.learn(row)
     assert resolver.streams_of(this) == ("orders", uri_id("s3://lake/fx"))
 
@@ -182,7 +182,7 @@ def test_no_events_read_nothing() -> None:
 @pytest.fixture
 def lenient(stack: LocalStack) -> Any:
     """Let unknown assets be registered by their first event."""
-    with settings.using(replace(stack.settings, unknown_assets="register")) as made:
+    with runtime.using(settings=replace(stack.settings, unknown_assets="register")) as made:
         yield made
 
 

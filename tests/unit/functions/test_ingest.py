@@ -13,11 +13,11 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import runtime, DAG, Asset, aws, settings
 from lamplighter.errors import TransientError
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record as record_module
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
@@ -109,7 +109,7 @@ def test_record_of_a_real_queue_is_read_as_powertools_does(stack: LocalStack) ->
     """What the local deployment delivers has the form that Powertools expects of Lambda."""
     known("orders")
     stack.emit("orders", event_id="e", lane="north")
-    (raw,) = received(stack.settings.events_fifo_queue_url)
+    (raw,) = received(stack.settings.queue_url("events.fifo"))
     (theirs,) = list(SQSEvent({"Records": [raw]}).records)
     ours = Delivery.of(raw)
     assert (ours.lane, ours.receives) == ("north", 1)
@@ -228,7 +228,7 @@ def test_unreachable_dead_queue_fails_the_message(lane: str | None) -> None:
 def test_dead_queue_that_is_not_named_fails_the_message(stack: LocalStack) -> None:
     """A deployment without a dead-letter queue loses no message either."""
     known("orders")
-    with settings.using(replace(stack.settings, events_dead_queue_url="")):
+    with runtime.using(settings=replace(stack.settings, events_dead_queue_url="")):
         assert ingest(lines(body("orders", "a"), NO_JSON)) == ["m1"]
         assert recorded("orders") == ["a"]
 
@@ -304,7 +304,7 @@ def test_failed_batch_comes_back_later_each_time(
     for name in names:
         # A lane each: the emulator gives out a lane that failed message by message.
         stack.emit("orders", event_id=name, lane=lane and name)
-    url = stack.settings.events_fifo_queue_url if lane else stack.settings.events_queue_url
+    url = stack.settings.queue_url("events.fifo") if lane else stack.settings.queue_url("events")
     batch = received(url, times=receives)
     planned = Faults()
     planned.at(1, "throttle", "BatchGetItem")
@@ -323,7 +323,7 @@ def test_queue_that_cannot_be_told_does_not_change_the_answer(stack: LocalStack)
     """If the pause cannot be set the messages come back when their queue says."""
     known("bad")
     stack.emit("bad", event_id="a")
-    batch = received(stack.settings.events_queue_url)
+    batch = received(stack.settings.queue_url("events"))
     planned = Faults()
     planned.at(1, "throttle", "ChangeMessageVisibilityBatch")
     with faults(planned), broken("bad"):
@@ -523,7 +523,7 @@ def test_large_failed_batch_is_not_paused_message_by_message() -> None:
     batch = [message(f"m{at}", body("bad", f"e{at}")) for at in range(10_000)]
     with broken("bad"), counted_calls() as calls:
         assert len(ingest(batch)) == 10_000
-    assert calls["ChangeMessageVisibilityBatch"] == ingest_module._MOST_PAUSED // 10
+    assert calls["ChangeMessageVisibilityBatch"] == ingest_module._MAX_PAUSED // 10
 
 
 def test_failures_of_many_assets_are_noted_together() -> None:

@@ -78,7 +78,7 @@ def test_claim_of_a_batch_with_a_bad_message_claims_the_others(stack: LocalStack
     answer = handlers.call("claim", batch)
 
     assert answer == {"batchItemFailures": []}
-    assert sorted(letter.body for letter in dead_letters(most=10)) == ["no JSON", '{"a": 1}']
+    assert sorted(letter.body for letter in dead_letters(limit=10)) == ["no JSON", '{"a": 1}']
     assert len(stack.runs("hourly")) == 2
 
 
@@ -108,4 +108,4 @@ def test_register_rejects_only_the_message_that_it_cannot_read(stack: LocalStack
     answer = handlers.call("register", batch)
 
     assert answer == {"batchItemFailures": []}
-    assert [letter.body for letter in dead_letters(most=10)] == ["no JSON"]
+    assert [letter.body for letter in dead_letters(limit=10)] == ["no JSON"]

@@ -6,9 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset
+from lamplighter import runtime, DAG, Asset
 from lamplighter.operations.runs import cancel_run
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers
@@ -188,7 +187,7 @@ def test_sweep_sends_an_outlet_again_until_it_has_a_number(
     executing.run_until_idle()
     (event,) = AssetEvents.scan(consistent_read=True)
     assert event.seq == 1
-    assert event.fan_shard is None
+    assert event.pending_shard is None
     wait(executing, minutes=10)
     assert sweep() == {}
     assert len(emr.jobs) == 1
@@ -203,7 +202,7 @@ def test_sweep_goes_on_after_a_run_that_cannot_be_moved(
     for version in DagVersions.scan(consistent_read=True):
         if version.dag_id == "bad":
             version.delete()
-    forget_definitions()
+    runtime.current().caches.clear()
     executing.advance(minutes=10)
     assert states(executing, "good") == ["success", "success"]
     assert [job.dag for job in emr.jobs] == ["good"]

@@ -8,10 +8,10 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.backfill.plan import Request
-from lamplighter.operations import repair_backfills as backfill_slots
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations import repair as backfill_slots
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.repair import find_drift
-from lamplighter.operations.repair_backfills import Drift
+from lamplighter.operations.repair import BackfillDrift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
 from lamplighter_local.definitions import register_dags
@@ -80,8 +80,8 @@ def test_backfill_under_way_is_sound(stack: LocalStack) -> None:
     [
         (lambda: backfill(active={SECOND}), "its slots are of"),
         (lambda: backfill(active={FIRST, SECOND, THIRD}), "where 2 are allowed"),
-        (lambda: run(FIRST, slot_of="dag-1"), "runs that are over have slots"),
-        (lambda: run(SECOND, slot_of="dag-9"), "has a slot of no backfill dag-9"),
+        (lambda: run(FIRST, slot_backfill_id="dag-1"), "runs that are over have slots"),
+        (lambda: run(SECOND, slot_backfill_id="dag-9"), "has a slot of no backfill dag-9"),
         (lambda: backfill(position=4), "no run for 2026-01-04"),
         (lambda: backfill(position=2), "runs whose turn it never was"),
         (lambda: backfill(succeeded=2), "3 dates had their turn, of which 2 are over"),
@@ -102,12 +102,12 @@ def test_each_damage_is_found(stack: LocalStack, damage: Callable[[], None], wor
 
 def test_doctor_frees_slots_of_runs_that_are_gone(stack: LocalStack) -> None:
     """A run that was deleted by hand no longer holds up its backfill, which goes on."""
-    assert backfill_slots.find_drift() == []
+    assert backfill_slots.find_backfill_drift() == []
     Runs("dag", SECOND).delete()
-    (drift,) = backfill_slots.find_drift()
-    assert drift == Drift("dag-1", (SECOND,))
-    assert backfill_slots.mend(drift) == drift
-    assert backfill_slots.mend(drift) is None
+    (drift,) = backfill_slots.find_backfill_drift()
+    assert drift == BackfillDrift("dag-1", (SECOND,))
+    assert backfill_slots.mend_backfill(drift) == drift
+    assert backfill_slots.mend_backfill(drift) is None
     stack.run_until_idle()
     row = read_backfill("dag-1")
     assert row is not None

@@ -17,7 +17,7 @@ from pendulum import datetime as instant
 
 from lamplighter import DAG, Asset, SparkTask, aws, clock, settings
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.executors.job import Job, JobRequest, JobState
+from lamplighter.executors.base import Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter_local import LocalDeployment

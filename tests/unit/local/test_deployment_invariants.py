@@ -50,7 +50,7 @@ def give_the_slot_back(lamp: LocalDeployment) -> Runs:
 def let_the_past_be_over(state: str) -> None:
     """Let the step that is waited for be in this state."""
     plant(Steps(f"past|{run_at(9, 'past').run_key}", "load"), state=state)
-    plant(run_at(9, "past"), because="a person said so")
+    plant(run_at(9, "past"), reason="a person said so")
 
 
 def test_run_that_waits_for_a_failed_past_is_sound(lamp: LocalDeployment) -> None:

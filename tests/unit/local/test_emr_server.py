@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lamplighter import clock
+from lamplighter import runtime, clock
 from lamplighter.zones import as_utc
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.server import read_request, serving_emr
@@ -41,7 +41,7 @@ class Bus(FakeEmr):
 def movable() -> Iterator[MovableClock]:
     """Yield the clock of the fake."""
     made = MovableClock(START)
-    with clock.using(made):
+    with runtime.using(clock=made):
         yield made
 
 

@@ -54,7 +54,7 @@ def first_run(dag_id: str) -> Runs:
 
 def uri_key() -> str:
     """Return the id of the URI that a DAG waits for."""
-    (key,) = Assets.get("a", ITSELF).also
+    (key,) = Assets.get("a", ITSELF).mirrored_uris
     return str(key)
 
 
@@ -109,11 +109,11 @@ BROKEN: dict[str, tuple[Callable[[], object], str]] = {
         "DAG one has only half a reference to asset a",
     ),
     "events at a URI that nobody waits for": (
-        lambda: plant(Assets(uri_key(), ITSELF), is_waited_for=None),
+        lambda: plant(Assets(uri_key(), ITSELF), has_consumers=None),
         "where nobody wants them",
     ),
     "no events at a URI": (
-        lambda: plant(Assets("a", ITSELF), also=None),
+        lambda: plant(Assets("a", ITSELF), mirrored_uris=None),
         "it is waited for, but does not get the events of asset a",
     ),
     "more consumed than there is": (
@@ -195,7 +195,7 @@ def test_event_noted_on_a_dag_that_stays_due_is_found(stack: LocalStack) -> None
     plant(
         Dags("both"),
         asset_condition={"any": ["a", "b"]},
-        asset_since=since,
+        asset_condition_met_at=since,
         next_run_create_after=since,
         due_shard=shard_of("both", stack.settings.due_shards),
     )

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
-from lamplighter import aws, clock, settings
+from lamplighter import runtime, aws, clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
@@ -57,7 +57,7 @@ def whole_deployment() -> Iterator[Deployment]:
     """Yield a deployment for the module."""
     with local_stack(at=START) as stack:
         url = boto3.client("sqs").create_queue(QueueName="states")["QueueUrl"]
-        with settings.using(replace(stack.settings, jobstates_queue_url=url)):
+        with runtime.using(settings=replace(stack.settings, jobstates_queue_url=url)):
             yield Deployment(stack.clock, url, stack.settings.bucket)
 
 
@@ -73,7 +73,7 @@ def deployment(whole_deployment: Deployment) -> Deployment:
 def movable() -> Iterator[MovableClock]:
     """Yield the clock of the process."""
     movable = MovableClock(START)
-    with clock.using(movable):
+    with runtime.using(clock=movable):
         yield movable
 
 

@@ -15,7 +15,7 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter.store.transactions import change_dag
+from lamplighter.store.dags import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.endings import finish_run
@@ -51,7 +51,7 @@ def could_not_fire(since: DateTime, dag_id: str = "dag") -> None:
     """Note that a condition has held since then without having become a run."""
 
     def change(row: Dags) -> list[Any]:
-        row.asset_since = since
+        row.asset_condition_met_at = since
         return []
 
     change_dag(dag_id, change)
@@ -81,7 +81,7 @@ def test_condition_that_holds_becomes_a_run(register_dags: Register, stack: Loca
     assert run.run_id.startswith("asset_triggered__2026-01-05T12:00:05+00:00_")
     assert consumed() == {"a": 3, "b": 1}
     row = stack.dag("dag")
-    assert columns(row, "asset_since", "active", "due_shard") == (None, {run.run_key}, None)
+    assert columns(row, "asset_condition_met_at", "active", "due_shard") == (None, {run.run_key}, None)
     require_sound()
 
 
@@ -113,7 +113,7 @@ def test_condition_that_fails_is_forgotten(register_dags: Register, stack: Local
     could_not_fire(stack.clock.now())
     claim(stack)
     row = stack.dag("dag")
-    assert columns(row, "asset_since", "due_shard") == (None, None)
+    assert columns(row, "asset_condition_met_at", "due_shard") == (None, None)
     assert stack.runs("dag") == []
     assert consumed() == {"a": 0, "b": 0}
 
@@ -127,7 +127,7 @@ def test_condition_waits_for_a_slot(register_dags: Register, stack: LocalStack) 
     stack.clock.advance(timedelta(minutes=1))
     claim(stack)
     row = stack.dag("dag")
-    assert columns(row, "asset_since", "due_shard") == (stack.clock.now().subtract(minutes=1), None)
+    assert columns(row, "asset_condition_met_at", "due_shard") == (stack.clock.now().subtract(minutes=1), None)
     assert consumed() == {"a": 1}
     emit(stack, a=2)
     finish_run("dag", stack.runs("dag")[0].run_key, state="success")
@@ -196,4 +196,4 @@ def test_two_claims_consume_events_once(register_dags: Register, stack: LocalSta
     could_not_fire(stack.clock.now())
     claim(stack)
     assert len(stack.runs("dag")) == 1
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None

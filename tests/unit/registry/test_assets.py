@@ -19,13 +19,13 @@ from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws
 from lamplighter.assets.asset import AssetRef
 from lamplighter.events import record as record_module
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import bundles
+from lamplighter.registry import pushes
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import Push
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import Cancelled, Reason, Verdict, Write, transact
+from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, Write, transact
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults.faults import Crash, Faults
@@ -68,7 +68,7 @@ def columns(row: Any, *names: str) -> tuple[Any, ...]:
 
 def lasting() -> dict[str, tuple[Any, ...]]:
     """Return what all rows say, apart from how often and when they were written."""
-    names = ("kind", "name", "uri", "group", "extra", "target", "is_waited_for", "also")
+    names = ("kind", "name", "uri", "group", "extra", "target", "has_consumers", "mirrored_uris")
     return {key: columns(row, *names) for key, row in rows().items()}
 
 
@@ -80,8 +80,8 @@ def require_tied() -> None:
         if row.target is not None:
             assert uri_id(found[row.target].uri) == key, f"{row.uri} leads to {row.target}"
     for key, row in found.items():
-        waited_for = {uri for uri in uris if uris[uri].target == key and uris[uri].is_waited_for}
-        assert (row.also or set()) == waited_for, f"{key} is also recorded under {row.also}"
+        waited_for = {uri for uri in uris if uris[uri].target == key and uris[uri].has_consumers}
+        assert (row.mirrored_uris or set()) == waited_for, f"{key} is also recorded under {row.mirrored_uris}"
 
 
 def require_all_consumed(stack: LocalStack) -> None:
@@ -129,7 +129,7 @@ def by_object(stack: LocalStack) -> None:
         },
     }
     aws.client("sqs").send_message(
-        QueueUrl=stack.settings.events_queue_url, MessageBody=json.dumps({"Records": [created]})
+        QueueUrl=stack.settings.queue_url("events"), MessageBody=json.dumps({"Records": [created]})
     )
 
 
@@ -145,10 +145,10 @@ def test_asset_and_its_uri_have_rows(stack: LocalStack) -> None:
     assert set(rows()) == {"a", URI}
     row, uri = rows()["a"], rows()[URI]
     assert columns(row, "kind", "name", "uri") == ("asset", "a", "s3://lake/a")
-    assert columns(row, "group", "extra", "also") == ("g", {"k": 1}, None)
+    assert columns(row, "group", "extra", "mirrored_uris") == ("g", {"k": 1}, None)
     assert columns(row, "seq", "refs_rev", "created_at") == (0, 0, stack.clock.now())
     assert columns(uri, "kind", "uri", "target", "seq") == ("uri", "s3://lake/a", "a", 0)
-    assert uri.is_waited_for is None
+    assert uri.has_consumers is None
 
 
 def test_alias_has_a_row_of_its_own(stack: LocalStack) -> None:
@@ -213,7 +213,7 @@ def test_80_assets_and_who_waits_for_them_come_in_one_push() -> None:
     register_dags(waiting(*(Asset.ref(uri=uri) for uri in uris[::10])), producer(*assets))
     require_tied()
     assert leads(*uris) == [asset.name for asset in assets]
-    assert sum(row.also is not None for row in rows().values()) == 8
+    assert sum(row.mirrored_uris is not None for row in rows().values()) == 8
 
 
 # Where a URI leads.
@@ -393,10 +393,10 @@ def test_two_assets_change_places_in_one_push(stack: LocalStack) -> None:
 # Crashes.
 
 
-def begun(bundle: str = "objects") -> Source:
+def begun(bundle: str = "objects") -> Push:
     """Return a new push of a bundle, of which only assets will be registered."""
-    source = Source(bundle, "0" * 64, bundles.number(bundle))
-    bundles.begin(source)
+    source = Push(bundle, "0" * 64, pushes.number(bundle))
+    pushes.begin(source)
     return source
 
 
@@ -570,7 +570,7 @@ def recorded() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "way", "is_waited_for"),
+    ("change", "way", "has_consumers"),
     [
         ("URI leads elsewhere", by_uri, True),
         pytest.param("one more waits by name", by_uri, True, marks=pytest.mark.full),
@@ -581,17 +581,17 @@ def recorded() -> list[str]:
     ],
 )
 def test_push_at_any_moment_of_an_event_loses_nothing(
-    stack: LocalStack, change: str, way: Callable[[LocalStack], None], is_waited_for: bool
+    stack: LocalStack, change: str, way: Callable[[LocalStack], None], has_consumers: bool
 ) -> None:
     """Before whichever call of the recording it comes, every event is in one run of each consumer.
 
     Those who waited before have it; who comes meanwhile has it if it was recorded after that.
     """
     register_dags(producer(A, B), waiting(Asset.ref(name="a"), dag_id="named"))
-    register_dags(waiting(BY_URI if is_waited_for else Asset.ref(name="a")), bundle="consumers")
+    register_dags(waiting(BY_URI if has_consumers else Asset.ref(name="a")), bundle="consumers")
     stack.run_until_idle()
     way(stack)
-    ingest = partial(deliver, stack.settings.events_queue_url, "ingest")
+    ingest = partial(deliver, stack.settings.queue_url("events"), "ingest")
     for number in at_every_call(stack, ingest, CHANGES[change]):
         stack.run_until_idle()
         require_tied()
@@ -615,11 +615,11 @@ def overtaken(act: Callable[[], object], *busy: str) -> Iterator[None]:
         act()
         try:
             transact(writes)
-        except Cancelled as cancelled:
+        except TransactionCanceled as cancelled:
             keys = [write.row.key_values()[0] for write in writes]
             pairs = zip(keys, cancelled.reasons, strict=True)
-            raise Cancelled(
-                [Reason(Verdict.BUSY) if key in busy else reason for key, reason in pairs]
+            raise TransactionCanceled(
+                [CancellationReason(Cause.BUSY) if key in busy else reason for key, reason in pairs]
             ) from None
 
     with patch.object(record_module, "transact", transact_after_that):

@@ -46,7 +46,7 @@ def make_undated_run(run_id: str = "my-run", **columns: Any) -> Runs:
 def make_step(run: Runs, task_id: str = "load", **columns: Any) -> Steps:
     """Return a step whose first job is being started."""
     given = {"state": "submitted", "submission": 1, "try_number": 1, **columns}
-    given.setdefault("born_at", run.created_at)
+    given.setdefault("run_created_at", run.created_at)
     return Steps(run_ref(run.dag_id, run.run_key), task_id, **given)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lamplighter import Asset, AssetAlias, aws, clock, settings
+from lamplighter import runtime, Asset, AssetAlias, aws, clock, settings
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import JobName
+from lamplighter.executors.base import JobState
+from lamplighter.runs.job_request import JobName
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -225,7 +225,7 @@ def emr() -> Any:
     """Yield a fake EMR Serverless that checks requests against the service's own model."""
     fake = FakeEmr()
     aws.client.cache_clear()
-    with clock.using(MovableClock(NOON)), fake.answering():
+    with runtime.using(clock=MovableClock(NOON)), fake.answering():
         yield fake
     aws.client.cache_clear()
 
@@ -328,7 +328,7 @@ def test_timeout_is_rounded_up_to_what_emr_takes(
 
 def test_logs_go_where_the_deployment_says(emr: FakeEmr, in_name_only: Settings) -> None:
     """A deployment that wants logs in S3 gets them there, beside the author's settings."""
-    with settings.using(replace(in_name_only, job_logs_uri="s3://logs/emr/")):
+    with runtime.using(settings=replace(in_name_only, job_logs_uri="s3://logs/emr/")):
         request = sent(emr, spark_conf={"spark.x": "1"})
 
     found = request["configurationOverrides"]

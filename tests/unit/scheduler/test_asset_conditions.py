@@ -8,9 +8,9 @@ import pendulum
 from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.scheduler.cursor import PrecomputedRunsExhausted
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import change_dag
+from lamplighter.store.dags import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags
@@ -56,12 +56,12 @@ def test_event_of_a_dag_whose_runs_are_not_foretold_is_noted(stack: LocalStack) 
     register_dags(hourly_or(A, hour))
     stack.run_until_idle()
     stack.clock.move(to=hour.add(hours=1, seconds=6))
-    with patch.object(cursor, "runs_due", side_effect=NothingForetold):
+    with patch.object(cursor, "runs_due", side_effect=PrecomputedRunsExhausted):
         stack.emit("a")
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
     assert kinds(stack) == []
     row = stack.dag("dag")
-    assert row.asset_since == stack.clock.now()
+    assert row.asset_condition_met_at == stack.clock.now()
     assert row.due_shard is not None
     stack.tick()
     assert kinds(stack) == ["asset_triggered", "scheduled"]
@@ -106,4 +106,4 @@ def test_empty_conjunction_never_fires(stack: LocalStack) -> None:
     stack.emit("a")
     stack.run_until_idle()
     assert stack.runs("dag") == []
-    assert stack.dag("dag").asset_since is None
+    assert stack.dag("dag").asset_condition_met_at is None

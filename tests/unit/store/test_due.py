@@ -49,12 +49,12 @@ def test_entry_of_dag_without_anything_is_empty() -> None:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"asset_since": NINE}, NINE),
-        ({"asset_since": ELEVEN}, TEN),
+        ({"asset_condition_met_at": NINE}, NINE),
+        ({"asset_condition_met_at": ELEVEN}, TEN),
         ({"waiting": {waiting_entry(NINE, "x")}}, NINE),
         ({"waiting": {waiting_entry(ELEVEN, "x")}}, TEN),
         ({"waiting": {waiting_entry(ELEVEN, "a"), waiting_entry(NINE, "z")}}, NINE),
-        ({"next_run_after": None, "asset_since": ELEVEN}, ELEVEN),
+        ({"next_run_after": None, "asset_condition_met_at": ELEVEN}, ELEVEN),
         ({"next_run_after": None, "waiting": {waiting_entry(ELEVEN, "x")}}, ELEVEN),
     ],
 )

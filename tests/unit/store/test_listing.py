@@ -7,9 +7,10 @@ from pendulum import DateTime
 
 from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.listing import (
+from lamplighter.store.assets import recent_events
+from lamplighter.store.runs import (
     last_runs,
-    recent_events,
+    
     recent_runs,
     runs_of,
     unfinished_runs,
@@ -52,16 +53,16 @@ def test_runs_of_a_dag_are_in_the_order_of_their_dates(dags: LocalStack) -> None
         make(dags, "a", now.add(days=1)),
         make(dags, "a", None, run_id="ant"),
     ]
-    listed = runs_of("a", most=9)
+    listed = runs_of("a", limit=9)
     assert [run.run_id for run in listed] == [made[at].run_id for at in (2, 3, 1, 0)]
-    assert [run.run_id for run in runs_of("a", most=2)] == [made[2].run_id, "ant"]
+    assert [run.run_id for run in runs_of("a", limit=2)] == [made[2].run_id, "ant"]
 
 
 def test_runs_of_a_state_are_found_behind_others(dags: LocalStack) -> None:
     """A filter does not make the list shorter than it could be."""
     runs = [make(dags, "a", dags.clock.now().subtract(days=day)) for day in range(6)]
     end(runs[5], "failed", dags.clock.now())
-    assert [run.run_id for run in runs_of("a", most=2, states=["failed"])] == [runs[5].run_id]
+    assert [run.run_id for run in runs_of("a", limit=2, states=["failed"])] == [runs[5].run_id]
 
 
 def test_last_runs_are_those_with_the_newest_dates(dags: LocalStack) -> None:
@@ -81,18 +82,18 @@ def test_recent_runs_are_those_that_changed_last(dags: LocalStack) -> None:
     end(fine, "success", now.add(minutes=1))
     end(old, "success", now.subtract(days=1))
     dags.clock.advance(timedelta(minutes=3))
-    ids = [(run.dag_id, run.state) for run in recent_runs(most=9, days=2)]
+    ids = [(run.dag_id, run.state) for run in recent_runs(limit=9, days=2)]
     assert ids == [("a", "failed"), ("a", "success"), ("b", "queued"), ("a", "success")]
-    assert [run.run_id for run in recent_runs(most=9, days=1)][-1] == queued.run_id
-    assert [run.run_id for run in recent_runs(most=1, days=9)] == [failed.run_id]
-    assert [run.state for run in recent_runs(most=9, days=2, states=["queued"])] == ["queued"]
+    assert [run.run_id for run in recent_runs(limit=9, days=1)][-1] == queued.run_id
+    assert [run.run_id for run in recent_runs(limit=1, days=9)] == [failed.run_id]
+    assert [run.state for run in recent_runs(limit=9, days=2, states=["queued"])] == ["queued"]
 
 
 def test_recent_runs_read_no_more_days_than_needed(dags: LocalStack) -> None:
     """Once there are enough, older days are left alone: three states, a request per shard."""
     end(make(dags, "a", dags.clock.now()), "success", dags.clock.now())
     with counted_calls() as calls:
-        recent_runs(most=1, days=90)
+        recent_runs(limit=1, days=90)
     assert calls["Query"] == 2 * SHARDS + 3 * SHARDS
     assert calls["BatchGetItem"] == 1
 
@@ -111,4 +112,4 @@ def test_recent_events_are_merged_by_when_they_were_recorded(stack: LocalStack) 
         stack.emit(asset, event_id=event_id)
         stack.run_until_idle()
         stack.clock.advance(timedelta(seconds=1))
-    assert [event.event_id for event in recent_events(["x", "y"], most=2)] == ["e3", "e2"]
+    assert [event.event_id for event in recent_events(["x", "y"], limit=2)] == ["e3", "e2"]

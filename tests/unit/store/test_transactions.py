@@ -17,20 +17,25 @@ from lamplighter import DAG, clock
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
+from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import read_dags
+from lamplighter.store.dags import require_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Delete,
     Put,
     Update,
-    Verdict,
+    Cause,
     Write,
-    change_dag,
-    dag_write,
-    patiently,
-    read_dag,
-    read_dags,
-    require_dag,
+    
+    
+    transact_with_retry,
+    
+    
+    
     transact,
 )
 from lamplighter_local.definitions import store_dags
@@ -72,9 +77,9 @@ def version(name: str) -> str | None:
     return Catalog.get("test", name, consistent_read=True).version
 
 
-def verdicts(cancelled: Cancelled) -> list[str]:
+def verdicts(cancelled: TransactionCanceled) -> list[str]:
     """Return what each write had to do with it, in the order of the writes."""
-    return [reason.verdict.name for reason in cancelled.reasons]
+    return [reason.cause.name for reason in cancelled.reasons]
 
 
 def dag(dag_id: str) -> Dags:
@@ -102,11 +107,11 @@ def test_refusal_is_told_to_the_write_it_belongs_to(stack: LocalStack, guilty: i
     if guilty == 3:
         writes[0] = put(f"{name}-first")
 
-    with pytest.raises(Cancelled) as raised:
+    with pytest.raises(TransactionCanceled) as raised:
         transact(writes)
 
-    expected = ["INNOCENT"] * 5
-    expected[guilty] = "REFUSED"
+    expected = ["NONE"] * 5
+    expected[guilty] = "CONDITION_FAILED"
     assert verdicts(raised.value) == expected
     row = raised.value.reasons[guilty].row
     assert (row is None) == (guilty == 2)
@@ -117,7 +122,7 @@ def test_cancelled_transaction_writes_nothing(stack: LocalStack) -> None:
     """One refusal keeps all other writes from happening."""
     transact([put("all-old")])
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(TransactionCanceled):
         transact([put("all-new"), update("all-old", expected="wrong")])
 
     assert version("all-old") == "1"
@@ -131,10 +136,10 @@ def test_conflict_is_busy_only_for_its_members(stack: LocalStack) -> None:
     faults.at(1, "conflict", "TransactWriteItems", members=[0])
     writes: list[Write] = [update("meet-a", expected="1"), put("meet-b"), delete("meet-c")]
 
-    with faults.on(connection().client), pytest.raises(Cancelled) as raised:
+    with faults.on(connection().client), pytest.raises(TransactionCanceled) as raised:
         transact(writes)
 
-    assert verdicts(raised.value) == ["BUSY", "INNOCENT", "INNOCENT"]
+    assert verdicts(raised.value) == ["BUSY", "NONE", "NONE"]
 
 
 def test_busy_rows_are_tried_again(stack: LocalStack) -> None:
@@ -144,7 +149,7 @@ def test_busy_rows_are_tried_again(stack: LocalStack) -> None:
         faults.at(call, "conflict", "TransactWriteItems")
 
     with faults.on(connection().client):
-        patiently([put("patient")])
+        transact_with_retry([put("patient")])
 
     assert version("patient") == "1"
     assert faults.calls == ["TransactWriteItems"] * 4
@@ -157,7 +162,7 @@ def test_rows_that_stay_busy_are_given_up(stack: LocalStack) -> None:
     before = clock.now()
 
     with faults.on(connection().client), pytest.raises(TransientError, match="busy"):
-        patiently([put("hopeless")])
+        transact_with_retry([put("hopeless")])
 
     assert len(faults.calls) == 6
     assert (clock.now() - before).total_seconds() < 1
@@ -168,8 +173,8 @@ def test_refusal_is_not_tried_again(stack: LocalStack) -> None:
     transact([put("refused")])
     faults = Faults()
 
-    with faults.on(connection().client), pytest.raises(Cancelled):
-        patiently([put("refused")])
+    with faults.on(connection().client), pytest.raises(TransactionCanceled):
+        transact_with_retry([put("refused")])
 
     assert faults.calls == ["TransactWriteItems"]
 
@@ -231,7 +236,7 @@ def test_too_many_writes_are_our_mistake(stack: LocalStack) -> None:
     with pytest.raises(Exception, match="TransactWriteItems") as raised:
         transact([put(f"many-{number}") for number in range(101)])
 
-    assert not isinstance(raised.value, TransientError | Cancelled)
+    assert not isinstance(raised.value, TransientError | TransactionCanceled)
 
 
 # The row of a DAG.
@@ -243,11 +248,11 @@ def test_dag_write_of_changed_row_is_refused(stack: LocalStack) -> None:
     first.is_paused = second.is_stale = True
     transact([dag_write(first)])
 
-    with pytest.raises(Cancelled) as raised:
+    with pytest.raises(TransactionCanceled) as raised:
         transact([dag_write(second)])
 
     (reason,) = raised.value.reasons
-    assert reason.verdict is Verdict.REFUSED
+    assert reason.cause is Cause.CONDITION_FAILED
     assert (reason.row.is_paused, reason.row.rev) == (True, first.rev)
 
 
@@ -259,7 +264,7 @@ def test_dag_write_after_an_edit_by_hand_is_refused(stack: LocalStack, flag: str
     Dags(row.dag_id).update([attribute.set(True)])
     row.next_run_after = MIDNIGHT
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(TransactionCanceled):
         transact([dag_write(row)])
 
 
@@ -318,7 +323,7 @@ def test_change_with_a_refused_companion_is_cancelled(stack: LocalStack) -> None
         row.is_paused = True
         return [put("companion")]
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(TransactionCanceled):
         change_dag("accompanied", change)
 
     assert require_dag("accompanied").is_paused is False

@@ -77,7 +77,7 @@ def test_change_carries_the_differences_only() -> None:
     """What was not assigned is not sent: another's new column survives."""
     transact([Put(a_dag())])
     row = Dags.get("dag", consistent_read=True)
-    Dags("dag").update([Dags.paused_because.set("someone wrote this meanwhile")])
+    Dags("dag").update([Dags.pause_reason.set("someone wrote this meanwhile")])
     row.active, row.next_run_after, row.rev = {"two"}, None, 2
 
     request = wire.change(row, ("rev",))["Update"]
@@ -93,7 +93,7 @@ def test_change_carries_the_differences_only() -> None:
     assert found.active == {"two"}
     assert found.next_run_after is None
     assert found.rev == 2
-    assert found.paused_because == "someone wrote this meanwhile"
+    assert found.pause_reason == "someone wrote this meanwhile"
 
 
 def test_deleted_row_is_gone() -> None:

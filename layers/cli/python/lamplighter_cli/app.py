@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
+from lamplighter.store.rows import StoreError
 
 import lamplighter
 from lamplighter.errors import LamplighterError
@@ -83,6 +83,6 @@ def main() -> None:
     """Run the command; expected errors are one line on stderr and exit code 1."""
     try:
         app()
-    except (LamplighterError, BotoCoreError, ClientError, PynamoDBException) as error:
+    except (LamplighterError, BotoCoreError, ClientError, StoreError) as error:
         console.error(explain(error) or str(error))
         sys.exit(1)

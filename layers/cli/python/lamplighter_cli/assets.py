@@ -7,10 +7,10 @@ import typer
 from rich.text import Text
 
 from lamplighter.events.emit import emit as send
-from lamplighter.registry.producers import producers_of
+from lamplighter.registry.assets import producers_of
 from lamplighter.store.assets import read_assets
-from lamplighter.store.listing import assets_and_consumers, consumed_by
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.runs import assets_and_consumers, consumed_by
+from lamplighter.store.assets import consumers_of
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment
@@ -46,7 +46,7 @@ def list_assets(*, as_json: AsJson = False) -> None:
 
 def _is_listed(row: "Assets") -> bool:
     """Return whether a row is listed: URIs only if a DAG waits for the URI itself."""
-    return row.kind != "uri" or bool(row.is_waited_for)
+    return row.kind != "uri" or bool(row.has_consumers)
 
 
 def _name(row: "Assets") -> str:
@@ -108,7 +108,7 @@ def show(
 
 def _consumers(row: "Assets") -> list[dict[str, Any]]:
     """Return the DAGs that consume an asset, or its URI, and how many events each has consumed."""
-    assets = {row.asset_id: row} | (read_assets(row.also) if row.also else {})
+    assets = {row.asset_id: row} | (read_assets(row.mirrored_uris) if row.mirrored_uris else {})
     found = consumed_by({key: consumers_of(key) for key in assets})
     return [
         {

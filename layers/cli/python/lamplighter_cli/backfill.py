@@ -16,11 +16,11 @@ from lamplighter import clock
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Request
 from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills as operations
-from lamplighter.operations.create_backfill import create_backfill, plan_backfill
-from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.definitions import newest_document
+from lamplighter.operations.backfills import create_backfill, plan_backfill
+from lamplighter.registry.custom_timetables import custom_runs_between
+from lamplighter.store.versions import newest_document
 from lamplighter.store.backfills import COMPLETED, backfills_of
-from lamplighter.store.listing import dags_with_backfills
+from lamplighter.store.runs import dags_with_backfills
 from lamplighter.views import Backfill, view_backfill, view_dag
 from lamplighter.zones import Zone, as_utc, iso, later_reading, parse_zone
 from lamplighter_cli import console
@@ -93,10 +93,10 @@ def plan(
         dag_id,
         *_range(dag, start, end, is_inclusive=inclusive),
         reprocess=reprocess,
-        is_backwards=backwards,
+        run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
-    made = plan_backfill(request, ask_author=author_runs_between)
+    made = plan_backfill(request, ask_author=custom_runs_between)
     if as_json:
         console.print_json(plan_json(dag, made))
         return
@@ -128,17 +128,17 @@ def create(
         dag_id,
         *_range(dag, start, end, is_inclusive=inclusive),
         reprocess=reprocess,
-        is_backwards=backwards,
+        run_backwards=backwards,
         max_active_runs=max_active_runs,
         conf=read_conf(conf),
         max_cost=max_cost or None,
     )
-    made = plan_backfill(request, ask_author=author_runs_between)
+    made = plan_backfill(request, ask_author=custom_runs_between)
     if not as_json and made.todo:
         console.out().print(plan_table(dag, made, _zone(dag)))
     if len(made.todo) > MAX_UNCONFIRMED_RUNS and not yes:
         _confirm(len(made.todo))
-    created = view_backfill(create_backfill(request, ask_author=author_runs_between))
+    created = view_backfill(create_backfill(request, ask_author=custom_runs_between))
     if as_json:
         console.print_json(backfill_json(created))
         return
@@ -223,7 +223,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancel a backfill; its active runs continue, unless --jobs is given."""
-    row = operations.cancel_backfill(find_backfill(name).backfill_id, ends_running=jobs)
+    row = operations.cancel_backfill(find_backfill(name).backfill_id, cancels_running_runs=jobs)
     _report(row, as_json=as_json)
 
 
@@ -268,7 +268,7 @@ def watch(name: Id, *, every: Every = 2.0, as_json: AsJson = False) -> None:
 
 def _screen(backfill: Backfill) -> RenderableType:
     title = Text.assemble((backfill.backfill_id, "bold"), "  ", console.state(backfill.state))
-    why = [Text(backfill.because)] if backfill.because else []
+    why = [Text(backfill.reason)] if backfill.reason else []
     bar = ProgressBar(total=backfill.total, completed=backfill.done, width=_BAR_WIDTH)
     return Group(title, bar, Text(progress_text(backfill)), *why)
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamplighter.backfill.expect import consumers, expect, total_seconds
 from lamplighter.backfill.plan import Act, Plan
-from lamplighter.runs.definitions import newest_document
+from lamplighter.store.versions import newest_document
 from lamplighter.views import Backfill
 from lamplighter.zones import Zone
 from lamplighter_cli import console
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def backfill_json(backfill: Backfill) -> dict[str, Any]:
     """Return a backfill as JSON."""
-    found = view_json(backfill, without={"is_backwards"})
-    return found | {"backwards": backfill.is_backwards}
+    found = view_json(backfill, without={"run_backwards"})
+    return found | {"backwards": backfill.run_backwards}
 
 
 def progress_text(backfill: Backfill) -> str:
@@ -53,10 +53,10 @@ def backfill_table(backfill: Backfill, zone: Zone | None) -> Table:
             "backfill": Text(backfill.backfill_id, "bold"),
             "DAG": backfill.dag_id,
             "state": console.state(backfill.state),
-            "reason": backfill.because,
+            "reason": backfill.reason,
             **_range(backfill, zone),
             "reprocess": backfill.reprocess,
-            "order": "newest first" if backfill.is_backwards else "oldest first",
+            "order": "newest first" if backfill.run_backwards else "oldest first",
             "at a time": backfill.max_active_runs,
             "progress": progress_text(backfill),
             "active runs": ", ".join(backfill.active),
@@ -152,7 +152,7 @@ def plan_json(dag: "Dags", plan: Plan) -> dict[str, Any]:
         "start": instant_json(request.start),
         "end": instant_json(request.end),
         "reprocess": request.reprocess,
-        "backwards": request.is_backwards,
+        "backwards": request.run_backwards,
         "max_active_runs": request.max_active_runs,
         "runs": todo,
         "expected_cost": None if known.cost is None else known.cost * todo,

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.bundles.check import BundleReport, check_bundle
+from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
-from lamplighter.bundles.importer import Problem
+from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter_cli import console
 from lamplighter_cli.options import AsJson, BundleDir
@@ -62,7 +62,7 @@ def _as_json(report: BundleReport) -> dict[str, object]:
     }
 
 
-def _problem_as_json(problem: Problem) -> dict[str, object]:
+def _problem_as_json(problem: ImportProblem) -> dict[str, object]:
     return {"file": problem.file, "line": problem.line, "message": problem.message}
 
 
@@ -101,7 +101,7 @@ def show_problems(report: BundleReport, out: Console) -> None:
             out.print(Text(f"    | {line}", style="dim"), soft_wrap=True)
 
 
-def _line(problem: Problem, kind: str, style: str) -> Text:
+def _line(problem: ImportProblem, kind: str, style: str) -> Text:
     message = " ".join(problem.message.split())
     where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
     return Text.assemble((f"{kind}: ", style), f"{where}: {message}")

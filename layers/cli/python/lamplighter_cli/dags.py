@@ -7,9 +7,9 @@ from rich.text import Text
 
 from lamplighter.operations import pause as operations
 from lamplighter.operations.pause import Missed
-from lamplighter.registry.problems import all_problems
-from lamplighter.runs.definitions import newest_document
-from lamplighter.store.listing import all_dags, dags_with_schedule_errors, last_runs, runs_of
+from lamplighter.registry.import_problems import all_problems
+from lamplighter.store.versions import newest_document
+from lamplighter.store.runs import all_dags, dags_with_schedule_errors, last_runs, runs_of
 from lamplighter.views import AssetProgress, Dag, Run, asset_progress, run_summary, view_dag
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
@@ -62,7 +62,7 @@ def show(dag_id: DagId, *, as_json: AsJson = False) -> None:
     row = find_dag(dag_id)
     progress = asset_progress([row]).get(dag_id)
     dag, document = view_dag(row), newest_document(row)
-    runs = [run_summary(run) for run in runs_of(dag_id, most=_SHOWN_RUNS)]
+    runs = [run_summary(run) for run in runs_of(dag_id, limit=_SHOWN_RUNS)]
     if as_json:
         listed = _dag_json(dag, progress, runs[0] if runs else None)
         console.print_json({**listed, **_details_json(dag, document)})
@@ -85,8 +85,8 @@ def _details_json(dag: Dag, document: dict[str, Any]) -> dict[str, Any]:
         "bundle_version": dag.bundle_version,
         "version": dag.version,
         "file": dag.file,
-        "old_schedule": dag.old_schedule,
-        "switch_at": instant_json(dag.switch_at),
+        "previous_schedule": dag.previous_schedule,
+        "schedule_switch_at": instant_json(dag.schedule_switch_at),
         "catchup": dag.catchup,
         "max_active_runs": dag.max_active_runs,
         "active": dag.active,
@@ -114,7 +114,7 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
                 "description": document.get("description"),
                 "schedule": dag.schedule,
                 "timezone": document.get("timezone"),
-                "pause reason": dag.paused_because,
+                "pause reason": dag.pause_reason,
                 "error": dag.schedule_error,
                 "file": dag.file,
                 "version": dag.version,
@@ -136,10 +136,10 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
 
 
 def _previous_schedule(dag: Dag) -> str | None:
-    if dag.old_schedule is None:
+    if dag.previous_schedule is None:
         return None
     return (
-        f"{dag.old_schedule}, for the runs that were due until {instant(dag.switch_at, dag.zone)}"
+        f"{dag.previous_schedule}, for the runs that were due until {instant(dag.schedule_switch_at, dag.zone)}"
     )
 
 
@@ -244,7 +244,7 @@ def _dag_json(dag: Dag, progress: AssetProgress | None, last: Run | None) -> dic
         "dag_id": dag.dag_id,
         "schedule": dag.schedule,
         "state": dag.state,
-        "paused_because": dag.paused_because,
+        "pause_reason": dag.pause_reason,
         "error": dag.schedule_error,
         "next_run": instant_json(dag.next_run),
         "next_interval_start": instant_json(dag.next_interval_start),

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lamplighter import aws, settings
+from lamplighter import runtime, aws, settings
 from lamplighter.errors import RefusedError
 from lamplighter.settings import Settings, output_key
 from lamplighter_local.dev import state as dev_state
@@ -69,7 +69,7 @@ def in_force(target: Target) -> Iterator[None]:
         state = dev_state.read()
         with (
             _environment(_local_variables(state), leave_out="AWS_"),
-            settings.using(_local_settings(state)),
+            runtime.using(settings=_local_settings(state)),
         ):
             yield
         return
@@ -77,7 +77,7 @@ def in_force(target: Target) -> Iterator[None]:
         if not target.stack:
             yield
             return
-        with settings.using(_settings_of(target.stack)):
+        with runtime.using(settings=_settings_of(target.stack)):
             yield
 
 

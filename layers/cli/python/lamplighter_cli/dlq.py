@@ -105,11 +105,11 @@ def _replay_batch(
 @contextmanager
 def _letters(limit: int) -> Iterator[list[DeadLetter]]:
     """Yield dead letters; those left in the list become visible again when the block ends."""
-    letters = dead_letters.dead_letters(most=limit)
+    letters = dead_letters.dead_letters(limit=limit)
     try:
         yield letters
     finally:
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
 
 
 def _letter_json(letter: DeadLetter) -> dict[str, Any]:

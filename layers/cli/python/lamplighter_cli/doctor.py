@@ -10,7 +10,7 @@ from rich.text import Text
 import lamplighter
 from lamplighter import aws, settings
 from lamplighter.operations import repair as slot_repair
-from lamplighter.operations import repair_backfills as backfill_slots
+from lamplighter.operations import repair as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
@@ -82,17 +82,17 @@ def _slots(*, repair: bool) -> Iterator[Finding]:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
         elif (mended := slot_repair.mend(drift)) is not None:
             yield Finding("slots", OK, f"repaired: {_described(mended)}")
-    stuck = backfill_slots.find_drift()
+    stuck = slot_repair.find_backfill_drift()
     for each in stuck:
         if not repair:
             yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
-        elif (done := backfill_slots.mend(each)) is not None:
+        elif (done := slot_repair.mend_backfill(each)) is not None:
             yield Finding("slots", OK, f"repaired: {_of_backfill(done)}")
     if not drifts and not stuck:
         yield Finding("slots", OK, "slots match the runs")
 
 
-def _of_backfill(drift: backfill_slots.Drift) -> str:
+def _of_backfill(drift: slot_repair.BackfillDrift) -> str:
     keys = ", ".join(drift.dead)
     return f"backfill {drift.backfill_id}: {keys} has a slot, but is finished or deleted"
 

@@ -12,11 +12,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
-from lamplighter.registry.problems import all_problems
-from lamplighter.runs.definitions import newest_documents
-from lamplighter.scheduler.plan import PATIENT_FAILURES
-from lamplighter.store.listing import all_dags, dags_with_schedule_errors, read_bundles
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.registry.import_problems import all_problems
+from lamplighter.store.versions import newest_documents
+from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
+from lamplighter.store.runs import all_dags, dags_with_schedule_errors, read_bundles
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
 from lamplighter_cli import console
@@ -212,7 +212,7 @@ def _rows() -> Iterator[Finding]:
     for row in stalled:
         text = (
             f"DAG {row.dag_id!r}: the last {row.claim_failures:.0f} claims failed:"
-            f" {row.claim_problem}"
+            f" {row.claim_error}"
         )
         yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
     if not malformed and not stalled:

@@ -12,7 +12,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from pynamodb.exceptions import PynamoDBException
+from lamplighter.store.rows import StoreError
 
 from lamplighter.errors import LamplighterError, PermanentError, TransientError
 
@@ -43,7 +43,7 @@ def explain(error: BaseException) -> str | None:
         return None
     found = [each for each in _chain(error) if isinstance(each, BotoCoreError | ClientError)]
     if not found:
-        return _one_line(error) if isinstance(error, PynamoDBException) else None
+        return _one_line(error) if isinstance(error, StoreError) else None
     cause = found[-1]
     if isinstance(cause, ClientError):
         return _explain_service_error(cause)
@@ -61,7 +61,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     at: BaseException | None = error
     while at is not None:
         yield at
-        inner = at.cause if isinstance(at, PynamoDBException) else None
+        inner = at.cause if isinstance(at, StoreError) else None
         at = inner or at.__cause__
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.events.ledger import Fate, Trace
-from lamplighter.events.ledger import trace as find
+from lamplighter.events.lineage import ConsumerStatus, EventTrace
+from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
-from lamplighter.store.listing import last_updated_assets, recent_events
+from lamplighter.store.assets import recent_events
+from lamplighter.store.runs import last_updated_assets
 from lamplighter.zones import iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
@@ -35,9 +36,9 @@ def list_events(
     as_json: AsJson = False,
 ) -> None:
     """List the newest recorded events."""
-    rows = [find_asset(asset)] if asset else last_updated_assets(most=limit)
+    rows = [find_asset(asset)] if asset else last_updated_assets(limit=limit)
     names = {row.asset_id: row.name or row.uri or row.asset_id for row in rows}
-    events = recent_events([*names], most=limit)
+    events = recent_events([*names], limit=limit)
     if as_json:
         console.print_json([_event_json(row, names[row.asset_id]) for row in events])
         return
@@ -99,13 +100,13 @@ def trace(
         return
     for one in found:
         console.out().print(_headline(one), soft_wrap=True)
-        if one.fates:
-            console.out().print(_fates(one.fates))
+        if one.consumers:
+            console.out().print(_consumers(one.consumers))
         elif one.rejected is None:
             console.out().print("no consumers")
 
 
-def _headline(one: Trace) -> Text:
+def _headline(one: EventTrace) -> Text:
     row = one.event
     if one.rejected is not None:
         when = console.instant(row.recorded_at)
@@ -116,17 +117,17 @@ def _headline(one: Trace) -> Text:
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 
-def _fates(fates: list[Fate]) -> console.Rows:
-    table = console.Rows("consumer", "event is", "run", "why")
-    for fate in fates:
-        run = f"{fate.dag_id}/{fate.run_id}" if fate.run_id else ""
-        table.add(fate.dag_id, fate.state, run, fate.why)
+def _consumers(consumers: list[ConsumerStatus]) -> console.Rows:
+    table = console.Rows("consumer", "event is", "run", "reason")
+    for status in consumers:
+        run = f"{status.dag_id}/{status.run_id}" if status.run_id else ""
+        table.add(status.dag_id, status.state, run, status.reason)
     return table
 
 
-def _trace_json(one: Trace) -> dict[str, Any]:
+def _trace_json(one: EventTrace) -> dict[str, Any]:
     return {
         **_event_json(one.event, one.asset),
         "rejected": one.rejected,
-        "consumers": [vars(fate) for fate in one.fates],
+        "consumers": [vars(status) for status in one.consumers],
     }

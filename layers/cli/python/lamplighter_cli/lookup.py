@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lamplighter.errors import RefusedError
-from lamplighter.events.ledger import require_run
+from lamplighter.store.runs import require_run
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.assets import read_assets
 from lamplighter.store.backfills import newest_of, read_backfill
-from lamplighter.store.listing import STATES, dag_ids, names_of_assets, runs_of
-from lamplighter.store.transactions import read_dag
+from lamplighter.store.runs import STATES, dag_ids, names_of_assets, runs_of
+from lamplighter.store.dags import read_dag
 from lamplighter.views import view_dag
 from lamplighter.zones import Zone
 
@@ -37,7 +37,7 @@ def find_run(name: str) -> "Runs":
         if not dag_id or not run_id:
             raise
         find_dag(dag_id)
-        newest = runs_of(dag_id, most=1)
+        newest = runs_of(dag_id, limit=1)
         hint = f"; its newest is {newest[0].run_id}" if newest else ""
         raise RefusedError(f"{refused}{hint}") from refused
 

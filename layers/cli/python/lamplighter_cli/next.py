@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.bundles.check import CheckedDag, find_coming_runs
+from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
 from lamplighter_cli.options import AsJson, DagId, DagsDir
@@ -30,7 +30,7 @@ def next_runs(
 ) -> None:
     """Show the next runs of a DAG, with gaps between intervals and clock changes. Runs offline."""
     moment = parse_instant(at) if at else clock.now().replace(microsecond=0)
-    dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
+    dag, runs = find_upcoming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:
         console.print_json(runs)
     elif not runs:

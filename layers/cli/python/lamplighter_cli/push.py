@@ -9,13 +9,13 @@ from pendulum import DateTime
 from rich.text import Text
 
 from lamplighter import settings
-from lamplighter.bundles.check import BundleReport, check_bundle
+from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
 from lamplighter.operations.push import push_bundle
-from lamplighter.operations.push_preview import DagChange, changes_of_push
-from lamplighter.registry.reading import read_definition
+from lamplighter.operations.push_preview import DagChange, preview_push
+from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval
 from lamplighter_cli import console
@@ -58,7 +58,7 @@ def push(
         raise typer.Exit(1)
     _require_wired(report)
     # The DAGs of a broken file stay as they were.
-    changes = changes_of_push(
+    changes = preview_push(
         root, report.dags, bundle=None if report.errors else name, is_skipping=skip_owed
     )
     owed = {change.dag_id: change.owed for change in changes if change.owed}
@@ -169,7 +169,7 @@ def _span_json(interval: DataInterval | None) -> list[str | None] | None:
 
 def _show_runs(counts: dict[str, int], words: str) -> None:
     for dag_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        at_least = "at least " if count >= STOP_COUNTING_AT else ""
+        at_least = "at least " if count >= MAX_OWED_COUNTED else ""
         runs = f"{at_least}{count:,} {'run' if count == 1 else 'runs'}"
         console.out().print(Text(f"{dag_id} {words.format(runs)}"))
 

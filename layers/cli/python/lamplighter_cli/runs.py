@@ -13,7 +13,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.listing import STATES, recent_runs, runs_of
+from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
 from lamplighter.views import Run, run_summary, view_dag, view_run
 from lamplighter.zones import parse_instant
@@ -58,9 +58,9 @@ def list_runs(
     states = require_states(state or ())
     zone = view_dag(find_dag(dag_id)).zone if dag_id else None
     if dag_id:
-        rows = runs_of(dag_id, most=limit, states=states)
+        rows = runs_of(dag_id, limit=limit, states=states)
     else:
-        rows = recent_runs(most=limit, days=days, states=states or STATES)
+        rows = recent_runs(limit=limit, days=days, states=states or STATES)
     runs = [run_summary(row) for row in rows]
     if as_json:
         console.print_json([run_json(run) for run in runs])

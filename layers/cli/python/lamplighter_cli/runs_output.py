@@ -28,7 +28,7 @@ def whole_run_json(run: Run) -> dict[str, Any]:
     return {
         **run_json(run),
         "conf": run.conf,
-        "steps": [view_json(step, without={"last_try"}) for step in run.steps],
+        "steps": [view_json(step, without={"max_try_number"}) for step in run.steps],
         "triggering_asset_events": events,
         "expired": run.expired_events,
     }
@@ -68,7 +68,7 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
         table.add(
             step.task_id,
             console.state(step.state),
-            f"{step.try_number} of {step.last_try}",
+            f"{step.try_number} of {step.max_try_number}",
             step.job_run_id or "",
             instant(step.started_at, zone),
             instant(step.ended_at, zone) or (f"retry at {retry}" if retry else ""),

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from lamplighter import clock
-from lamplighter.store.listing import recent_runs, runs_of
+from lamplighter.store.runs import recent_runs, runs_of
 from lamplighter.store.runs import FINISHED, SUCCESS
 from lamplighter.views import run_summary, steps_of, view_dag
 from lamplighter.zones import Zone, iso
@@ -83,7 +83,7 @@ def _read_run(name: str, zone: Zone | None) -> _Snapshot:
 
 
 def _read_runs(dag_id: str, zone: Zone | None) -> _Snapshot:
-    rows = runs_of(dag_id, most=_MAX_RUNS) if dag_id else recent_runs(most=_MAX_RUNS, days=1)
+    rows = runs_of(dag_id, limit=_MAX_RUNS) if dag_id else recent_runs(limit=_MAX_RUNS, days=1)
     runs = [run_summary(row) for row in rows]
     table = runs_table(runs, zone) if runs else "no runs yet; press Ctrl-C to stop"
     return _Snapshot(table, {(run.name, None): run.state for run in runs})

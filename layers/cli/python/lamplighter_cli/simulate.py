@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from lamplighter import clock
-from lamplighter.bundles.check import BundleReport, CheckedDag, check_bundle
+from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant

@@ -11,7 +11,7 @@ from pendulum import DateTime
 from rich.console import Console
 from rich.text import Text
 
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.views import Run
 from lamplighter_cli import console
 from lamplighter_local.simulation.simulate import DagSummary, Peak, Simulation, peak, was_submitted
@@ -139,7 +139,7 @@ def _dags(simulation: Simulation, summaries: Sequence[DagSummary]) -> console.Ro
 
 
 def _owed(count: int) -> str:
-    return f"{count:,}" if count < STOP_COUNTING_AT else f"{count:,} or more"
+    return f"{count:,}" if count < MAX_OWED_COUNTED else f"{count:,} or more"
 
 
 def _show_peak(out: Console, what: str, peak: Peak) -> None:

@@ -18,8 +18,8 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, in_short
-from lamplighter.events.dead_letters import Reject, give_up, keep
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import FailedMessage, send_expired_to_dlq, send_to_dlq
+from lamplighter.queues import Delivery
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -137,8 +137,8 @@ def answer_each(
     """
     if not event.get("Records"):
         return {"batchItemFailures": []}
-    failed: list[Reject] = []
-    rejected: list[Reject] = []
+    failed: list[FailedMessage] = []
+    rejected: list[FailedMessage] = []
 
     def on_record(record: SQSRecord) -> None:
         delivery = Delivery.of(record.raw_event)
@@ -146,11 +146,11 @@ def answer_each(
             handle(delivery.body)
         except RejectedError as error:
             log.exception("message %s is rejected", delivery.message_id)
-            rejected.append(Reject(delivery, str(error)))
+            rejected.append(FailedMessage(delivery, str(error)))
             raise
         except Exception as error:
             log.exception("message %s failed and is delivered again", delivery.message_id)
-            failed.append(Reject(delivery, in_short(error)))
+            failed.append(FailedMessage(delivery, in_short(error)))
             raise
 
     process_partial_response(
@@ -159,22 +159,22 @@ def answer_each(
         processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
         context=context,
     )
-    not_kept = keep(rejected, settings.DEAD_QUEUES[queue])
+    not_kept = send_to_dlq(rejected, settings.DEAD_QUEUES[queue])
     report = BatchReport(rejected=len(rejected) - len(not_kept))
     return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
 
 
 def deliver_again(
-    failed: Sequence[Reject], queue: str, report: BatchReport, metrics: Metrics
+    failed: Sequence[FailedMessage], queue: str, report: BatchReport, metrics: Metrics
 ) -> list[dict[str, str]]:
     """Let messages come again, later each time, or give up those that have failed for too long.
 
     Returns what a handler answers about them, and publishes how many there were.
     """
-    given_up = give_up(failed, settings.DEAD_QUEUES[queue])
+    given_up = send_expired_to_dlq(failed, settings.DEAD_QUEUES[queue])
     again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
     if again:
-        queues.come_again(queue, [(one.receipt, one.receives) for one in again])
+        queues.delay_redelivery(queue, [(one.receipt, one.receives) for one in again])
     report.failed, report.given_up = len(again), len(given_up)
     publish(metrics, report)
     return [{"itemIdentifier": one.message_id} for one in again]

@@ -58,14 +58,14 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
         for delay, together in sorted(by_delay.items())
         for ids in chunks(together, DAGS_PER_MESSAGE)
     ]
-    send("claims_queue_url", messages)
+    send("claims", messages)
     return len(messages)
 
 
 def send_backfills(backfill_ids: Iterable[str]) -> None:
     """Ask for backfills to create the runs that they have slots for."""
     bodies = [json.dumps({"backfill_ids": ids}) for ids in chunks(backfill_ids, DAGS_PER_MESSAGE)]
-    send("claims_queue_url", [{"MessageBody": body} for body in bodies])
+    send("claims", [{"MessageBody": body} for body in bodies])
 
 
 def read_claims(body: str) -> list[str]:
@@ -98,12 +98,12 @@ def reading() -> Iterator[None]:
 
 def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
     """Ask for each run to be moved on, which may start jobs."""
-    _send_runs("submits_queue_url", runs, delay)
+    _send_runs("submits", runs, delay)
 
 
 def send_settles(runs: Iterable[RunName], *, delay: float = 0) -> None:
     """Ask for each run to be moved on, which may cancel jobs."""
-    _send_runs("jobstates_queue_url", runs, delay)
+    _send_runs("jobstates", runs, delay)
 
 
 def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
@@ -114,7 +114,7 @@ def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
 
 def send_job(job_run_id: str) -> None:
     """Ask for someone to look at a job, whatever it is doing."""
-    send("jobstates_queue_url", [{"MessageBody": json.dumps({"job": job_run_id})}])
+    send("jobstates", [{"MessageBody": json.dumps({"job": job_run_id})}])
 
 
 def read_runs(body: Mapping[str, Any]) -> list[RunName]:
@@ -123,15 +123,15 @@ def read_runs(body: Mapping[str, Any]) -> list[RunName]:
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
-    """Ask for the coming runs of authors' timetables to be foretold again."""
+    """Ask for the coming runs of authors' timetables to be precomputed again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
-    send("registers_queue_url", [{"MessageBody": body} for body in bodies])
+    send("registers", [{"MessageBody": body} for body in bodies])
 
 
 def send_retire(bundle: str, push: int, *, delay: int) -> None:
     """Ask once more for what a push left out to be retired, when the index has caught up."""
     body = json.dumps({"retire": bundle, "push": push})
-    send("registers_queue_url", [{"MessageBody": body, "DelaySeconds": delay}])
+    send("registers", [{"MessageBody": body, "DelaySeconds": delay}])
 
 
 def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
@@ -149,7 +149,7 @@ def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
+def delay_redelivery(queue: str, failed: Iterable[tuple[str, int]]) -> None:
     """Let messages be delivered again, later each time: by receipt, and how often they have come.
 
     A message whose pause SQS does not take comes again as well, when the visibility timeout of its

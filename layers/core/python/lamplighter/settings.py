@@ -129,9 +129,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse numbers that the services or the protocols do not allow."""
-        for name, (least, most) in _BOUNDS.items():
-            if not least <= getattr(self, name) <= most:
-                raise SettingsError(f"{name} must be between {least} and {most}")
+        for name, (least, limit) in _BOUNDS.items():
+            if not least <= getattr(self, name) <= limit:
+                raise SettingsError(f"{name} must be between {least} and {limit}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} must be one of {', '.join(choices)}")

@@ -15,12 +15,12 @@ from pendulum import DateTime
 
 from lamplighter.backfill.expect import seconds_left
 from lamplighter.errors import UNREADABLE, RefusedError
-from lamplighter.events.ledger import triggering_asset_events
+from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
-from lamplighter.runs.view import run_ref
+from lamplighter.store.steps import run_ref
 from lamplighter.scheduler.pending import pending_of, waited_for
-from lamplighter.store import listing
+from lamplighter.store import runs
 from lamplighter.store.backfills import OPEN
 from lamplighter.zones import Zone, iso, parse_zone
 
@@ -50,7 +50,7 @@ class Step:
     state: str
     # The attempt that is running or was the last, and the last one that retries allow.
     try_number: int = 0
-    last_try: int = 1
+    max_try_number: int = 1
     # Counts every job that was requested.
     submission: int = 0
     job_run_id: str | None = None
@@ -79,7 +79,7 @@ class Run:
     run_type: str
     triggered_by: str
     state: str
-    because: str | None = None
+    reason: str | None = None
     backfill_id: str | None = None
     dag_version: str
     partition_key: str | None = None
@@ -145,7 +145,7 @@ class Dag:
     is_paused: bool = False
     is_stale: bool = False
     has_import_errors: bool = False
-    paused_because: str | None = None
+    pause_reason: str | None = None
     schedule_error: str | None = None
     catchup: bool
     max_active_runs: int
@@ -155,8 +155,8 @@ class Dag:
     next_run_after: DateTime | None = None
     next_run_create_after: DateTime | None = None
     # A schedule that a push has replaced; its runs that are due until then come first.
-    old_schedule: str | None = None
-    switch_at: DateTime | None = None
+    previous_schedule: str | None = None
+    schedule_switch_at: DateTime | None = None
     # Keys of its runs.
     active: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
@@ -195,9 +195,9 @@ class Backfill:
     backfill_id: str
     dag_id: str
     state: str
-    because: str | None
+    reason: str | None
     reprocess: str
-    is_backwards: bool
+    run_backwards: bool
     start: DateTime
     end: DateTime
     # How many runs are planned, how many have had their turn, and what became of these.
@@ -210,7 +210,7 @@ class Backfill:
     max_active_runs: int
     active: tuple[str, ...]
     # The newest dates that needed no run, each with the reason.
-    passed_over: Sequence[Sequence[str]]
+    skipped_runs: Sequence[Sequence[str]]
     conf: Mapping[str, Any]
     cost: float | None
     max_cost: float | None
@@ -273,9 +273,9 @@ def _run_columns(row: "Runs") -> dict[str, Any]:
 
 def steps_of(row: "Runs") -> tuple[Step, ...]:
     """Return the steps of a run in the order in which they were submitted, the others last."""
-    found = listing.steps_of(run_ref(row.dag_id, row.run_key))
+    found = runs.steps_of(run_ref(row.dag_id, row.run_key))
     # Those of an earlier run with the same key may still be there.
-    return view_steps(step for step in found if step.born_at == row.created_at)
+    return view_steps(step for step in found if step.run_created_at == row.created_at)
 
 
 def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:
@@ -294,14 +294,14 @@ def _view_step(row: "Steps") -> Step:
 def all_runs() -> list[Run]:
     """Return every run with its steps, and without its events; reads both tables whole."""
     steps: dict[str, list[Steps]] = {}
-    for step in listing.all_steps():
+    for step in runs.all_steps():
         steps.setdefault(step.run_ref, []).append(step)
     return [
         Run(
             **_run_columns(row)
             | {"steps": view_steps(steps.get(run_ref(row.dag_id, row.run_key), ()))}
         )
-        for row in listing.all_runs()
+        for row in runs.all_runs()
     ]
 
 
@@ -311,7 +311,7 @@ def view_dag(row: "Dags") -> Dag:
         **_columns(Dag, row)
         | {
             "zone": _zone_of_schedule(row),
-            "old_schedule": (row.old_schedule or {}).get("words"),
+            "previous_schedule": (row.previous_schedule or {}).get("words"),
             "active": tuple(sorted(row.active or ())),
             "waiting": tuple(entry.partition("|")[2] for entry in sorted(row.waiting or ())),
             "waiting_for_past": tuple(sorted(row.waiting_for_past or ())),
@@ -354,7 +354,7 @@ def view_backfill(row: "Backfills") -> Backfill:
         **_columns(Backfill, row)
         | {
             "active": tuple(sorted(row.active or ())),
-            "passed_over": row.passed_over or (),
+            "skipped_runs": row.skipped_runs or (),
             "conf": row.conf or {},
             "seconds_left": seconds_left(row) if row.state in OPEN else None,
         }

@@ -75,7 +75,7 @@ class Done:
         """Whether a run did not end well."""
         return any(run.state != "success" for run in self.runs)
 
-    def slowest(self, most: int) -> list[tuple[float, Run, Step]]:
+    def slowest(self, limit: int) -> list[tuple[float, Run, Step]]:
         """Return the steps that took longest, with their seconds."""
         timed = [
             (self.seconds[step.job_run_id], run, step)
@@ -83,7 +83,7 @@ class Done:
             for step in run.steps
             if step.job_run_id is not None and step.job_run_id in self.seconds
         ]
-        return sorted(timed, key=lambda found: found[0], reverse=True)[:most]
+        return sorted(timed, key=lambda found: found[0], reverse=True)[:limit]
 
 
 OnChange = Callable[[Seen], object]
@@ -176,12 +176,12 @@ class _Watch:
         )
 
 
-def best_sellers(lake: Path, most: int) -> tuple[str, list[dict[str, str]]]:
+def best_sellers(lake: Path, limit: int) -> tuple[str, list[dict[str, str]]]:
     """Return the newest week that has a report, and the head of it."""
     for week in sorted((lake / "report_csv").glob("week=*"), reverse=True):
         for file in week.glob("*.csv"):
             with file.open(encoding="utf-8", newline="") as text:
-                return week.name.partition("=")[2], list(csv.DictReader(text))[:most]
+                return week.name.partition("=")[2], list(csv.DictReader(text))[:limit]
     return "", []
 
 

@@ -25,15 +25,15 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations import backfills, pause
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.definitions import newest_document
+from lamplighter.registry.custom_timetables import custom_runs_between
+from lamplighter.store.versions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.transactions import require_dag
+from lamplighter.store.dags import require_dag
 from lamplighter.timetables.base import DataInterval
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
@@ -49,7 +49,7 @@ from lamplighter_local.open_deployment import OpenDeployment
 Bundle = str | Path | Iterable[DAG]
 
 OBJECTS = "objects"
-_MOST_LETTERS = 10_000
+_MAX_LETTERS = 10_000
 
 
 class _Left(Enum):
@@ -268,12 +268,12 @@ class LocalDeployment(OpenDeployment):
             start=as_instant(start),
             end=as_instant(end),
             reprocess=reprocess,
-            is_backwards=backwards,
+            run_backwards=backwards,
             max_active_runs=max_active_runs,
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
 
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""
@@ -290,10 +290,10 @@ class LocalDeployment(OpenDeployment):
         self._require_open()
         return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
-    def cancel_backfill(self, backfill_id: str, *, ends_running: bool = False) -> Backfill:
+    def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(backfills.cancel_backfill(backfill_id, ends_running=ends_running))
+        return view_backfill(backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs))
 
     # What becomes of instant steps.
 
@@ -356,8 +356,8 @@ class LocalDeployment(OpenDeployment):
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
         self._require_open()
-        letters = dead_letters.dead_letters(most=_MOST_LETTERS)
-        dead_letters.release(letters)
+        letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
+        dead_letters.make_visible(letters)
         return letters
 
     def queue_url(self, queue: str) -> str:

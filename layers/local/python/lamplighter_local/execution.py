@@ -10,7 +10,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors import current
-from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
@@ -98,7 +98,7 @@ def tell(job_run_id: str, state: JobState) -> None:
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
     envelope = {"detail-type": "EMR Serverless Job Run State Change", "detail": detail}
-    queues.send("jobstates_queue_url", [{"MessageBody": json.dumps(envelope)}])
+    queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 
 from lamplighter.events.fan_out import forget_consumers
-from lamplighter.runs.definitions import forget_definitions
+from lamplighter.store.versions import forget_definitions
 from lamplighter_local import handlers
 
 

@@ -19,7 +19,7 @@ from moto.moto_api._internal import mock_random
 
 from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.store import transactions
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
@@ -70,7 +70,7 @@ class OpenDeployment:
             )
             # Timers read each shard, and a source is listened to in real time.
             made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
-            stack.settings = making.enter_context(settings.using(made))
+            stack.settings = made
             making.enter_context(self.faults.striking(stack))
             self._begin()
             self._until_the_end = making.pop_all()

@@ -5,7 +5,7 @@ import copy
 from pendulum import DateTime
 
 from lamplighter.events.fan_out import forget_consumers
-from lamplighter.runs.definitions import forget_definitions
+from lamplighter.store.versions import forget_definitions
 from lamplighter.store.backfills import forget_dates
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_memory import buckets, queues, tables

@@ -20,14 +20,14 @@ from unittest.mock import patch
 from botocore import session
 from pendulum import DateTime
 
-from lamplighter import aws, clock, settings
+from lamplighter import runtime, aws, clock, settings
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.events.fan_out import forget_consumers
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter.runs.view import run_ref
+from lamplighter.store.versions import forget_definitions
+from lamplighter.store.steps import run_ref
 from lamplighter.settings import Settings
 from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
@@ -49,7 +49,7 @@ from lamplighter_local.emulator.object_times import objects_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
+from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
 
 NAME = "local"
 _ENVIRONMENT = {
@@ -114,7 +114,7 @@ class LocalStack:
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:
-        while deliver(self.settings.registers_queue_url, "register", self.call):
+        while deliver(self.settings.queue_url("registers"), "register", self.call):
             pass
         with self.lock:
             names = watched_queues(self.settings)
@@ -137,12 +137,12 @@ class LocalStack:
     def watched_queue(self, name: str) -> str:
         """Return the URL of a queue that watchers read, made when it is first named."""
         if name == SOURCES:
-            return self.settings.sources_queue_url
+            return self.settings.queue_url("sources")
         if name not in self._watched:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
 
-    def ask_sources(self) -> None:
+    def poll_sources(self) -> None:
         """Fire the timer that asks the sources which do not tell by themselves."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
@@ -167,15 +167,15 @@ class LocalStack:
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
         made = self.settings
-        runs = [(made.jobstates_queue_url, "settle"), (made.submits_queue_url, "submit")]
+        runs = [(made.queue_url("jobstates"), "settle"), (made.queue_url("submits"), "submit")]
         return [
             # Without anything to execute them, runs stay as they were claimed.
             *(runs if self.execution is not None else ()),
-            (made.registers_queue_url, "register"),
-            *((url, "watch") for url in (made.sources_queue_url, *self._watched.values())),
-            (made.events_queue_url, "ingest"),
-            (made.events_fifo_queue_url, "ingest"),
-            (made.claims_queue_url, "claim"),
+            (made.queue_url("registers"), "register"),
+            *((url, "watch") for url in (made.queue_url("sources"), *self._watched.values())),
+            (made.queue_url("events"), "ingest"),
+            (made.queue_url("events.fifo"), "ingest"),
+            (made.queue_url("claims"), "claim"),
         ]
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
@@ -187,7 +187,7 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_asking(now, self.settings)
+                ask_at = next_poll(now, self.settings)
                 message_at = self._next_message()
             instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
             instant = min(instants, default=None)
@@ -199,7 +199,7 @@ class LocalStack:
             if instant == sweep_at:
                 self.sweep()
             if instant == ask_at:
-                self.ask_sources()
+                self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
@@ -231,7 +231,7 @@ class LocalStack:
     def steps(self, run: Runs) -> dict[str, Steps]:
         """Return the steps of a run, by task."""
         found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-        return {step.step_id: step for step in found if step.born_at == run.created_at}
+        return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def local_stack(
     with (
         _only_moto(),
         guarded_moto(over_http=over_http) as lock,
-        clock.using(movable),
+        runtime.using(clock=movable),
         queues_on_our_clock(),
         objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
@@ -261,7 +261,7 @@ def local_stack(
         forget_consumers()
         forget_definitions()
         forget_dates()
-        with settings.using(made), executing(on) as execution:
+        with runtime.using(settings=made), executing(on) as execution:
             yield LocalStack(made, movable, execution, objects, lock)
 
 

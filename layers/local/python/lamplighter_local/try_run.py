@@ -14,7 +14,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.bundles.check import find_coming_runs
+from lamplighter.bundles.parsing import find_upcoming_runs
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.executors import current
@@ -22,7 +22,9 @@ from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
-from lamplighter.store.transactions import Write, change_dag, require_dag
+from lamplighter.store.dags import require_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import Write
 from lamplighter.views import Run
 from lamplighter.zones import iso, parse_instant
 from lamplighter_local.deployment import LocalDeployment
@@ -33,7 +35,7 @@ from lamplighter_local.spark.job_times import JobTimes
 
 # A run may come long after its date: after a weekend, or some days later.
 _RUNS_LOOKED_AT = 16
-_MOST_DAYS = 60
+_MAX_DAYS = 60
 
 Interval = tuple[DateTime, DateTime]
 
@@ -94,7 +96,7 @@ def try_run(
 
 def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
     """Return the interval of the DAG's timetable that a date is in; None if there is none."""
-    _, runs = find_coming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
+    _, runs = find_upcoming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
     for run in runs:
         if run["data_interval_start"] is None:
             continue
@@ -128,12 +130,12 @@ def _silence(dag_id: str) -> None:
 def _until_over(lamp: LocalDeployment, run: Run) -> Run:
     """Let time pass until a run is over; return it as it is then."""
     lamp.run_until_idle()
-    for _ in range(_MOST_DAYS * 24):
+    for _ in range(_MAX_DAYS * 24):
         (run,) = (each for each in lamp.runs(run.dag_id) if each.run_id == run.run_id)
         if run.state in FINISHED:
             return run
         lamp.advance(hours=1)
-    raise RefusedError(f"run {run.run_id} is not over after {_MOST_DAYS} days: it is {run.state}")
+    raise RefusedError(f"run {run.run_id} is not over after {_MAX_DAYS} days: it is {run.state}")
 
 
 def _contexts(run: Run) -> dict[str, Any]:

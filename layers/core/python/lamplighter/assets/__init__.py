@@ -2,7 +2,7 @@
 
 from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
-from lamplighter.assets.watcher import AssetWatcher
+from lamplighter.assets.asset import AssetWatcher
 
 __all__ = [
     "Asset",

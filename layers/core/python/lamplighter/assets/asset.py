@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lamplighter.assets.condition import AssetLeaf
-from lamplighter.assets.uri import normalize_uri, without_credentials
-from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import DefinitionError
 from lamplighter.json_values import json_mapping
 

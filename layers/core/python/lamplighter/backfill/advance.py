@@ -18,7 +18,7 @@ from lamplighter import clock, queues, settings
 from lamplighter.backfill.expect import affordable
 from lamplighter.backfill.plan import act_on, key_of, run_id_of
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.scheduler.schedules import run_from_json
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import (
     CANCELLED,
@@ -32,22 +32,23 @@ from lamplighter.store.backfills import (
 )
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.dags import read_dag
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Change,
     Put,
     Write,
-    pauses,
-    read_dag,
+    retry_attempts,
+    
     transact,
 )
-from lamplighter.store.wire import due_backfills
+from lamplighter.store.backfills import due_backfills
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
 
 # So many runs are created in one transaction, for others to have their turn.
-_MOST_RUNS = 20
+_MAX_RUNS = 20
 
 
 @dataclass
@@ -102,7 +103,7 @@ def sweep_backfills(*, has_time: Callable[[], bool]) -> AdvanceReport:
 
 def _advance(backfill_id: str, report: AdvanceReport) -> bool:
     """Move a backfill on by one transaction; return whether there may be more to do at once."""
-    for _ in pauses():
+    for _ in retry_attempts():
         row = read_backfill(backfill_id)
         if row is None or row.state != RUNNING:
             return False
@@ -114,7 +115,7 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
             return False
         try:
             transact(turn.writes())
-        except Cancelled:
+        except TransactionCanceled:
             continue  # it has moved, or a run has come between: all is read again
         for run in turn.runs:
             run_rows.log_move(run)
@@ -144,16 +145,16 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
     turn = _Turn(row, now)
     if dag is None:
         row.state, row.ended_at = CANCELLED, now
-        row.because = f"DAG {row.dag_id!r} is gone"
+        row.reason = f"DAG {row.dag_id!r} is gone"
         return turn
     if not left(row):
         return turn if row.active is None else None  # the write notes that it is over
-    room = min(affordable(row), _MOST_RUNS, settings.current().transaction_actions - 1)
+    room = min(affordable(row), _MAX_RUNS, settings.current().transaction_actions - 1)
     if not room:
         return _out_of_money(turn) if row.max_cost is not None and not row.active else None
     first = int(row.position)
     # No more than there is room for: few have a run by now, and each that is read costs.
-    dates = [run_from_json(each) for each in planned_dates(row, first=first, most=room)]
+    dates = [run_from_json(each) for each in planned_dates(row, first=first, limit=room)]
     existing = _existing(dag, dates)
     passed: list[tuple[str, str]] = []
     for ordinal, info in enumerate(dates, start=first + 1):
@@ -175,7 +176,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
 def _out_of_money(turn: _Turn) -> _Turn:
     row = turn.row
     row.state = PAUSED
-    row.because = (
+    row.reason = (
         f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost more"
         " than is left"
     )
@@ -199,7 +200,7 @@ def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: Date
         conf=row.conf or None,
         backfill_id=row.backfill_id,
         backfill_ordinal=ordinal,
-        slot_of=row.backfill_id,
+        slot_backfill_id=row.backfill_id,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pendulum import DateTime
 
-from lamplighter.dags.next_run import next_run
+from lamplighter.dags.schedule import next_run
 from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable

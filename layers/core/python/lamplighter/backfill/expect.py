@@ -7,10 +7,10 @@ from typing import Any
 
 from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.backfills import free_slots, left
-from lamplighter.store.listing import runs_of
+from lamplighter.store.runs import runs_of
 from lamplighter.store.models import Backfills
 from lamplighter.store.runs import SUCCESS
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.assets import consumers_of
 
 _LOOKED_AT = 20
 
@@ -26,7 +26,7 @@ class Expected:
 
 def expect(dag_id: str) -> Expected:
     """Return what the newest successful runs of a DAG took."""
-    runs = runs_of(dag_id, most=_LOOKED_AT, states=[SUCCESS])
+    runs = runs_of(dag_id, limit=_LOOKED_AT, states=[SUCCESS])
     return Expected(
         runs=len(runs),
         cost=_mean(run.cost for run in runs),

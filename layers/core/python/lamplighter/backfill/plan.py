@@ -21,7 +21,7 @@ from lamplighter.timetables.base import DagRunInfo
 NONE, COMPLETED = "none", "completed"
 REPROCESS = (NONE, FAILED, COMPLETED)
 # As many dates fit into the rows that one transaction writes, with room to spare.
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 DEFAULT_ACTIVE_RUNS = 10
 
 
@@ -47,7 +47,7 @@ class Request:
     start: DateTime
     end: DateTime
     reprocess: str = NONE
-    is_backwards: bool = False
+    run_backwards: bool = False
     max_active_runs: int = DEFAULT_ACTIVE_RUNS
     conf: Mapping[str, Any] | None = None
     max_cost: float | None = None
@@ -122,4 +122,4 @@ def make_plan(request: Request, dates: Iterable[DagRunInfo], states: Mapping[str
     for info in dates:
         key = key_of(info)
         found.append(Planned(info, key, act_on(states.get(key), request.reprocess)))
-    return Plan(request, tuple(reversed(found) if request.is_backwards else found))
+    return Plan(request, tuple(reversed(found) if request.run_backwards else found))

@@ -55,7 +55,7 @@ class Outcome:
         return f"{process} ended before it was done (exit code {code})"
 
 
-def in_a_fork(
+def run_in_fork(
     work: Callable[[], Iterator[Any]], *, count: int, limits: Limits, caller: int | None = None
 ) -> Outcome:
     """Return the first `count` JSON values that `work` yields, or as many as came in time.
@@ -200,9 +200,9 @@ def _connect(output: int) -> None:
 
 def _close_all_but(kept: int) -> None:
     """Close what belongs to the process around: author code might write into its answers."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, kept)
-    os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else 65_536)
+    os.closerange(kept + 1, limit if limit != resource.RLIM_INFINITY else 65_536)
 
 
 def _printing_to(stream: int) -> TextIO:

@@ -61,7 +61,7 @@ def text(value: object) -> str:
     return value
 
 
-def whole_number(*, least: int | None = None, most: int | None = None) -> Reader:
+def whole_number(*, least: int | None = None, limit: int | None = None) -> Reader:
     """Return a reader of whole numbers within bounds."""
 
     def read(value: object) -> int:
@@ -69,8 +69,8 @@ def whole_number(*, least: int | None = None, most: int | None = None) -> Reader
             raise TypeError(f"must be a whole number, not {value!r}")
         if least is not None and value < least:
             raise ValueError(f"must be at least {least}, not {value}")
-        if most is not None and value > most:
-            raise ValueError(f"must be at most {most}, not {value}")
+        if limit is not None and value > limit:
+            raise ValueError(f"must be at most {limit}, not {value}")
         return value
 
     return read
@@ -209,7 +209,7 @@ def memory(value: object) -> str:
     return text(value)
 
 
-def assets(*kinds: type, most: int | None = None) -> Reader:
+def assets(*kinds: type, limit: int | None = None) -> Reader:
     """Return a reader of lists of assets."""
 
     def read(value: object) -> tuple[object, ...]:
@@ -218,8 +218,8 @@ def assets(*kinds: type, most: int | None = None) -> Reader:
         for item in value:
             if not isinstance(item, kinds):
                 raise TypeError(f"{item!r} is not an asset")
-        if most is not None and len(value) > most:
-            raise ValueError(f"has {len(value)} assets, at most {most} are allowed")
+        if limit is not None and len(value) > limit:
+            raise ValueError(f"has {len(value)} assets, at most {limit} are allowed")
         return tuple(value)
 
     return read

@@ -11,9 +11,8 @@ from pendulum import DateTime
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.context import note_dag, open_dag
-from lamplighter.dags.graph import find_cycle
-from lamplighter.dags.next_run import next_run
+from lamplighter.dags.task import find_cycle
+from lamplighter.dags.schedule import next_run
 from lamplighter.dags.schedule import Schedule, timetable_for
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError
@@ -36,7 +35,7 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "start_date": optional(arguments.instant),
     "end_date": optional(arguments.instant),
     "catchup": flag,
-    "max_active_runs": whole_number(least=1, most=MAX_ACTIVE_RUNS),
+    "max_active_runs": whole_number(least=1, limit=MAX_ACTIVE_RUNS),
     "max_active_tasks": whole_number(least=1),
     "dagrun_timeout": optional(arguments.duration),
     "max_consecutive_failed_dag_runs": whole_number(least=0),

@@ -15,7 +15,7 @@ from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import as_utc
 
-STOP_COUNTING_AT = 10_000
+MAX_OWED_COUNTED = 10_000
 MAX_STEPS = 100_000
 # Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
 # the one after it as far as can be said now.
@@ -31,7 +31,7 @@ class Following(NamedTuple):
 
 
 def owed_runs(
-    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = STOP_COUNTING_AT
+    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = MAX_OWED_COUNTED
 ) -> int:
     """Return how many runs after `last` may be created at `at`: one at most without catchup."""
     with clock.at(at):
@@ -46,8 +46,8 @@ def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTim
         first = _first_after(dag, last)
         if first is not None and not dag.catchup:
             first = _newest_due(dag, first, at)
-        most = count if dag.timetable.periodic else min(count, _UNPERIODIC)
-        runs = list(islice(_walk(dag, first), most))
+        limit = count if dag.timetable.periodic else min(count, _UNPERIODIC)
+        runs = list(islice(_walk(dag, first), limit))
     if dag.catchup:
         owed = owed_runs(dag, last, at=at)
     else:

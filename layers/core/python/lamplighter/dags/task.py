@@ -9,8 +9,7 @@ from pendulum import DateTime
 from lamplighter.assets import Asset, AssetAlias, AssetRef
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import optional, whole_number
-from lamplighter.dags.context import open_dag
-from lamplighter.dags.graph import Tasks, link
+from lamplighter.dags.dag import open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 
@@ -167,7 +166,7 @@ OPTIONS: dict[str, Option] = {
     "trigger_rule": Option(arguments.trigger_rule, "all_success"),
     "depends_on_past": Option(arguments.flag, default=False),
     "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
-    "outlets": Option(arguments.assets(Asset, AssetAlias, most=_MAX_OUTLETS), ()),
+    "outlets": Option(arguments.assets(Asset, AssetAlias, limit=_MAX_OUTLETS), ()),
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),

@@ -2,7 +2,7 @@
 
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import runtime, clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
@@ -15,10 +15,10 @@ from lamplighter.zones import iso
 _MAX_STEPS = 1_000_000
 
 
-def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
+def upcoming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
     """Return up to `count` runs that may be created at or after `at`, as if nothing were owed."""
     runs: list[DagRunInfo] = []
-    with clock.using(clock.FixedClock(at)):
+    with runtime.using(clock=clock.FixedClock(at)):
         info = _first_at_or_after(dag, at)
         while info is not None and len(runs) < count:
             runs.append(info)

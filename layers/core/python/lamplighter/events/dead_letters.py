@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
-from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
+from lamplighter.queues import FIRST_ID, Delivery, first_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import pack
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
 # The setting that names where watchers keep what was given up.
-WATCHED = "watch_dead_queue_url"
+WATCHED = "sources-dlq"
 # Instead of a queue: what came from a source that was asked cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
@@ -48,9 +48,9 @@ class Reject:
     event_ids: tuple[str, ...] = ()
 
 
-def bury(rejects: Sequence[Reject]) -> list[Reject]:
+def send_to_dlq(rejects: Sequence[Reject]) -> list[Reject]:
     """Keep events that cannot be taken, each with its reason; return those that were not kept."""
-    return _keep(rejects, "events_dead_queue_url", before=_note)
+    return _keep(rejects, "events-dlq", before=_note)
 
 
 def keep(rejects: Sequence[Reject], dead_queue: str) -> list[Reject]:
@@ -197,17 +197,17 @@ class DeadLetter:
         return self.queue_url.rpartition("/")[2]
 
 
-def dead_letters(*, most: int) -> list[DeadLetter]:
+def dead_letters(*, limit: int) -> list[DeadLetter]:
     """Return dead letters of all queues, those of a lane in their order.
 
     Others do not see them until they are released, or for a while.
     """
     found: dict[str, DeadLetter] = {}
     for url in _dead_queues():
-        while len(found) < most:
+        while len(found) < limit:
             answer = aws.client("sqs").receive_message(
                 QueueUrl=url,
-                MaxNumberOfMessages=min(queues.PER_CALL, most - len(found)),
+                MaxNumberOfMessages=min(queues.PER_CALL, limit - len(found)),
                 VisibilityTimeout=_SECONDS_TO_READ,
                 AttributeNames=["All"],
                 MessageAttributeNames=["All"],
@@ -224,7 +224,7 @@ def dead_letters(*, most: int) -> list[DeadLetter]:
 
 def _dead_queues() -> list[str]:
     given = settings.current()
-    given.require("events_dead_queue_url")
+    given.queue_url("events-dlq")
     return [url for name in settings.DEAD_QUEUES.values() if (url := getattr(given, name))]
 
 
@@ -237,7 +237,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     if not is_ours:
         # SQS or EventBridge put it here, with attributes of whoever sent it.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
-        is_watched = url == settings.current().watch_dead_queue_url
+        is_watched = url == settings.current().queue_url("sources-dlq")
         said = {"queue_arn": moved_from} if is_watched and moved_from else {}
     # On a queue without lanes, groups only share out the work.
     own = message.get("Attributes", {}) if url.endswith(".fifo") else {}
@@ -308,7 +308,7 @@ def replay(letter: DeadLetter) -> None:
 def _live_queue(letter: DeadLetter) -> str:
     """Return the setting that names the queue to which a letter belongs."""
     if letter.lane is not None:
-        return "events_fifo_queue_url"
+        return "events.fifo"
     given = settings.current()
     live = next(
         name
@@ -316,7 +316,7 @@ def _live_queue(letter: DeadLetter) -> str:
         if getattr(given, dead) == letter.queue_url
     )
     # What watchers made, and did not send, is among the dead letters of their source.
-    return "events_queue_url" if live == "sources_queue_url" and letter.is_ours else live
+    return "events" if live == "sources" and letter.is_ours else live
 
 
 def _url_of(arn: str) -> str:

@@ -103,12 +103,12 @@ def _in_record(record: dict[str, Any]) -> CreatedObject:
     s3 = fields.mapping(record.get("s3"), "s3")
     item = fields.mapping(s3.get("object"), "object")
     try:
-        key = unquote_plus(fields.text(item.get("key"), "key", most=3 * MAX_KEY), errors="strict")
+        key = unquote_plus(fields.text(item.get("key"), "key", limit=3 * MAX_KEY), errors="strict")
     except UnicodeDecodeError as error:
         raise RejectedError("key must be URL-encoded UTF-8") from error
     return CreatedObject(
         bucket=_bucket(s3),
-        key=fields.text(key, "key", most=MAX_KEY),
+        key=fields.text(key, "key", limit=MAX_KEY),
         created_at=fields.instant(record.get("eventTime"), "eventTime"),
         size=_size(item),
         etag=_text_of(item, "eTag"),
@@ -125,7 +125,7 @@ def _in_detail(envelope: dict[str, Any]) -> CreatedObject:
     item = fields.mapping(detail.get("object"), "object")
     return CreatedObject(
         bucket=_bucket(detail),
-        key=fields.text(item.get("key"), "key", most=MAX_KEY),
+        key=fields.text(item.get("key"), "key", limit=MAX_KEY),
         created_at=fields.instant(envelope.get("time"), "time"),
         size=_size(item),
         etag=_text_of(item, "etag"),
@@ -136,7 +136,7 @@ def _in_detail(envelope: dict[str, Any]) -> CreatedObject:
 
 def _bucket(data: dict[str, Any]) -> str:
     bucket = fields.mapping(data.get("bucket"), "bucket")
-    return fields.line(bucket.get("name"), "bucket.name", most=255)
+    return fields.line(bucket.get("name"), "bucket.name", limit=255)
 
 
 def _size(item: dict[str, Any]) -> int | None:
@@ -159,4 +159,4 @@ def _text_of(item: dict[str, Any], field: str) -> str | None:
 
 def _id_of(envelope: dict[str, Any], field: str) -> str | None:
     value = envelope.get(field)
-    return None if value is None else fields.line(value, field, most=_MAX_ID)
+    return None if value is None else fields.line(value, field, limit=_MAX_ID)

@@ -16,14 +16,15 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.report import ClaimReport
 from lamplighter.store.assets import read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import Cancelled, Change, Verdict, transact
-from lamplighter.store.wire import consumers_of, open_assets
+from lamplighter.store.transactions import TransactionCanceled, Change, Cause, transact
+from lamplighter.store.assets import open_assets
+from lamplighter.store.assets import consumers_of
 
 log = logging.getLogger(__name__)
 
 # More consumers than this are claimed faster by many functions at once. They get messages, and the
 # asset stays open until the sweep has seen that each of them was claimed.
-MOST_AT_ONCE = 50
+MAX_AT_ONCE = 50
 _SHARD_TURN_SECONDS = 300
 # A consumer that stayed busy through all tries is left alone for this time.
 _BUSY_SECONDS = 30
@@ -31,8 +32,8 @@ _BUSY_SECONDS = 30
 
 def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> ClaimReport:
     """Let everyone who waits for these assets, as they are now, get the run that is due."""
-    few = [row for row in assets if len(_waiting(row)) <= MOST_AT_ONCE]
-    many = [row for row in assets if len(_waiting(row)) > MOST_AT_ONCE]
+    few = [row for row in assets if len(_waiting(row)) <= MAX_AT_ONCE]
+    many = [row for row in assets if len(_waiting(row)) > MAX_AT_ONCE]
     report = _claim_consumers(few, has_time=has_time)
     now = clock.now()
     named = dict.fromkeys(dag_id for row in many for dag_id in _waiting(row))
@@ -83,10 +84,10 @@ def _close_together(rows: list[Assets]) -> None:
             row.open_shard = row.open_since = None
         try:
             transact([Change(row, ("seq",)) for row in rows])
-        except Cancelled as cancelled:
+        except TransactionCanceled as cancelled:
             # The others are someone else's to close, or open until the sweep looks at them.
             pairs = zip(rows, cancelled.reasons, strict=True)
-            innocent = [row for row, reason in pairs if reason.verdict is Verdict.INNOCENT]
+            innocent = [row for row, reason in pairs if reason.cause is Cause.NONE]
             rows = innocent if len(innocent) < len(rows) else []
         else:
             return

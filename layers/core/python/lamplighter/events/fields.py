@@ -12,7 +12,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.uri import normalize_uri
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import DefinitionError, RejectedError
 from lamplighter.zones import parse_instant
 
@@ -69,20 +69,20 @@ def mapping(value: object, field: str) -> dict[str, Any]:
     return value
 
 
-def text(value: object, field: str, *, most: int = MAX_NAME) -> str:
+def text(value: object, field: str, *, limit: int = MAX_NAME) -> str:
     """Return a text that is not blank and not too long."""
     if not isinstance(value, str):
         raise RejectedError(f"{field} must be a text, not {kind(value)}")
     if not value.strip():
         raise RejectedError(f"{field} must not be blank: give a value, or leave the field out")
-    if len(value) > most:
-        raise RejectedError(f"{field} has {len(value):,} characters: send at most {most:,}")
+    if len(value) > limit:
+        raise RejectedError(f"{field} has {len(value):,} characters: send at most {limit:,}")
     return value
 
 
-def line(value: object, field: str, *, most: int) -> str:
+def line(value: object, field: str, *, limit: int) -> str:
     """Return a text without control characters and line breaks."""
-    found = text(value, field, most=most)
+    found = text(value, field, limit=limit)
     if _CONTROLS.search(found):
         raise RejectedError(f"{field} must not have control characters or line breaks")
     return found
@@ -138,7 +138,7 @@ def source(value: object, field: str) -> dict[str, Any] | str:
     if isinstance(value, dict):
         return _small(value, field, MAX_SOURCE_OBJECT)
     if isinstance(value, str):
-        return text(value, field, most=MAX_SOURCE_TEXT)
+        return text(value, field, limit=MAX_SOURCE_TEXT)
     raise RejectedError(f"{field} must be a text or an object, not {kind(value)}")
 
 
@@ -152,11 +152,11 @@ def shown(value: str) -> str:
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
 
 
-def _small(value: dict[str, Any], field: str, most: int) -> dict[str, Any]:
+def _small(value: dict[str, Any], field: str, limit: int) -> dict[str, Any]:
     size = len(json.dumps(value))
-    if size > most:
+    if size > limit:
         raise RejectedError(
-            f"{field} has {size:,} characters as JSON: send at most {most:,}, and a reference to"
+            f"{field} has {size:,} characters as JSON: send at most {limit:,}, and a reference to"
             " the rest"
         )
     return value

@@ -14,18 +14,18 @@ from typing import Any
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
-from lamplighter.events.dead_letters import Reject, bury, give_up
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.events.dead_letters import FailedMessage, send_to_dlq, send_expired_to_dlq
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
-from lamplighter.events.record import Entry, Recorder, Unit, forget_outlets, named_asset
-from lamplighter.events.resolve import Resolver
+from lamplighter.events.record import Entry, Recorder, Unit, delete_outlet_rows, expected_asset_id
+from lamplighter.events.record import Resolver
 from lamplighter.store.transactions import pack
 
 log = logging.getLogger(__name__)
 
 # So many failed messages are paused one by one; telling SQS about more would take too long.
-_MOST_PAUSED = 1_000
+_MAX_PAUSED = 1_000
 # How much of a transaction the events of a unit are. So it has room for the rows of their assets,
 # and still fits when a push, meanwhile, lets each event be recorded in one place more.
 _SHARE_OF_A_TRANSACTION = 0.45
@@ -78,10 +78,10 @@ class _Batch:
         resolver = Resolver.reading([event for events in self.events.values() for event in events])
         for delivery in self.deliveries:
             self._resolve(delivery, resolver)
-        lost = bury(list(self.rejects.values()))
+        lost = send_to_dlq(list(self.rejects.values()))
         self.fail({reject.delivery.message_id: reject.reason for reject in lost})
         self.report.rejected = len(self.rejects) - len(lost)
-        forget_outlets(
+        delete_outlet_rows(
             event for message_id in self.rejects for event in self.events.get(message_id, ())
         )
         self._hand_on(self._record(resolver), resolver)
@@ -98,7 +98,7 @@ class _Batch:
             for one in self.deliveries
             if one.message_id in self.failures
         ]
-        kept = give_up(failed, "events_dead_queue_url")
+        kept = give_up(failed, "events-dlq")
         self.report.given_up = len(kept)
         self.report.failed -= kept
 
@@ -146,11 +146,11 @@ class _Batch:
         self.fail(
             {entry.delivery.message_id: str(u.failure) for u in failed for entry in u.entries}
         )
-        forget_outlets(
+        delete_outlet_rows(
             entry.event
             for unit in tried
             for entry in unit.entries
-            if unit.failure is None and entry.asset != named_asset(entry.event)
+            if unit.failure is None and entry.asset != expected_asset_id(entry.event)
         )
         return tried
 
@@ -168,8 +168,8 @@ class _Batch:
                 by_asset[entry.asset].append(entry)
             else:
                 by_lane[entry.delivery.lane].append(entry)
-        most = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
-        places = (lambda entry: len(resolver.streams_of(entry.event)), most)
+        limit = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
+        places = (lambda entry: len(resolver.streams_of(entry.event)), limit)
         plain = [[Unit(some)] for entries in by_asset.values() for some in pack(entries, places)]
         lanes = [[Unit(some) for some in pack(entries, places)] for entries in by_lane.values()]
         return plain + lanes
@@ -194,11 +194,11 @@ class _Batch:
 
 def _come_back_later(deliveries: Sequence[Delivery]) -> None:
     """Let each failed message be delivered again, later each time."""
-    for is_fifo, queue in ((False, "events_queue_url"), (True, "events_fifo_queue_url")):
+    for is_fifo, queue in ((False, "events"), (True, "events.fifo")):
         failed = [
             (one.receipt, one.receives)
-            for one in deliveries[:_MOST_PAUSED]
+            for one in deliveries[:_MAX_PAUSED]
             if one.is_fifo == is_fifo
         ]
         if failed:
-            queues.come_again(queue, failed)
+            queues.delay_redelivery(queue, failed)

@@ -13,12 +13,6 @@ from pendulum import DateTime
 
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.events.envelopes import (
-    CreatedObject,
-    created_objects,
-    open_eventbridge,
-    open_sns,
-)
 from lamplighter.identifiers import MAX_ID_LENGTH
 
 # A key of DynamoDB has 1,024 bytes; one under an alias holds the asset's id too.
@@ -44,9 +38,9 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "asset": fields.text,
     "uri": fields.uri,
     "extra": fields.extra,
-    "event_id": partial(fields.line, most=MAX_EVENT_ID),
+    "event_id": partial(fields.line, limit=MAX_EVENT_ID),
     "timestamp": fields.instant,
-    "partition_key": partial(fields.line, most=MAX_ID_LENGTH),
+    "partition_key": partial(fields.line, limit=MAX_ID_LENGTH),
     "source": fields.source,
     "aliases": fields.aliases,
 }

@@ -13,20 +13,19 @@ from pendulum import DateTime
 
 from lamplighter import clock, settings
 from lamplighter.errors import LamplighterError, TransientError
-from lamplighter.events.delivery import Delivery
+from lamplighter.queues import Delivery
 from lamplighter.events.message import AssetEvent
-from lamplighter.events.resolve import Resolver
 from lamplighter.identifiers import OUTLET, asset_id, is_alias
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.single import delete_if
+from lamplighter.store.transactions import delete_if
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Change,
     Put,
-    Verdict,
+    Cause,
     pack,
-    pauses,
+    retry_attempts,
     transact,
 )
 
@@ -51,7 +50,7 @@ class Unit:
     failure: Exception | None = None
 
 
-def name_under(stream: str, asset: str, event_id: str) -> str:
+def recorded_event_id(stream: str, asset: str, event_id: str) -> str:
     """Return what an event of an asset is called where it is recorded."""
     # An alias gathers the events of several assets, which may number theirs alike.
     return f"{asset}#{event_id}" if is_alias(stream) else event_id
@@ -62,19 +61,19 @@ def event_id_of(row: AssetEvents) -> str:
     return row.event_id.removeprefix(f"{row.origin}#") if is_alias(row.asset_id) else row.event_id
 
 
-def named_asset(event: AssetEvent) -> str:
+def expected_asset_id(event: AssetEvent) -> str:
     """Return the id under which an event is expected, going by what it says itself."""
     return asset_id(event.asset or event.uri or "")
 
 
-def forget_outlets(events: Iterable[AssetEvent]) -> None:
+def delete_outlet_rows(events: Iterable[AssetEvent]) -> None:
     """Remove the rows of outlets' events that will never have a number: where they were expected.
 
     They were rejected, or a URI has led to an asset that is called otherwise.
     """
     for event in events:
         if event.event_id.startswith(OUTLET):
-            row = AssetEvents(named_asset(event), event.event_id)
+            row = AssetEvents(expected_asset_id(event), event.event_id)
             delete_if(row, AssetEvents.seq.does_not_exist())
 
 
@@ -116,7 +115,7 @@ class Recorder:
             unit.failure = error
 
     def _commit(self, units: Sequence[Unit], has_time: Callable[[], bool]) -> None:
-        for _ in pauses():
+        for _ in retry_attempts():
             if not has_time():
                 raise TransientError("no time was left to record them")
             events, assets = self._changes(units)
@@ -131,7 +130,7 @@ class Recorder:
                 # An outlet's event has its row, but no number, from the moment its step was over.
                 puts = [Put(event, unless_has="seq") for event in events]
                 transact([*puts, *changes])
-            except Cancelled as cancelled:
+            except TransactionCanceled as cancelled:
                 self._learn(events, assets, cancelled)
             else:
                 self._keep(events, assets)
@@ -149,7 +148,7 @@ class Recorder:
                 # It was recorded everywhere at once; a place that is new since then is not for it.
                 continue
             for stream in (asset, *others):
-                key = (stream, name_under(stream, asset, entry.event.event_id))
+                key = (stream, recorded_event_id(stream, asset, entry.event.event_id))
                 if key in seen:
                     continue
                 seen.add(key)
@@ -180,15 +179,15 @@ class Recorder:
         )
 
     def _learn(
-        self, events: Sequence[AssetEvents], assets: Sequence[Assets], cancelled: Cancelled
+        self, events: Sequence[AssetEvents], assets: Sequence[Assets], cancelled: TransactionCanceled
     ) -> None:
         """Take in what stood in the way: events that exist, assets that have moved on."""
-        refused = [reason.verdict is Verdict.REFUSED for reason in cancelled.reasons]
+        refused = [reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons]
         for event in compress(events, refused):
             self.known.add((event.asset_id, event.event_id))
         of_assets = zip(assets, cancelled.reasons[len(events) :], strict=True)
         for row, reason in of_assets:
-            if reason.verdict is not Verdict.REFUSED:
+            if reason.cause is not Cause.CONDITION_FAILED:
                 continue
             if reason.row is None:
                 raise TransientError(f"asset {row.asset_id!r} was removed meanwhile")

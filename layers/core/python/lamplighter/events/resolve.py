@@ -41,7 +41,7 @@ class Resolver:
     def _follow(self) -> None:
         """Read where URIs lead, and the URIs under which assets are waited for."""
         self._read([row.target for row in self.rows.values() if row.target is not None])
-        self._read([key for row in self.rows.values() for key in row.also or ()])
+        self._read([key for row in self.rows.values() for key in row.mirrored_uris or ()])
 
     def _read(self, keys: Iterable[str]) -> None:
         missing = set(keys) - self.rows.keys()
@@ -74,7 +74,7 @@ class Resolver:
             name for name, key in zip(event.aliases, aliases, strict=True) if key not in self.rows
         ]:
             raise RejectedError(f"aliases: no DAG has named the alias {shown(unknown[0])}")
-        also = [self._of(key).asset_id for key in sorted(row.also or ())]
+        also = [self._of(key).asset_id for key in sorted(row.mirrored_uris or ())]
         return tuple(dict.fromkeys((row.asset_id, *also, *aliases)))
 
     def _of(self, key: str) -> Assets:
@@ -96,7 +96,7 @@ def _named(event: AssetEvent) -> list[str]:
 
 def _is_in_use(row: Assets) -> bool:
     """Return False for a URI that an asset once had, and that nobody waits for."""
-    return row.kind != "uri" or row.target is not None or bool(row.is_waited_for)
+    return row.kind != "uri" or row.target is not None or bool(row.has_consumers)
 
 
 def _aliases(event: AssetEvent) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 
 _given: Executor | None = None
 

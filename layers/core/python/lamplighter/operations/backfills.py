@@ -14,14 +14,14 @@ from lamplighter.store.models import Backfills
 from lamplighter.store.transactions import Write
 
 
-def pause_backfill(backfill_id: str, *, because: str = "someone asked for it") -> Backfills:
+def pause_backfill(backfill_id: str, *, reason: str = "someone asked for it") -> Backfills:
     """Let no more of its runs begin; those that have begun go on to their ends."""
 
     def change(row: Backfills) -> Sequence[Write] | None:
         _require_open(row)
         if row.state == PAUSED:
             return None
-        row.state, row.because = PAUSED, because
+        row.state, row.reason = PAUSED, reason
         return []
 
     return change_backfill(backfill_id, change, now=clock.now())
@@ -35,7 +35,7 @@ def resume_backfill(
 
     def change(row: Backfills) -> Sequence[Write] | None:
         _require_open(row)
-        row.state, row.because = RUNNING, None
+        row.state, row.reason = RUNNING, None
         row.max_active_runs = max_active_runs or row.max_active_runs
         row.max_cost = max_cost or row.max_cost
         return []
@@ -46,10 +46,10 @@ def resume_backfill(
     return row
 
 
-def cancel_backfill(backfill_id: str, *, ends_running: bool = False) -> Backfills:
+def cancel_backfill(backfill_id: str, *, cancels_running_runs: bool = False) -> Backfills:
     """Let it create no more runs, and those that wait never begin.
 
-    Runs that have begun go on, unless `ends_running`: then their jobs are cancelled.
+    Runs that have begun go on, unless `cancels_running_runs`: then their jobs are cancelled.
     """
 
     def change(row: Backfills) -> Sequence[Write] | None:
@@ -57,8 +57,8 @@ def cancel_backfill(backfill_id: str, *, ends_running: bool = False) -> Backfill
         if row.state != CANCELLED:
             _require_open(row)
             row.state, row.ended_at = CANCELLED, clock.now()
-            row.because = "someone asked for it"
-        row.ends_running = row.ends_running or ends_running or None
+            row.reason = "someone asked for it"
+        row.cancels_running_runs = row.cancels_running_runs or cancels_running_runs or None
         return []
 
     row = change_backfill(backfill_id, change, now=clock.now())

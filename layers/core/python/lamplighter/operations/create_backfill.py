@@ -11,11 +11,11 @@ from itertools import islice
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.backfill import refusals
-from lamplighter.backfill.dates import runs_between
+from lamplighter.operations import backfills
+from lamplighter.backfill.plan import runs_between
 from lamplighter.backfill.expect import Expected, expect
 from lamplighter.backfill.plan import (
-    MOST_RUNS,
+    MAX_RUNS,
     NONE,
     REPROCESS,
     Act,
@@ -28,9 +28,9 @@ from lamplighter.backfill.plan import (
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
 from lamplighter.operations.trigger import require_allowed
-from lamplighter.runs.definitions import newest_document
+from lamplighter.store.versions import newest_document
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.foretold import run_as_json
+from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.backfills import (
     OPEN,
     RUNNING,
@@ -40,12 +40,14 @@ from lamplighter.store.backfills import (
     next_id,
 )
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Write, change_dag, read_dag
+from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import TransactionCanceled, Put, Write
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import is_foreign
 
 # Numbers that are tried.
-_MOST_TAKEN = 100
+_MAX_TAKEN = 100
 # Who can say which runs an author's timetable has in a range: it is never asked in this process.
 AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
 
@@ -61,7 +63,7 @@ def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) ->
     dag = _find_dag(request.dag_id)
     plan, expected = _plan(request, dag, ask_author)
     if not plan.todo:
-        raise refusals.NoBackfillRunsToCreate(_why_none(plan))
+        raise backfills.NoBackfillRunsToCreate(_why_none(plan))
     made = _store(plan, expected)
     queues.send_backfills([made.backfill_id])
     return made
@@ -81,10 +83,10 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
         made = _new_row(plan, row.backfill, expected, now=now, mark=mark)
         return [*map(Put, date_rows(row.backfill, dates)), backfill_write(made, now=now)]
 
-    for _ in range(_MOST_TAKEN):
+    for _ in range(_MAX_TAKEN):
         try:
             row = change_dag(dag_id, change)
-        except Cancelled:
+        except TransactionCanceled:
             taken += 1  # by one of a DAG that was deleted and came again
             continue
         except TransientError:
@@ -94,7 +96,7 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
                 raise
             return found
         if row is None:
-            raise refusals.DagNotFound(f"DAG {dag_id!r} was deleted meanwhile")
+            raise backfills.DagNotFound(f"DAG {dag_id!r} was deleted meanwhile")
         found = newest_of(row)
         assert found is not None
         return found
@@ -113,7 +115,7 @@ def _new_row(
         start=request.start,
         end=request.end,
         reprocess=request.reprocess,
-        is_backwards=request.is_backwards,
+        run_backwards=request.run_backwards,
         max_active_runs=request.max_active_runs,
         conf=dict(request.conf) if request.conf else None,
         max_cost=request.max_cost,
@@ -130,11 +132,11 @@ def _new_row(
 def _find_dag(dag_id: str) -> Dags:
     row = read_dag(dag_id)
     if row is None:
-        raise refusals.DagNotFound(f"there is no DAG {dag_id!r}; push its bundle first")
+        raise backfills.DagNotFound(f"there is no DAG {dag_id!r}; push its bundle first")
     if row.is_stale:
-        raise refusals.DagNotFound(f"DAG {dag_id!r} is in no bundle any more; push it again first")
+        raise backfills.DagNotFound(f"DAG {dag_id!r} is in no bundle any more; push it again first")
     if row.has_import_errors:
-        raise refusals.DagNotFound(
+        raise backfills.DagNotFound(
             f"the file of DAG {dag_id!r} has import errors; mend and push it"
         )
     return row
@@ -146,12 +148,12 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
     try:
         require_allowed(dag, "backfill")
     except RefusedError as refused:
-        raise refusals.DagRunTypeNotAllowed(str(refused)) from refused
+        raise backfills.DagRunTypeNotAllowed(str(refused)) from refused
     # The newest schedule, also while runs of an old one are still owed.
     timetable = cursor.read_timetable(dag.timetable)
     is_custom = is_foreign(timetable)
     if not is_custom and not timetable.periodic:
-        raise refusals.DagNonPeriodicScheduleException(
+        raise backfills.DagNonPeriodicScheduleException(
             f"DAG {dag_id!r} has no dates to backfill: its schedule is {dag.schedule}"
         )
     _require_none_open(dag)
@@ -167,7 +169,7 @@ def _require_none_open(dag: Dags) -> None:
     # One that is over stays so: what was read of it holds when the DAG's row is written.
     newest = newest_of(dag)
     if newest is not None and newest.state in OPEN:
-        raise refusals.AlreadyRunningBackfill(
+        raise backfills.AlreadyRunningBackfill(
             f"backfill {newest.backfill_id} of DAG {dag.dag_id!r} is {newest.state}: wait for it,"
             f" or cancel it with `lamplighter backfill cancel {newest.backfill_id}`"
         )
@@ -176,29 +178,29 @@ def _require_none_open(dag: Dags) -> None:
 def _require_range(request: Request, now: DateTime) -> None:
     start, end = request.start, request.end
     if end < start:
-        raise refusals.InvalidBackfillDateRange(
+        raise backfills.InvalidBackfillDateRange(
             f"the range ends at {end}, before it begins at {start}"
         )
     if start > now and end > now:
-        raise refusals.InvalidBackfillDate(
+        raise backfills.InvalidBackfillDate(
             f"the range from {start} to {end} lies in the future; the schedule will run it"
         )
 
 
 def _require_order(request: Request, document: dict[str, object]) -> None:
     if request.reprocess not in REPROCESS:
-        raise refusals.InvalidReprocessBehavior(
+        raise backfills.InvalidReprocessBehavior(
             f"reprocess={request.reprocess!r}: take one of {', '.join(REPROCESS)}"
         )
     tasks: Iterable[dict[str, object]] = document.get("tasks", ())  # type: ignore[assignment] # JSON
     waiting = [task["task_id"] for task in tasks if task.get("depends_on_past")]
-    if waiting and request.is_backwards:
-        raise refusals.InvalidBackfillDirection(
+    if waiting and request.run_backwards:
+        raise backfills.InvalidBackfillDirection(
             f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past: it cannot run"
             " backwards"
         )
     if waiting and request.reprocess == NONE:
-        raise refusals.InvalidReprocessBehavior(
+        raise backfills.InvalidReprocessBehavior(
             f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past, and would wait for"
             " runs that failed: take reprocess 'failed' or 'completed'"
         )
@@ -208,7 +210,7 @@ def _require_conf(request: Request) -> None:
     try:
         json_mapping(dict(request.conf or {}))
     except TypeError as error:
-        raise refusals.InvalidBackfillConf(
+        raise backfills.InvalidBackfillConf(
             f"a backfill of DAG {request.dag_id!r}: conf {error}"
         ) from error
 
@@ -225,10 +227,10 @@ def _dates(
         )
     else:
         found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
-    dates = list(islice(found, MOST_RUNS + 1))
-    if len(dates) > MOST_RUNS:
+    dates = list(islice(found, MAX_RUNS + 1))
+    if len(dates) > MAX_RUNS:
         raise RefusedError(
-            f"the range has more than {MOST_RUNS:,} runs of DAG {request.dag_id!r}: take a shorter"
+            f"the range has more than {MAX_RUNS:,} runs of DAG {request.dag_id!r}: take a shorter"
             " one, and the rest after it"
         )
     return dates

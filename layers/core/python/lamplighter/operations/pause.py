@@ -7,14 +7,18 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import NothingForetold, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import schedules
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import PrecomputedRunsExhausted, RunSource
 from lamplighter.scheduler.pending import pending_of
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Cancelled, Write, change_dag, pauses, require_dag
+from lamplighter.store.dags import require_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import TransactionCanceled, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000
@@ -54,7 +58,7 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
         if not row.is_paused:
             return None
         row.is_paused = False
-        row.paused_because = row.failed_in_a_row = None
+        row.pause_reason = row.consecutive_failed_runs = None
         catchup = schedule_in_force(row).catchup
         _deal_with_missed(row, missed or (Missed.ALL if catchup else Missed.LATEST), now)
         choice = missed or (Missed.ALL if row.catchup else Missed.LATEST)
@@ -80,11 +84,11 @@ def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
     A write of its own: the new timetable may be an author's, which then has to be asked first.
     """
     stored = cursor.stored_next(row)
-    if not row.is_paused or row.switch_at is None or stored is None:
+    if not row.is_paused or row.schedule_switch_at is None or stored is None:
         return None
     newest, _ = _newest_missed(row, _outlook(row), stored, Missed.NONE, now)
     cursor.set_position(row, newest)
-    schedule_edit.switch(row, now=now)
+    cursor.switch_schedule(row, now=now)
     return []
 
 
@@ -103,43 +107,43 @@ def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
 
 def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
     """Let the next run be the newest that was missed, or the one after it."""
-    outlook, catchup = _outlook(row), schedule_in_force(row).catchup
+    run_source, catchup = _outlook(row), schedule_in_force(row).catchup
     try:
-        newest, following = _newest_missed(row, outlook, stored, choice, now)
-    except NothingForetold:
+        newest, following = _newest_missed(row, run_source, stored, choice, now)
+    except PrecomputedRunsExhausted:
         return  # the claim decides when the answer is there
-    if row.switch_at is not None:
-        later = schedule_edit.after_old(row, newest, now=now)
-        if not later.is_custom and schedule_edit.is_owing(later, now=now):
+    if row.schedule_switch_at is not None:
+        later = cursor.after_previous(row, newest, now=now)
+        if not later.is_custom and cursor.is_owing(later, now=now):
             # The new schedule has missed some since, so that none of the old one is the latest.
             cursor.set_position(row, newest)
-            schedule_edit.switch(row, now=now)
+            cursor.switch_schedule(row, now=now)
             _deal_with_missed(row, choice, now)
             return
     # What is skipped counts as done: a schedule that is edited later begins after it.
-    done = newest if choice is Missed.NONE else _run_before(newest, outlook, stored)
+    done = newest if choice is Missed.NONE else _run_before(newest, run_source, stored)
     if done is not None and (catchup or choice is Missed.NONE):
         cursor.set_position(row, done)
     cursor.set_next(row, following if choice is Missed.NONE else newest)
-    schedule_edit.switch_if_done(row, now=now)
+    cursor.switch_if_done(row, now=now)
 
 
-def _outlook(row: Dags) -> Outlook:
-    return foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+def _outlook(row: Dags) -> RunSource:
+    return schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
 
 
 def _newest_missed(
-    row: Dags, outlook: Outlook, stored: DagRunInfo, choice: Missed, now: DateTime
+    row: Dags, run_source: RunSource, stored: DagRunInfo, choice: Missed, now: DateTime
 ) -> tuple[DagRunInfo, DagRunInfo | None]:
     """Return the newest run that was missed, and the one after it."""
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return cursor.continuous_now(row, stored, now=until), None
     try:
-        newest = cursor.newest_due(outlook, stored, now=until)
-        return newest, outlook.after(newest, catchup=True)
-    except NothingForetold as error:
-        foretold.ask_for_more([row.dag_id])
+        newest = cursor.newest_due(run_source, stored, now=until)
+        return newest, run_source.after(newest, catchup=True)
+    except PrecomputedRunsExhausted as error:
+        schedules.request_refill([row.dag_id])
         if schedule_in_force(row).catchup or choice is Missed.NONE:
             raise RefusedError(
                 f"DAG {row.dag_id!r} has a timetable of its own, which has not been asked up to now"
@@ -148,13 +152,13 @@ def _newest_missed(
         raise
 
 
-def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagRunInfo | None:
+def _run_before(newest: DagRunInfo, run_source: RunSource, first: DagRunInfo) -> DagRunInfo | None:
     """Return the run before the newest that was missed, unless that is the first, or far away."""
     before, info = None, first
     for _ in range(_MAX_STEPS):
         if info == newest:
             return before
-        following = outlook.after(info, catchup=True)
+        following = run_source.after(info, catchup=True)
         if following is None:
             return None
         before, info = info, following
@@ -162,7 +166,7 @@ def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagR
 
 
 def _drop_pending(row: Dags, now: DateTime) -> list[Write]:
-    row.asset_since = None
+    row.asset_condition_met_at = None
     pending = pending_of([row])[row.dag_id]
     drops = [events.drop("dropped while paused", now) for events in pending.events.values()]
     # An event that comes at this moment is dropped with the others, or finds the DAG un-paused.
@@ -173,9 +177,9 @@ def _change_unless_moved(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None]
 ) -> Dags | None:
     """Change a DAG's row and what is pending for it; again if that moves at this moment."""
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             return change_dag(dag_id, change)
-        except Cancelled:
+        except TransactionCanceled:
             continue
     raise TransientError(f"the assets of DAG {dag_id!r} are being changed; try again")

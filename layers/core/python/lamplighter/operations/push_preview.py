@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.bundles.check import CheckedDag
-from lamplighter.bundles.sandbox import coming_runs_of
-from lamplighter.dags.owed import STOP_COUNTING_AT
-from lamplighter.registry.authors import Answer, question, read_answer
+from lamplighter.bundles.parsing import CheckedDag
+from lamplighter.bundles.parsing import query_timetables
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
+from lamplighter.registry.custom_timetables import Answer, question, read_answer
 from lamplighter.registry.definition import (
     Definition,
     Source,
@@ -20,19 +20,21 @@ from lamplighter.registry.definition import (
     new_row,
     owed_of,
 )
-from lamplighter.registry.reading import read_definition
-from lamplighter.registry.references import compile_condition
-from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.registry.definition import read_definition
+from lamplighter.registry.assets import compile_condition
+from lamplighter.registry.owed import skip_owed
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import schedules
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import PrecomputedRunsExhausted
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
 from lamplighter.scheduler.schedules import followed_until
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import read_dags
+from lamplighter.store.dags import read_dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 if TYPE_CHECKING:
-    from lamplighter.bundles.following import Question
+    from lamplighter.dags.upcoming import Question
 
 _NO_SOURCE = Source("", "", 0)
 
@@ -88,7 +90,7 @@ class _Asked:
     dropped_events: int
 
 
-def changes_of_push(
+def preview_push(
     root: Path,
     dags: Sequence[CheckedDag],
     *,
@@ -107,7 +109,7 @@ def changes_of_push(
         for one in asked
         if one.definition.is_custom
     ]
-    said = {answer["dag_id"]: read_answer(answer) for answer in coming_runs_of(root, questions)}
+    said = {answer["dag_id"]: read_answer(answer) for answer in query_timetables(root, questions)}
     found = [
         _change(one, said.get(one.row.dag_id), now=now, is_skipping=is_skipping) for one in asked
     ]
@@ -119,7 +121,7 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
     """Return what changes for one DAG, given what its author's timetable says, if it has one."""
     row, before, last = one.row, one.before, cursor.position(one.later)
     first = cursor.stored_next(one.later) if answer is None else next(iter(answer.runs), None)
-    is_kept = row.switch_at is not None
+    is_kept = row.schedule_switch_at is not None
     owed = (answer.owed if answer else 0) + (_owed(row, now) if is_kept or not answer else 0)
     is_skipped = is_skipping and (is_kept or has_new_schedule(row))
     if is_skipped:
@@ -143,10 +145,10 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
 
 
 def _owed(row: Dags, now: DateTime) -> int:
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
     try:
-        return owed_of(row, outlook, now=now, stop_at=STOP_COUNTING_AT)
-    except NothingForetold:
+        return owed_of(row, run_source, now=now, stop_at=MAX_OWED_COUNTED)
+    except PrecomputedRunsExhausted:
         return 1  # at least the next one
 
 
@@ -175,7 +177,7 @@ def _seam(
 
 def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
     """Return the number of owed runs of each DAG whose schedule is new or changed."""
-    return {change.dag_id: change.owed for change in changes_of_push(root, dags) if change.owed}
+    return {change.dag_id: change.owed for change in preview_push(root, dags) if change.owed}
 
 
 def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> list[_Asked]:
@@ -189,9 +191,9 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
         row = new_row(definition) if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_SOURCE, now=now)
         lost = dropped.get(each.dag_id, 0)
-        if is_changed or lost or (is_skipping and row.switch_at is not None):
+        if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
             if not definition.is_custom:
-                schedule_edit.ask_schedule(row, now=now)
+                cursor.ask_schedule(row, now=now)
             found.append(_Asked(definition, before, row, _after_old(row, now), lost))
     return found
 
@@ -199,17 +201,17 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
 def _after_old(row: Dags, now: DateTime) -> Dags:
     """Return the row as it is when the old schedule has had its last due run, if it has one."""
     stored = cursor.stored_next(row)
-    if row.switch_at is None or stored is None:
+    if row.schedule_switch_at is None or stored is None:
         return row
     until = followed_until(row, now)
     if cursor.is_continuous(row):
-        return schedule_edit.after_old(row, cursor.continuous_now(row, stored, now=until), now=now)
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
+    run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
     try:
-        newest = cursor.newest_due(outlook, stored, now=until)
-    except NothingForetold:
+        newest = cursor.newest_due(run_source, stored, now=until)
+    except PrecomputedRunsExhausted:
         newest = stored  # not known any further
-    return schedule_edit.after_old(row, newest, now=now)
+    return cursor.after_previous(row, newest, now=now)
 
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from lamplighter import queues
 from lamplighter.store.due import announcement, run_of, waiting_entry
-from lamplighter.store.listing import unfinished_runs
+from lamplighter.store.runs import unfinished_runs
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import FINISHED, RUNNING
-from lamplighter.store.transactions import Write, change_dag, pauses, read_dag
+from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import Write, retry_attempts
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def _named(row: Dags) -> list[str]:
 def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
     """Return how a DAG's slots are wrong, if they are and its row has not changed meanwhile."""
     row = read_dag(dag_id)
-    for _ in pauses():
+    for _ in retry_attempts():
         if row is None:
             return None
         drift = _put_right(row, listed)
@@ -103,4 +105,4 @@ def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
 def _living(dag_id: str, keys: Collection[str]) -> dict[str, Runs]:
     """Return the runs that exist, are not over, and have no slot of a backfill."""
     found = Runs.batch_get([(dag_id, key) for key in keys], consistent_read=True) if keys else ()
-    return {run.run_key: run for run in found if run.state not in FINISHED and run.slot_of is None}
+    return {run.run_key: run for run in found if run.state not in FINISHED and run.slot_backfill_id is None}

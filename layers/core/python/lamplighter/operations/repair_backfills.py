@@ -69,5 +69,5 @@ def _living(row: Backfills, keys: Collection[str]) -> Iterable[str]:
         Runs.batch_get([(row.dag_id, key) for key in keys], consistent_read=True) if keys else ()
     )
     return [
-        run.run_key for run in found if run.slot_of == row.backfill_id and run.state not in FINISHED
+        run.run_key for run in found if run.slot_backfill_id == row.backfill_id and run.state not in FINISHED
     ]

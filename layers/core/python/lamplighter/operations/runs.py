@@ -12,9 +12,9 @@ from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import require_usable
-from lamplighter.runs.acts import tell_of_move
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.moves import (
+from lamplighter.runs.effects import publish_state_change
+from lamplighter.runs.transitions import end_run
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -25,27 +25,27 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
+from lamplighter.runs.job_observation import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.store.due import waiting_entry
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
-from lamplighter.store.transactions import Cancelled, stand_back
+from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
 
 _TRIES = 12
 # So many steps begin again in one transaction, beside the run and its DAG.
 AT_ONCE = 90
 
 
-def cancel_run(dag_id: str, run_key: str, *, because: str = "someone asked for it") -> Runs:
+def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it") -> Runs:
     """Let a run end: its jobs are cancelled, and when the last one is over, so is the run."""
 
     def change(view: RunView, now: DateTime) -> bool:
         if view.run.state in FINISHED:
             raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} is {view.run.state}")
-        view.run.because = because
+        view.run.reason = reason
         if view.live or view.run.state != QUEUED or len(view.steps) > AT_ONCE:
-            view.run.ending = CANCELLED
+            view.run.target_state = CANCELLED
             view.run.wake_at = now
         else:
             for step in view.steps.values():
@@ -89,22 +89,22 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
     A run that was over begins again with the last of them: until then, nobody moves it.
     """
     require_not_ending(view)
-    todo = [step for step in steps if step.state != NONE and step.then != CLEAR]
+    todo = [step for step in steps if step.state != NONE and step.cancel_action != CLEAR]
     for step in todo[:AT_ONCE]:
         if step.state in LIVE:
             if step.state != CANCELLING:
                 move_step(step, CANCELLING)
-            step.then = CLEAR
+            step.cancel_action = CLEAR
         else:
             move_step(step, NONE)
-            step.retry_at = step.turned_away = None
+            step.retry_at = step.capacity_rejections = None
             keep_or_expire(step, now)
         step.marked = None
         # As many attempts as at first, on top of those there have been.
-        step.last_try = step.try_number + view.dag.tasks[step.step_id].retries + 1
+        step.max_try_number = step.try_number + view.dag.tasks[step.step_id].retries + 1
     if len(todo) > AT_ONCE:
         return False
-    view.run.because = None
+    view.run.reason = None
     if view.run.state in FINISHED:
         return queue_again(view, now)
     view.run.wake_at = now
@@ -113,7 +113,7 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
 
 def require_not_ending(view: RunView) -> None:
     """Refuse what cannot be asked of a run while its last jobs are being cancelled."""
-    if view.run.ending is not None:
+    if view.run.target_state is not None:
         raise RefusedError(
             f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
         )
@@ -183,12 +183,12 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
         is_done = change(view, clock.now())
         try:
             view.commit()
-        except Cancelled:
+        except TransactionCanceled:
             tries -= 1
-            stand_back()
+            sleep_with_jitter()
             continue
         if is_done:
-            tell_of_move(view)
+            publish_state_change(view)
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run

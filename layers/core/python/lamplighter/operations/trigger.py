@@ -13,9 +13,11 @@ from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Cancelled, Put, Write, change_dag, require_dag
+from lamplighter.store.dags import require_dag
+from lamplighter.store.dags import change_dag
+from lamplighter.store.transactions import TransactionCanceled, Put, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import is_foreign
 
 MAX_WAITING = 500
 
@@ -66,7 +68,7 @@ def create_manual_run(
 
     try:
         written = change_dag(dag_id, change, row=row)
-    except Cancelled as cancelled:
+    except TransactionCanceled as cancelled:
         raise RefusedError(
             f"DAG {dag_id!r} has a run {run.run_key} already: clear that one, or take another date"
         ) from cancelled

@@ -19,11 +19,11 @@ from lamplighter.assets.condition import AssetLeaf
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.store.assets import leaf_id, new_rows, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import Cancelled, Change, Check, Put, Write, pack, pauses
+from lamplighter.store.transactions import TransactionCanceled, Change, Check, Put, Write, pack, retry_attempts
 
 Rows = Mapping[str, Assets]
 
@@ -51,7 +51,7 @@ def register_assets(dags: Sequence[DAG], source: Source) -> None:
             is_leading = leads[uri] == key
             if _is_other(found[key], row) or (is_leading and found[uri].target != key):
                 _change(partial(_describe, row, is_leading=is_leading), [key, uri], source)
-        elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].is_waited_for:
+        elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].has_consumers:
             _change(partial(_wait_for, key), [key], source)
 
 
@@ -81,8 +81,8 @@ def _put(missing: Rows, source: Source) -> None:
     for group in pack(_units(missing), (len, room)):
         rows = [row for unit in group for row in unit]
         try:
-            bundles.write(source, [Put(row) for row in rows])
-        except Cancelled:
+            pushes.write(source, [Put(row) for row in rows])
+        except TransactionCanceled:
             for row in rows:
                 _put_alone(row, source)
 
@@ -100,8 +100,8 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
 
 def _put_alone(row: Assets, source: Source) -> None:
     row.target = None
-    with suppress(Cancelled):  # another registration was faster, which is as good
-        bundles.write(source, [Put(row)])
+    with suppress(TransactionCanceled):  # another registration was faster, which is as good
+        pushes.write(source, [Put(row)])
 
 
 # Rows that say something else.
@@ -125,12 +125,12 @@ def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
 
 
 def _wait_for(key: str, rows: Rows) -> None:
-    rows[key].is_waited_for = True
+    rows[key].has_consumers = True
 
 
 def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source) -> None:
     """Change rows and those that they are tied to, if all of them are as they were read."""
-    for _ in pauses():
+    for _ in retry_attempts():
         rows = read_assets(keys)
         rows |= read_assets(_neighbours(rows) - rows.keys())
         change(rows)
@@ -138,8 +138,8 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source)
         if not any(row.is_changed for row in rows.values()):
             return
         try:
-            bundles.write(source, [_write(row) for row in rows.values()])
-        except Cancelled:
+            pushes.write(source, [_write(row) for row in rows.values()])
+        except TransactionCanceled:
             continue
         return
     raise TransientError(f"assets {sorted(keys)} are being changed by too many at once")
@@ -156,8 +156,8 @@ def _tell_assets(rows: Rows) -> None:
     for row in rows.values():
         if row.kind == "asset":
             own = {key for key, uri in uris.items() if uri.target == row.asset_id}
-            waited_for = {key for key in own if uris[key].is_waited_for}
-            row.also = (set(row.also or ()) - uris.keys()) | waited_for or None
+            waited_for = {key for key in own if uris[key].has_consumers}
+            row.mirrored_uris = (set(row.mirrored_uris or ()) - uris.keys()) | waited_for or None
 
 
 def _write(row: Assets) -> Write:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import Push
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update, update_if
-from lamplighter.store.transactions import Cancelled, Check, Verdict, Write, patiently
+from lamplighter.store.transactions import update, update_if
+from lamplighter.store.transactions import TransactionCanceled, Check, Cause, Write, transact_with_retry
 
 KIND = "bundle"
 _PUSHES = "pushes"
@@ -50,15 +50,15 @@ def is_newest(source: Source) -> Check:
 def write(source: Source, writes: Sequence[Write]) -> None:
     """Write all on behalf of a push, or refuse because a newer one has begun."""
     try:
-        patiently([is_newest(source), *writes])
-    except Cancelled as cancelled:
+        transact_with_retry([is_newest(source), *writes])
+    except TransactionCanceled as cancelled:
         require_newest(source, cancelled)
         raise
 
 
-def require_newest(source: Source, cancelled: Cancelled) -> None:
+def require_newest(source: Source, cancelled: TransactionCanceled) -> None:
     """Refuse the push if that is why a transaction that began with `is_newest` was cancelled."""
-    if cancelled.reasons[0].verdict is Verdict.REFUSED:
+    if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
         raise _overtaken(source)
 
 

@@ -10,14 +10,15 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import DAG
-from lamplighter.scheduler import cursor, schedule_edit
-from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due, RunSource
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import followed_until, own_schedule, schedule_in_force
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.codec import encode_timetable
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import is_foreign
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,15 @@ def define(
     row.schedule = definition.schedule
     row.is_custom = definition.is_custom or None
     row.max_active_runs = dag.max_active_runs
-    row.max_failed_in_a_row = dag.max_consecutive_failed_dag_runs or None
+    row.max_consecutive_failed_runs = dag.max_consecutive_failed_dag_runs or None
     allowed = dag.allowed_run_types
     row.allowed_run_types = None if allowed is None else list(allowed)
-    row.asset_refs = (row.asset_refs or set()) | set(ids_of(condition)) or None
+    row.referenced_assets = (row.referenced_assets or set()) | set(ids_of(condition)) or None
     if condition != row.asset_condition or row.schedule_error is not None:
         # Events that wait for the old condition may fulfil the new one, one that could not be read
         # has missed some, and a new DAG has had its references for a moment before it has a row:
         # the claim looks.
-        row.asset_since = now if condition else None
+        row.asset_condition_met_at = now if condition else None
         row.asset_condition = condition
     if row.hash != definition.hash:
         row.version = f"{int(row.version or 0) + 1:06}"
@@ -91,9 +92,9 @@ def define(
     row.place = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
-        schedule_edit.forget(row)  # an old schedule that failed cannot be followed any further
+        cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further
     elif old is not None and _schedule(row) != before:
-        schedule_edit.keep_if_owed(row, old, now=now)
+        cursor.keep_previous_if_due(row, old, now=now)
     return is_changed or definition.is_custom
 
 
@@ -106,32 +107,32 @@ def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
 
 
-def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
+def owed_of(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> int:
     """Return how many runs a row owes, those of an old schedule first; counting stops somewhere.
 
-    `outlook` is that of the schedule in force.
+    `run_source` is that of the schedule in force.
     """
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, outlook, now=now, most=stop_at)
+    due = _due(row, run_source, now=now, limit=stop_at)
     count = len(due.runs)
-    if row.switch_at is None or (due.then is not None and due.then.run_after <= row.switch_at):
+    if row.schedule_switch_at is None or (due.then is not None and due.then.run_after <= row.schedule_switch_at):
         return count
-    later = schedule_edit.after_old(row, due.runs[-1], now=now)
+    later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:
         return count  # its timetable is asked when its turn comes
-    return count + owed_of(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
+    return count + owed_of(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
 
 
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, most: int) -> Due:
+def _due(row: Dags, run_source: RunSource, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
     assert stored is not None
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return Due((cursor.continuous_now(row, stored, now=until),), None)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, most=most)
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
 from lamplighter import queues
-from lamplighter.registry.bundles import read_announcement
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import read_announcement
+from lamplighter.registry.pushes import Push
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Retire:
 
 def read_message(body: str) -> list[Push | Refill | Retire]:
     """Return what a message asks for; the bucket's test message asks for nothing."""
-    with queues.reading():
+    with queues.reject_unreadable():
         data = json.loads(body)
         if "refill" in data:
             return [Refill(str(data["refill"]))]

@@ -12,21 +12,22 @@ from typing import Any
 from lamplighter import clock, settings
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, AssetLeaf
 from lamplighter.errors import TransientError
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.store.assets import leaf_id, read_assets
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import CONSUMER, ITSELF
+from lamplighter.store.dags import change_dag
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Change,
     Check,
     Delete,
     Put,
     Update,
     Write,
-    change_dag,
-    pauses,
+    
+    retry_attempts,
 )
 
 # A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
@@ -95,13 +96,13 @@ def drop_consumers(dag_id: str, keep: AbstractSet[str], source: Source) -> None:
             _change_asset(row.asset_id, _removals(row), source)
 
     def change(row: Dags) -> list[Write]:
-        row.asset_refs = set(keep) or None
-        return [bundles.is_newest(source)]
+        row.referenced_assets = set(keep) or None
+        return [pushes.is_newest(source)]
 
     try:
         change_dag(dag_id, change)
-    except Cancelled as cancelled:
-        bundles.require_newest(source, cancelled)
+    except TransactionCanceled as cancelled:
+        pushes.require_newest(source, cancelled)
         raise
 
 
@@ -112,14 +113,14 @@ def _removals(row: AssetQueue) -> Callable[[Assets], list[Write]]:
 
 def _change_asset(asset: str, writes: Callable[[Assets], Sequence[Write]], source: Source) -> None:
     """Change references, if no event is recorded meanwhile that would go by the old ones."""
-    for _ in pauses():
+    for _ in retry_attempts():
         row = Assets.get(asset, ITSELF, consistent_read=True)
         seen_seq, seen_rev = row.seq or 0, row.refs_rev or 0
         unchanged = (Assets.seq == seen_seq) & (Assets.refs_rev == seen_rev)
         own = Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged)
         try:
-            bundles.write(source, [*writes(row), own])
-        except Cancelled:
+            pushes.write(source, [*writes(row), own])
+        except TransactionCanceled:
             continue
         return
     raise TransientError(f"asset {asset!r} is too busy to change who waits for it")

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lamplighter import clock, queues, settings
-from lamplighter.bundles.check import CheckedDag, combine
-from lamplighter.bundles.importer import Problem
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.bundles.parsing import CheckedDag, combine
+from lamplighter.bundles.importer import ImportProblem
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
-from lamplighter.registry import bundles, problems, references, watchers
+from lamplighter.registry import watchers
+from lamplighter.registry import assets
+from lamplighter.registry import import_problems
+from lamplighter.registry import pushes
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.authors import Answer, agree, ask_authors
+from lamplighter.registry.custom_timetables import Answer, agree, query_definitions
 from lamplighter.registry.definition import (
     Definition,
     Source,
@@ -27,25 +30,29 @@ from lamplighter.registry.definition import (
     owed_of,
     version_row,
 )
-from lamplighter.registry.reading import keep_sound, read_definition
-from lamplighter.registry.retire import retire
+from lamplighter.registry.definition import drop_malformed, read_definition
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
+from lamplighter.registry.owed import skip_owed
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import schedules
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import PrecomputedRuns, PrecomputedRunsExhausted
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import read_dags
+from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Put,
     Write,
-    dag_write,
+    
     pack,
-    pauses,
-    read_dag,
-    read_dags,
+    retry_attempts,
+    
+    
 )
 
 if TYPE_CHECKING:
@@ -71,13 +78,13 @@ class RegisterReport:
     stale: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     owed: dict[str, int] = field(default_factory=dict)
-    errors: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    errors: list[ImportProblem] = field(default_factory=list)
+    warnings: list[ImportProblem] = field(default_factory=list)
 
 
 def register(source: Source) -> RegisterReport:
     """Write everything a push defines; refuse it if a newer one has been seen."""
-    is_tidy = bundles.begin(source)
+    is_tidy = pushes.begin(source)
     return _Registration(source, is_tidy=is_tidy).run()
 
 
@@ -119,13 +126,13 @@ class _Registration:
 
     def run(self) -> RegisterReport:
         try:
-            parsed, nonsense = keep_sound(self.sandbox.parse())
+            parsed, nonsense = drop_malformed(self.sandbox.parse())
         except DefinitionError as error:
             # Nothing can be read: what was registered before stays as it is.
-            problem = Problem("(the whole bundle)", None, str(error))
-            problems.note(self.source, problem)
+            problem = ImportProblem("(the whole bundle)", None, str(error))
+            import_problems.note(self.source, problem)
             self.report.errors.append(problem)
-            bundles.end_unread(self.source)
+            pushes.end_unread(self.source)
             return self.report
         found = combine(parsed)
         self.report.errors += [*found.errors, *nonsense]
@@ -135,7 +142,7 @@ class _Registration:
         register_assets(dags, self.source)
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
-        problems.store(
+        import_problems.store(
             self.source,
             self.report.errors,
             self.report.warnings,
@@ -143,7 +150,7 @@ class _Registration:
             refused=self.refused,
         )
         self.report.stale, self.report.broken = retire(self.source)
-        bundles.end(self.source)
+        pushes.end(self.source)
         queues.send_retire(self.source.bundle, self.source.push, delay=_INDEX_LAG_SECONDS)
         return self.report
 
@@ -152,13 +159,13 @@ class _Registration:
             try:
                 definition = read_definition(found)
             except DefinitionError as error:
-                self._refuse(found.dag_id, Problem(found.file, found.line, str(error)))
+                self._refuse(found.dag_id, ImportProblem(found.file, found.line, str(error)))
                 continue
             for sentence in watchers.unwired(definition.dag, settings.current()):
-                self.report.warnings.append(Problem(found.file, found.line, sentence))
+                self.report.warnings.append(ImportProblem(found.file, found.line, sentence))
             yield definition
 
-    def _refuse(self, dag_id: str, problem: Problem) -> None:
+    def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
         """Note that a DAG is defined, but in a way that cannot be stored."""
         self.report.errors.append(problem)
         self.refused[problem.file].add(dag_id)
@@ -172,7 +179,7 @@ class _Registration:
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
-        references.add_consumers(wanted, self.source)
+        assets.add_consumers(wanted, self.source)
         self._ask_authors(mine, rows)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
@@ -180,8 +187,8 @@ class _Registration:
         for row in written:
             # Noted on the row, so that whoever repeats this after a crash still knows of them; not
             # those of a push that died before it wrote the row.
-            if (row.asset_refs or set()) != wanted[row.dag_id] or not self.is_tidy:
-                references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
+            if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
+                assets.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
             if row.watchers:
                 declared = watchers.watchers_of(dags[row.dag_id])
                 watchers.register_watchers(row, declared, self.source)
@@ -196,7 +203,7 @@ class _Registration:
             if problem is None:
                 yield item
             else:
-                self._refuse(item.dag.dag_id, Problem(item.file, None, problem))
+                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, problem))
 
     def _ask_authors(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
         """Ask timetables what follows the positions of their DAGs, where that is not known."""
@@ -207,11 +214,11 @@ class _Registration:
             for item, id_ in zip(items, ids, strict=True)
             if id_ not in self.answers or self.asked_after[id_] != positions[id_]
         ]
-        self.answers |= ask_authors(self.sandbox, new, rows, now=self.now)
+        self.answers |= query_definitions(self.sandbox, new, rows, now=self.now)
         self.asked_after |= positions
 
-    def _condition(self, item: Definition) -> references.Compiled:
-        return references.compile_condition(item.dag.timetable.asset_condition)
+    def _condition(self, item: Definition) -> assets.Compiled:
+        return assets.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
         """Return whether this push may write a DAG's row."""
@@ -221,7 +228,7 @@ class _Registration:
             message = (
                 f"DAG {row.dag_id!r} belongs to bundle {row.bundle!r}; give this one another id"
             )
-            self.report.errors.append(Problem(item.file, None, message))
+            self.report.errors.append(ImportProblem(item.file, None, message))
             return False
         # A newer push was faster. (Numbers of another bundle, which gave the DAG up, do not count.)
         return row.bundle != self.source.bundle or row.push <= self.source.push
@@ -239,7 +246,7 @@ class _Registration:
             version = version_row(row, item, now=self.now)
             size = len(item.stored)
             writes.append(Put(version))
-        if must_ask or (row.switch_at is not None and self.source.skip_owed):
+        if must_ask or (row.schedule_switch_at is not None and self.source.skip_owed):
             writes += self._next_run(item, row)
         return _Member(
             item,
@@ -254,28 +261,28 @@ class _Registration:
         """Assign the next run to a DAG's row; return the writes that go with it."""
         writes: Sequence[Write] = []
         if not item.is_custom:
-            schedule_edit.ask_schedule(row, now=self.now)
+            cursor.ask_schedule(row, now=self.now)
         else:
             self._keep_other_code(row)
-            if row.switch_at is None:
+            if row.schedule_switch_at is None:
                 writes = [self.answers[row.dag_id].apply(row)]
-        if self.source.skip_owed and (row.switch_at is not None or has_new_schedule(row)):
-            # Whatever was foretold before is foretold again, from the new position.
+        if self.source.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
+            # Whatever was precomputed before is precomputed again, from the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
 
     def _keep_other_code(self, row: Dags) -> None:
         """Keep the old schedule if the code of its timetable says other due runs than before."""
         before = row.as_stored()
-        if not row.is_stored or row.switch_at is not None or has_new_schedule(row):
+        if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
         if before.bundle_version == row.bundle_version or not before.is_custom:
             return
-        if schedule_edit.is_owing(before, now=self.now):
-            old = foretold.outlooks_of([before])[row.dag_id]
-            assert isinstance(old, Foretold)
+        if cursor.is_owing(before, now=self.now):
+            old = schedules.precomputed_runs_of([before])[row.dag_id]
+            assert isinstance(old, PrecomputedRuns)
             if not agree(old, self.answers[row.dag_id], row, now=self.now):
-                schedule_edit.keep(row, own_schedule(before), now=self.now)
+                cursor.keep_previous(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
@@ -283,18 +290,18 @@ class _Registration:
         new = wanted - waited_for(row)
         # Two for each, and those of the DAG itself; more would not fit.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
-        before_and_after = wanted | (row.asset_refs or set())
+        before_and_after = wanted | (row.referenced_assets or set())
         if not new or len(before_and_after) == 1 or not has_room:
             return []
         if not share_events(before_and_after):
             return []
-        return references.begin_now(row.dag_id, new)
+        return assets.begin_now(row.dag_id, new)
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
         """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
-            bundles.write(self.source, [write for member in bulk for write in member.writes])
-        except (Cancelled, PermanentError):
+            pushes.write(self.source, [write for member in bulk for write in member.writes])
+        except (TransactionCanceled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
             done = bulk
@@ -303,7 +310,7 @@ class _Registration:
         return [member.row for member in done]
 
     def _commit_alone(self, item: Definition) -> _Member | None:
-        for _ in pauses():
+        for _ in retry_attempts():
             row = read_dag(item.dag.dag_id)
             if not self._is_mine(item, row):
                 return None
@@ -314,11 +321,11 @@ class _Registration:
             self._ask_authors([item], {row.dag_id: row})
             member = self._member(item, row)
             try:
-                bundles.write(self.source, member.writes)
-            except Cancelled:
+                pushes.write(self.source, member.writes)
+            except TransactionCanceled:
                 continue
             except PermanentError as error:
-                self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))
+                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, str(error)))
                 return None
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
@@ -338,22 +345,22 @@ class _Registration:
         answer = self.answers.get(row.dag_id)
         error = row.schedule_error or (None if answer is None else answer.error)
         if error is not None:
-            report.errors.append(Problem(member.item.file, None, error))
+            report.errors.append(ImportProblem(member.item.file, None, error))
         owed = self._owed(member)
         if owed:
             report.owed[row.dag_id] = owed
 
     def _owed(self, member: _Member) -> int:
         row = member.row
-        if not schedule_edit.is_owing(row, now=self.now):
+        if not cursor.is_owing(row, now=self.now):
             return 0
-        if member.item.is_custom and row.switch_at is None:
+        if member.item.is_custom and row.schedule_switch_at is None:
             return self.answers[row.dag_id].owed
-        stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
-        outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        stop_at = min(MAX_OWED_COUNTED, max(1, self.steps_left))
+        run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
         try:
-            owed = owed_of(row, outlook, now=self.now, stop_at=stop_at)
-        except NothingForetold:
+            owed = owed_of(row, run_source, now=self.now, stop_at=stop_at)
+        except PrecomputedRunsExhausted:
             owed = 1  # at least the next one
         self.steps_left -= owed
         return owed

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from lamplighter import settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.queues import RunName
-from lamplighter.runs.acts import act, cancel_strays
-from lamplighter.runs.observe import Seen
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.turn import SETTLE, SUBMIT, Hands, Turn
+from lamplighter.runs.effects import act, cancel_orphaned_jobs
+from lamplighter.runs.job_observation import JobObservation
+from lamplighter.runs.decision import RunsReport
+from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision
 from lamplighter.runs.view import RunView
-from lamplighter.store.transactions import Cancelled, pack, stand_back, transact
+from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
 __all__ = ["SETTLE", "SUBMIT", "Hands", "advance", "advance_all", "each_of"]
 
@@ -26,22 +26,22 @@ _TRIES = 24
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-def advance(dag_id: str, run_key: str, *, seen: Sequence[Seen] = (), hands: Hands) -> RunsReport:
+def advance(dag_id: str, run_key: str, *, seen: Sequence[JobObservation] = (), permissions: JobPermissions) -> RunsReport:
     """Let a run be as far as it can be now, given what is known of its jobs."""
     report = RunsReport()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
         view = RunView.read(dag_id, run_key)
         if view is None:
-            report.cancelled_jobs += cancel_strays(seen, hands)
+            report.cancelled_jobs += cancel_orphaned_jobs(seen, permissions)
             return report
-        turn = Turn(view, hands, report)
+        turn = RunDecision(view, permissions, report)
         turn.decide(seen)
         if turn.has_to_write:
             try:
                 view.commit()
-            except Cancelled:
-                stand_back(pause)
+            except TransactionCanceled:
+                sleep_with_jitter(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
         more = act(turn)
@@ -52,20 +52,20 @@ def advance(dag_id: str, run_key: str, *, seen: Sequence[Seen] = (), hands: Hand
     raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by too many at once")
 
 
-def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
+def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
     """Let each run be as far as it can be now; those that only begin something share a write.
 
     One that fails does not keep the others from being moved; its error is raised in the end.
     """
     report = RunsReport()
-    turns = _decided(names, hands, report)
+    turns = _decided(names, permissions, report)
     done = [turn for turn in turns if not turn.has_to_write]
     shared = [turn for turn in turns if turn.has_to_write and not turn.shares_a_row]
     limit = settings.current().transaction_actions
     for bulk in pack(shared, (lambda turn: turn.view.size + 1, limit)):
         try:
             transact([write for turn in bulk for write in turn.view.writes()])
-        except (Cancelled, TransientError, PermanentError):
+        except (TransactionCanceled, TransientError, PermanentError):
             continue  # one of them has moved, or it was written unheard: alone, each finds out
         done += bulk
     written = {turn.view.name: turn for turn in done}
@@ -74,7 +74,7 @@ def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
         found = written.get(name)
         more = act(found) if found is not None else []
         if found is None or found.is_cut_short or more:
-            return advance(*name, seen=more, hands=hands)
+            return advance(*name, seen=more, permissions=permissions)
         return RunsReport()
 
     report.add(each_of(names, go_on))
@@ -95,11 +95,11 @@ def each_of(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> 
     return report
 
 
-def _decided(names: Sequence[RunName], hands: Hands, report: RunsReport) -> list[Turn]:
+def _decided(names: Sequence[RunName], permissions: JobPermissions, report: RunsReport) -> list[RunDecision]:
     """Return the turns of those runs about which a decision is possible."""
     turns = []
     for view in RunView.read_all(names):
-        turn = Turn(view, hands, report)
+        turn = RunDecision(view, permissions, report)
         try:
             turn.decide(())
         except Exception:  # whoever moves it alone is told what is wrong with it

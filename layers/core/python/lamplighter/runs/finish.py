@@ -2,7 +2,7 @@
 
 from pendulum import DateTime
 
-from lamplighter.runs.moves import move_run
+from lamplighter.runs.states import move_run
 from lamplighter.runs.slots import forget
 from lamplighter.store import backfills
 from lamplighter.store import runs as run_rows
@@ -24,11 +24,11 @@ def end_run(
     """
     move_run(run, state)
     run_rows.set_state_columns(run, now)
-    run.ending = None
+    run.target_state = None
     # Each decision raises `rev` by one, and a step's submission by one at most.
     run.submission_floor = run.rev
-    if run.slot_of is not None:
-        run.slot_of = None
+    if run.slot_backfill_id is not None:
+        run.slot_backfill_id = None
         if backfill is not None:
             seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
             backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
@@ -39,9 +39,9 @@ def end_run(
 
 def _count_failures(row: Dags, state: str) -> None:
     if state == run_rows.SUCCESS:
-        row.failed_in_a_row = None
+        row.consecutive_failed_runs = None
     elif state == run_rows.FAILED:
-        row.failed_in_a_row = (row.failed_in_a_row or 0) + 1
-        if row.max_failed_in_a_row and row.failed_in_a_row >= row.max_failed_in_a_row:
+        row.consecutive_failed_runs = (row.consecutive_failed_runs or 0) + 1
+        if row.max_consecutive_failed_runs and row.consecutive_failed_runs >= row.max_consecutive_failed_runs:
             row.is_paused = True
-            row.paused_because = f"{row.failed_in_a_row:.0f} runs failed in a row"
+            row.pause_reason = f"{row.consecutive_failed_runs:.0f} runs failed in a row"

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import OUTLET
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.rows import instant_text
 from lamplighter.store.models import Runs, Steps
 
 _PREFIX = "jobs"
@@ -29,7 +29,7 @@ _LONGEST_TAG = 256
 
 
 @dataclass(frozen=True)
-class JobPlace:
+class SubmissionKey:
     """Whose job it is, as its argument says."""
 
     dag_id: str
@@ -65,15 +65,15 @@ class JobName:
     def of(cls, run: Runs, step: Steps) -> Self:
         """Return the name of a step's present submission."""
         number = int(step.submission)
-        born_at = instant_text(run.created_at)
-        parts = (run.dag_id, run.run_key, step.step_id, str(number), born_at)
+        run_created_at = instant_text(run.created_at)
+        parts = (run.dag_id, run.run_key, step.step_id, str(number), run_created_at)
         digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:48]
         return cls(run.dag_id, run.run_key, step.step_id, number, digest)
 
     @property
-    def place(self) -> JobPlace:
+    def place(self) -> SubmissionKey:
         """Whose job it is, as it will say itself."""
-        return JobPlace(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
+        return SubmissionKey(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
 
     @property
     def _mark(self) -> str:

@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 SOURCE = "lamplighter"
 RUN_FINISHED = "Run Finished"
-_TEXTS = ("dag_id", "run_id", "run_type", "state", "because", "cost")
+_TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 
 
-def tell_finished(run: Runs) -> None:
+def publish_run_finished(run: Runs) -> None:
     """Put the event `Run Finished` on the deployment's bus, if it has one.
 
     At best effort, as AWS's own events are: the run is over whether or not anyone is told.

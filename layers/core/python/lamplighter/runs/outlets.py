@@ -18,16 +18,16 @@ from lamplighter.errors import UNREADABLE, RejectedError
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.reports import Report, readable
+from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_report import JobReport, readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
-from lamplighter.store.single import update_if
-from lamplighter.store.wire import pending_events
+from lamplighter.store.transactions import update_if
+from lamplighter.store.assets import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
-MOST_EVENTS = 90
+MAX_EVENTS = 90
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 
 
@@ -42,7 +42,7 @@ class _Told:
 
 
 def outlet_events(
-    view: RunView, step: Steps, report: Report, *, now: DateTime
+    view: RunView, step: Steps, report: JobReport, *, now: DateTime
 ) -> tuple[list[AssetEvents], str | None]:
     """Return the rows of a step's outlets, and what could not be told as the job reported it."""
     name = JobName.of(view.run, step)
@@ -84,7 +84,7 @@ def outlet_events(
             # What it says is in the message; twice would be too much for one transaction.
             source=source,
             message=body,
-            fan_shard=shard_of(key, settings.current().run_shards),
+            pending_shard=shard_of(key, settings.current().run_shards),
             send_at=now.add(seconds=settings.current().wake_after_seconds),
             expires_at=now.add(days=settings.current().keep_events_days),
         )
@@ -92,7 +92,7 @@ def outlet_events(
     return list(rows.values()), "; ".join(problems) or None
 
 
-def room_needed(task: SparkTask, report: Report) -> int:
+def room_needed(task: SparkTask, report: JobReport) -> int:
     """Return how many events a step may have to tell of."""
     named = [report.aliases.get(outlet.name) for outlet in task.outlets]
     added = sum(len(found) for found in named if isinstance(found, list))
@@ -101,10 +101,10 @@ def room_needed(task: SparkTask, report: Report) -> int:
 
 def _most_events() -> int:
     # Beside them, a transaction holds the step, its run and its DAG.
-    return min(MOST_EVENTS, settings.current().transaction_actions - 3)
+    return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
-def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
+def _told(view: RunView, step: Steps, report: JobReport) -> Iterator[_Told | str]:
     """Yield what follows from the report, or what is wrong with it."""
     for outlet in view.dag.tasks[step.step_id].outlets:
         if not isinstance(outlet, AssetAlias):
@@ -138,7 +138,7 @@ def _extra(value: object) -> Mapping[str, Any]:
 
 def send_outlets(rows: Iterable[AssetEvents]) -> None:
     """Ask for events to be numbered and handed on."""
-    queues.send("events_queue_url", [{"MessageBody": row.message} for row in rows if row.message])
+    queues.send("events", [{"MessageBody": row.message} for row in rows if row.message])
 
 
 def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
@@ -147,7 +147,7 @@ def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
     for shard in range(settings.current().run_shards):
         for keys in queues.chunks(pending_events(shard, now), 100):
             found = AssetEvents.batch_get(keys, consistent_read=True)
-            rows = [row for row in found if row.fan_shard is not None]
+            rows = [row for row in found if row.pending_shard is not None]
             # Sent first: whoever dies here sends twice, which changes nothing.
             send_outlets(rows)
             for row in rows:
@@ -162,5 +162,5 @@ def _send_later(row: AssetEvents, now: DateTime) -> None:
     """Let an event be sent again when it is twice as old: its messages may only be waiting."""
     age = (now - row.recorded_at).total_seconds()
     pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
-    is_pending = AssetEvents.fan_shard.exists() & AssetEvents.seq.does_not_exist()
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
     update_if(row, [AssetEvents.send_at.set(now.add(seconds=pause))], is_pending)

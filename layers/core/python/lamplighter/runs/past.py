@@ -1,8 +1,8 @@
 """Whether a step must wait for the same step of the run before."""
 
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import SKIPPED, SUCCESS
-from lamplighter.runs.plan import removed_tasks
+from lamplighter.store.versions import definition_of
+from lamplighter.runs.states import SKIPPED, SUCCESS
+from lamplighter.runs.dependencies import removed_tasks
 from lamplighter.runs.view import RunView, run_ref
 from lamplighter.store.models import Runs, Steps
 
@@ -14,7 +14,7 @@ def waits_for_past(view: RunView, task_id: str) -> bool:
     """Return whether the same step of the run before has not been a success, nor skipped."""
     if not view.dag.tasks[task_id].depends_on_past or view.run.logical_date is None:
         return False
-    if view.run.slot_of is not None and view.run.backfill_ordinal == 1:
+    if view.run.slot_backfill_id is not None and view.run.backfill_ordinal == 1:
         return False  # a backfill begins somewhere, whatever was before it
     before = _run_before(view)
     if before is None:
@@ -26,7 +26,7 @@ def waits_for_past(view: RunView, task_id: str) -> bool:
         step = None
     if step is None and before.state == SUCCESS:
         return False  # steps may expire before their run does
-    if step is None or step.born_at != before.created_at:
+    if step is None or step.run_created_at != before.created_at:
         # Not begun, unless the run before never had such a task.
         then = definition_of(before)
         return task_id in then.tasks and task_id not in removed_tasks(then, before)

@@ -7,7 +7,7 @@ is not put among those that wait for a slot, since the claim would give it one a
 
 from pendulum import DateTime
 
-from lamplighter.runs.moves import RUNNING
+from lamplighter.runs.states import RUNNING
 from lamplighter.runs.view import RunView
 from lamplighter.store.due import run_of, waiting_entry
 from lamplighter.store.models import Dags

@@ -16,17 +16,20 @@ from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import LIVE, NONE
+from lamplighter.store.versions import definition_of
+from lamplighter.runs.states import LIVE, NONE
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
+from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import read_dags
+from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
     Change,
     Put,
     Write,
-    dag_write,
-    read_dag,
-    read_dags,
+    
+    
+    
     transact,
 )
 
@@ -65,7 +68,7 @@ class RunView:
             run = Runs.get(dag_id, run_key, consistent_read=True)
         except Runs.DoesNotExist:
             return None
-        backfill = None if run.slot_of is None else read_backfill(run.slot_of)
+        backfill = None if run.slot_backfill_id is None else read_backfill(run.slot_backfill_id)
         return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id), backfill)
 
     @classmethod
@@ -76,14 +79,14 @@ class RunView:
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
         rows = {row.dag_id: row for row in found}
         unreadable = {key[0] for key, _ in malformed}
-        backfills = read_backfills(run.slot_of for run in runs if run.slot_of is not None)
+        backfills = read_backfills(run.slot_backfill_id for run in runs if run.slot_backfill_id is not None)
         views = []
         for run in runs:
             if run.dag_id in unreadable:
                 continue  # whoever reads it alone is told what is wrong with it
             with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
-                backfill = backfills.get(run.slot_of or "")
+                backfill = backfills.get(run.slot_backfill_id or "")
                 # Each its own: what one of them assigns is not what the others have read.
                 own = None if backfill is None else backfill.as_stored()
                 row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
@@ -107,9 +110,9 @@ class RunView:
                 run_ref(*self.name),
                 task_id,
                 state=NONE,
-                born_at=self.run.created_at,
+                run_created_at=self.run.created_at,
                 submission=int(self.run.submission_floor or 0),
-                last_try=self.dag.tasks[task_id].retries + 1,
+                max_try_number=self.dag.tasks[task_id].retries + 1,
             )
         return self.steps[task_id]
 
@@ -125,7 +128,7 @@ class RunView:
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write everything that was assigned, or raise `Cancelled` if the run has moved on."""
+        """Write everything that was assigned, or raise `TransactionCanceled` if the run has moved on."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:
@@ -144,7 +147,7 @@ def _steps_of(run: Runs) -> dict[str, Steps]:
     if run.rev == 1:
         return {}  # nobody has decided anything about it yet, so that none can have begun
     found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-    return {step.step_id: step for step in found if step.born_at == run.created_at}
+    return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 def _is_changed(step: Steps) -> bool:

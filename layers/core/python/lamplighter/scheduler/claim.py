@@ -21,16 +21,17 @@ from lamplighter.errors import (
     TransientError,
     in_short,
 )
-from lamplighter.scheduler import cursor, foretold
-from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import schedules
+from lamplighter.scheduler.cursor import PrecomputedRuns, PrecomputedRunsExhausted, RunSource
 from lamplighter.scheduler.pending import PendingEvents, pending_of
-from lamplighter.scheduler.plan import (
+from lamplighter.scheduler.claim_decision import (
     BACKING_OFF,
-    MOST_RUNS,
-    Plan,
+    MAX_RUNS,
+    ClaimDecision,
     Skipped,
     note_condition,
-    plan_claim,
+    decide_claim,
     step_over,
 )
 from lamplighter.scheduler.report import ClaimReport
@@ -38,14 +39,15 @@ from lamplighter.store.due import announcement, run_of
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
+from lamplighter.store.dags import read_dags
 from lamplighter.store.transactions import (
-    Cancelled,
-    Reason,
+    TransactionCanceled,
+    CancellationReason,
     Update,
-    Verdict,
+    Cause,
     pack,
-    pauses,
-    read_dags,
+    retry_attempts,
+    
     transact,
 )
 
@@ -69,17 +71,17 @@ def claim_all(
     sent on as messages; without `sends_rest`, DAGs that had no turn are only reported.
     """
     report = ClaimReport()
-    todo, most = list(dict.fromkeys(dag_ids)), 1
+    todo, limit = list(dict.fromkeys(dag_ids)), 1
     later: list[str] = []
     while todo:
         some, todo = todo[:_AT_ONCE], todo[_AT_ONCE:]
-        more, left = claim(some, most=most)
+        more, left = claim(some, limit=limit)
         report.add(more)
         later += left
         if not has_time():
             break
         if not todo:
-            todo, later, most = later, [], MOST_RUNS
+            todo, later, limit = later, [], MAX_RUNS
     now = clock.now()
     rest = [*todo, *later] if sends_rest else later
     queues.send_claims((dag_id, now) for dag_id in rest)
@@ -87,12 +89,12 @@ def claim_all(
     return report
 
 
-def claim(dag_ids: Iterable[str], *, most: int = MOST_RUNS) -> tuple[ClaimReport, list[str]]:
+def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport, list[str]]:
     """Claim each DAG once, at most so many runs of each; return also those that could have more."""
     malformed: list[Malformed] = []
     rows = read_dags(dag_ids, malformed=malformed)
     _wait_for_the_second(rows)
-    this = _Claim(most, foretold.outlooks_of(rows))
+    this = _Claim(limit, schedules.precomputed_runs_of(rows))
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
@@ -115,7 +117,7 @@ def _wait_for_the_second(rows: Sequence[Dags]) -> None:
         clock.sleep(max(short))
 
 
-def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
+def _bulks(plans: Sequence[ClaimDecision]) -> Iterator[list[ClaimDecision]]:
     return pack(plans, (lambda plan: plan.size, settings.current().transaction_actions))
 
 
@@ -123,13 +125,13 @@ def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
 class _Claim:
     """One call of `claim`: what it knows, and what it has done so far."""
 
-    most: int
-    outlooks: dict[str, Outlook]
+    limit: int
+    outlooks: dict[str, RunSource]
     now: DateTime = field(default_factory=clock.now)
     # How this call knows its own work again after an answer was lost.
     claim_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     report: ClaimReport = field(default_factory=ClaimReport)
-    won: list[Plan] = field(default_factory=list)
+    won: list[ClaimDecision] = field(default_factory=list)
     refills: list[str] = field(default_factory=list)
     # By DAG, what refused commits have taught: keys of runs that exist, and entries of `waiting`
     # whose runs need no slot any more. A replan that forgot one would try it again, and so on.
@@ -142,12 +144,12 @@ class _Claim:
             self.report.malformed += 1
             self._give_up(dag_id, problem)
 
-    def plan(self, row: Dags, pending: PendingEvents | None) -> Plan | None:
+    def plan(self, row: Dags, pending: PendingEvents | None) -> ClaimDecision | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
         if pending is None:
             self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
-        plan = self._try(lambda outlook: self._plan(row, outlook, pending), row, pending)
+        plan = self._try(lambda run_source: self._plan(row, run_source, pending), row, pending)
         if isinstance(plan, Skipped):
             self.report.skipped[plan.reason] += 1
             if plan.reason == BACKING_OFF:
@@ -155,26 +157,26 @@ class _Claim:
             return None
         return plan
 
-    def _plan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
+    def _plan(self, row: Dags, run_source: RunSource | None, pending: PendingEvents) -> ClaimDecision | Skipped:
         room = settings.current().transaction_actions - len(pending.assets) - 1
-        return plan_claim(
+        return decide_claim(
             row,
-            outlook,
+            run_source,
             now=self.now,
             claim_id=self.claim_id,
-            most=max(1, min(self.most, room)),
+            limit=max(1, min(self.limit, room)),
             pending=pending,
             taken=self.taken[row.dag_id],
         )
 
-    def _replan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
+    def _replan(self, row: Dags, run_source: RunSource | None, pending: PendingEvents) -> ClaimDecision | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
         if not taken and not over:
-            return self._plan(row, outlook, pending)
+            return self._plan(row, run_source, pending)
         moved = step_over(
             row,
-            outlook,
+            run_source,
             taken=taken,
             over=over,
             now=self.now,
@@ -182,52 +184,52 @@ class _Claim:
             pending=pending,
         )
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row, outlook, pending) if isinstance(moved, Skipped) else moved
+        return self._plan(row, run_source, pending) if isinstance(moved, Skipped) else moved
 
     def _try(
-        self, plan: Callable[[Outlook | None], Plan | Skipped], row: Dags, pending: PendingEvents
-    ) -> Plan | Skipped:
+        self, plan: Callable[[RunSource | None], ClaimDecision | Skipped], row: Dags, pending: PendingEvents
+    ) -> ClaimDecision | Skipped:
         """Return what `plan` says; a schedule that cannot answer holds up nobody else.
 
         Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
         """
         try:
             return _written(plan(self._outlook(row)))
-        except NothingForetold:
+        except PrecomputedRunsExhausted:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
             if note_condition(waiting, pending, self.now):
-                return Plan(waiting, self.claim_id, self.now, pending=pending)
+                return ClaimDecision(waiting, self.claim_id, self.now, pending=pending)
             return Skipped("waits for its timetable")
         except UNREADABLE as error:
             log.exception("DAG cannot be claimed", extra={"dag_id": row.dag_id})
             return self._note_error(row, pending, in_short(error))
 
-    def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> Plan | Skipped:
+    def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> ClaimDecision | Skipped:
         """Return the plan that takes a DAG whose schedule fails out of the index, and says why."""
         try:
             broken = row.as_stored()
             note_condition(broken, pending, self.now)
             broken.schedule_error = error
             cursor.set_next(broken, None)
-            return _written(Plan(broken, self.claim_id, self.now, pending=pending))
+            return _written(ClaimDecision(broken, self.claim_id, self.now, pending=pending))
         except UNREADABLE:  # not only its schedule: nothing can be made of the row
             self.report.malformed += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
 
-    def _outlook(self, row: Dags) -> Outlook | None:
+    def _outlook(self, row: Dags) -> RunSource | None:
         if row.next_run_after is None:
             return None  # nothing is asked; its timetable may be the one that could not be read
-        return self.outlooks.get(row.dag_id) or cursor.rule_of(row)
+        return self.outlooks.get(row.dag_id) or cursor.timetable_runs(row)
 
     # Committing.
 
-    def commit(self, bulk: list[Plan], *, is_second: bool = False) -> None:
+    def commit(self, bulk: list[ClaimDecision], *, is_second: bool = False) -> None:
         """Commit plans together. Whoever stands in the way is taken out, and the rest go again."""
         try:
             transact([write for plan in bulk for write in plan.writes])
-        except Cancelled as cancelled:
+        except TransactionCanceled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
         except (TransientError, PermanentError):
             # It may have been committed all the same, or one of them is at fault: each finds out.
@@ -242,27 +244,27 @@ class _Claim:
         for plan in alone:
             self._commit_alone(plan)
 
-    def _sort_out(self, bulk: list[Plan], cancelled: Cancelled) -> tuple[list[Plan], list[Plan]]:
+    def _sort_out(self, bulk: list[ClaimDecision], cancelled: TransactionCanceled) -> tuple[list[ClaimDecision], list[ClaimDecision]]:
         """Return the plans that may go again together, and those whose rows are busy."""
-        again: list[Plan] = []
-        alone: list[Plan] = []
+        again: list[ClaimDecision] = []
+        alone: list[ClaimDecision] = []
         reasons = iter(cancelled.reasons)
         for plan in bulk:
             own = [next(reasons) for _ in range(plan.size)]
-            verdicts = {reason.verdict for reason in own}
-            if Verdict.REFUSED in verdicts:
+            causes = {reason.cause for reason in own}
+            if Cause.CONDITION_FAILED in causes:
                 replanned = self._learn(plan, own)
                 again += [replanned] if replanned else []
             else:
-                (alone if Verdict.BUSY in verdicts else again).append(plan)
+                (alone if Cause.BUSY in causes else again).append(plan)
         return again, alone
 
-    def _commit_alone(self, plan: Plan) -> None:
-        for _ in pauses():
+    def _commit_alone(self, plan: ClaimDecision) -> None:
+        for _ in retry_attempts():
             try:
                 transact(plan.writes)
-            except Cancelled as cancelled:
-                if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
+            except TransactionCanceled as cancelled:
+                if any(reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons):
                     replanned = self._learn(plan, cancelled.reasons)
                     if replanned is None:
                         return
@@ -290,16 +292,16 @@ class _Claim:
             # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
             Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
             Dags.claim_failed_at.set(self.now),
-            Dags.claim_problem.set(in_short(problem)),
+            Dags.claim_error.set(in_short(problem)),
         ]
         try:
             # As a transaction, which does not read the row back: it may be malformed.
             transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
         # A note that cannot be written must not keep others from their claims.
-        except (Cancelled, TransientError, PermanentError) as error:
+        except (TransactionCanceled, TransientError, PermanentError) as error:
             log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
 
-    def _learn(self, plan: Plan, reasons: Sequence[Reason]) -> Plan | None:
+    def _learn(self, plan: ClaimDecision, reasons: Sequence[CancellationReason]) -> ClaimDecision | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything.
 
         All that the new plan uses is read again: the schedule may have been pushed anew.
@@ -308,14 +310,14 @@ class _Claim:
         refused = {
             key: reason.row
             for key, reason in zip(plan.keys, reasons, strict=False)
-            if reason.verdict is Verdict.REFUSED
+            if reason.cause is Cause.CONDITION_FAILED
         }
         # The runs first: if they are this claim's own, an earlier try was committed after all, and
         # then the DAG's row has moved because of it.
         if any(isinstance(run, Runs) and run.claim_id == self.claim_id for run in refused.values()):
             self.won.append(plan)
             return None
-        row = plan.row.as_stored() if dag.verdict is not Verdict.REFUSED else dag.row
+        row = plan.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
         if row is None:  # the DAG is gone
             self.report.lost += 1
             return None
@@ -323,12 +325,12 @@ class _Claim:
         self.taken[row.dag_id] |= created & refused.keys()
         self.over[row.dag_id] |= {each for each in plan.released if run_of(each) in refused}
         self.outlooks.pop(row.dag_id, None)
-        self.outlooks |= foretold.outlooks_of([row])
+        self.outlooks |= schedules.precomputed_runs_of([row])
         pending = pending_of([row]).get(row.dag_id)
         if pending is None:
             self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
-        replanned = self._try(lambda outlook: self._replan(row, outlook, pending), row, pending)
+        replanned = self._try(lambda run_source: self._replan(row, run_source, pending), row, pending)
         if isinstance(replanned, Skipped):
             self.report.lost += 1
             return None
@@ -358,18 +360,18 @@ class _Claim:
                 unfinished.append(row.dag_id)
             else:
                 announced += announcement(row)
-            outlook = self.outlooks.get(row.dag_id)
-            if isinstance(outlook, Foretold) and outlook.is_short_after(cursor.position(row)):
+            run_source = self.outlooks.get(row.dag_id)
+            if isinstance(run_source, PrecomputedRuns) and run_source.is_short_after(cursor.position(row)):
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
-        foretold.ask_for_more(self.refills)
+        schedules.request_refill(self.refills)
         self.won, self.refills = [], []
         return unfinished
 
 
-def _written(plan: Plan | Skipped) -> Plan | Skipped:
+def _written(plan: ClaimDecision | Skipped) -> ClaimDecision | Skipped:
     """Return a plan whose writes have been made, so that what is wrong with its row shows here."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, ClaimDecision):
         _ = plan.writes
     return plan

@@ -13,7 +13,7 @@ from typing import Protocol
 from pendulum import DateTime
 
 from lamplighter import clock, settings
-from lamplighter.dags.next_run import ask, next_run
+from lamplighter.dags.schedule import ask, next_run
 from lamplighter.loading import author_code_as_data
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
@@ -27,7 +27,7 @@ from lamplighter.timetables.simple import ContinuousTimetable
 _MAX_STEPS = 100_000
 
 
-class Outlook(Protocol):
+class RunSource(Protocol):
     """Anything that can say which run follows another."""
 
     def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
@@ -35,12 +35,12 @@ class Outlook(Protocol):
         ...
 
 
-class NothingForetold(Exception):
-    """The runs that the sandbox foretold are used up; it must be asked for more."""
+class PrecomputedRunsExhausted(Exception):
+    """The runs that the sandbox precomputed are used up; it must be asked for more."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class TimetableRuns:
     """The outlook of a built-in timetable: asked directly, within the bounds of the DAG."""
 
     timetable: Timetable
@@ -83,7 +83,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class PrecomputedRuns:
     """The outlook of an author's timetable: what it said in the sandbox, with catchup on."""
 
     runs: Sequence[DagRunInfo]
@@ -99,10 +99,10 @@ class Foretold:
             return info
         if self.is_last:
             return None
-        raise NothingForetold
+        raise PrecomputedRunsExhausted
 
     def is_short_after(self, last: DagRunInfo | None) -> bool:
-        """Return whether half of what was foretold is used, and more should be asked for."""
+        """Return whether half of what was precomputed is used, and more should be asked for."""
         left = len(self.runs_after(last))
         return not self.is_last and 2 * left < len(self.runs)
 
@@ -127,10 +127,10 @@ def timetable_of(row: Dags) -> Timetable:
     return read_timetable(schedule_in_force(row).timetable)
 
 
-def rule_of(row: Dags) -> Rule:
+def timetable_runs(row: Dags) -> TimetableRuns:
     """Return the outlook of a row with a built-in timetable."""
     schedule = schedule_in_force(row)
-    return Rule(read_timetable(schedule.timetable), schedule.earliest, schedule.latest)
+    return TimetableRuns(read_timetable(schedule.timetable), schedule.earliest, schedule.latest)
 
 
 def timed(timetable: Timetable) -> Timetable:
@@ -201,23 +201,23 @@ class Due:
 
 
 def runs_due(
-    outlook: Outlook, first: DagRunInfo, *, catchup: bool, now: DateTime, most: int
+    run_source: RunSource, first: DagRunInfo, *, catchup: bool, now: DateTime, limit: int
 ) -> Due:
     """Return the runs that are due from `first` on, at most so many.
 
     Without catchup it is one: the newest.
     """
-    if first.run_after > now or most < 1:
+    if first.run_after > now or limit < 1:
         return Due((), first)
     if not catchup:
-        first = newest_due(outlook, first, now=now)
-        return Due((first,), outlook.after(first, catchup=True))
+        first = newest_due(run_source, first, now=now)
+        return Due((first,), run_source.after(first, catchup=True))
     runs: list[DagRunInfo] = []
     following: DagRunInfo | None = first
-    while following is not None and following.run_after <= now and len(runs) < most:
+    while following is not None and following.run_after <= now and len(runs) < limit:
         try:
-            then = outlook.after(following, catchup=True)
-        except NothingForetold:
+            then = run_source.after(following, catchup=True)
+        except PrecomputedRunsExhausted:
             if not runs:
                 raise
             break  # this one is created when the sandbox has said what follows it
@@ -226,21 +226,21 @@ def runs_due(
     return Due(tuple(runs), following)
 
 
-def newest_due(outlook: Outlook, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
+def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
     """Return the run that stands for all that were missed, given the stored one, which is due.
 
     The stored run stands if the one after it is not due yet. Otherwise the timetable is asked
     without catchup. Some timetables then answer with the future; for them the missed runs are
     walked through, so that none can lose its run.
     """
-    following = outlook.after(stored, catchup=True)
+    following = run_source.after(stored, catchup=True)
     if following is None or following.run_after > now:
         return stored
     with clock.at(now):
-        skipped = outlook.after(stored, catchup=False)
+        skipped = run_source.after(stored, catchup=False)
     newest = skipped if skipped is not None and skipped.run_after <= now else following
     for _ in range(_MAX_STEPS):
-        following = outlook.after(newest, catchup=True)
+        following = run_source.after(newest, catchup=True)
         if following is None or following.run_after > now:
             break
         newest = following

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pendulum import DateTime
 
-from lamplighter.store.wire import due_keys
+from lamplighter.store.dags import due_keys
 from lamplighter.zones import UTC, parse_instant
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from typing import Any
 
 from lamplighter import clock, queues
 from lamplighter.errors import UNREADABLE, MalformedRowError
-from lamplighter.scheduler.cursor import Foretold, Outlook
+from lamplighter.scheduler.cursor import PrecomputedRuns, RunSource
 from lamplighter.scheduler.schedules import Schedule, is_custom, schedule_in_force
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
-from lamplighter.store.transactions import Cancelled, Put, Update, patiently
+from lamplighter.store.transactions import TransactionCanceled, Put, Update, transact_with_retry
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import iso, parse_instant
 
@@ -25,10 +25,10 @@ COUNT = 64
 _ASK_AGAIN_SECONDS = 300
 
 
-def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
-    """Return what is foretold for each of the DAGs that have an author's timetable."""
+def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, RunSource]:
+    """Return what is precomputed for each of the DAGs that have an author's timetable."""
     custom = dict(_custom_schedules(rows))
-    outlooks: dict[str, Outlook] = {dag_id: Foretold((), is_last=False) for dag_id in custom}
+    outlooks: dict[str, RunSource] = {dag_id: PrecomputedRuns((), is_last=False) for dag_id in custom}
     malformed: list[Malformed] = []
     keys = [(KIND, dag_id) for dag_id in custom]
     for found in Catalog.batch_get(keys, consistent_read=True, malformed=malformed):
@@ -39,7 +39,7 @@ def outlooks_of(rows: Iterable[Dags]) -> dict[str, Outlook]:
             except UNREADABLE as error:
                 malformed.append(Malformed((KIND, found.id), str(error)))
             else:
-                outlooks[found.id] = Foretold(runs, is_last=bool(found.is_last))
+                outlooks[found.id] = PrecomputedRuns(runs, is_last=bool(found.is_last))
     # They can be worked out again: the claim finds none, and asks for more.
     for (_, dag_id), problem in malformed:
         log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
@@ -67,14 +67,14 @@ def _note_asked(dag_id: str) -> bool:
     is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < recently)
     try:
         # As a transaction, which does not read the row back: it may be malformed.
-        patiently([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
-    except (Cancelled, MalformedRowError):
+        transact_with_retry([Update(Catalog(KIND, dag_id), [Catalog.asked_at.set(now)], is_time)])
+    except (TransactionCanceled, MalformedRowError):
         return False
     return True
 
 
 def run_from_json(data: dict[str, Any]) -> DagRunInfo:
-    """Return a run as it was foretold."""
+    """Return a run as it was precomputed."""
     start, end = data["data_interval_start"], data["data_interval_end"]
     interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
     key = data["partition_key"]
@@ -97,7 +97,7 @@ def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
 def replace(
     dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
 ) -> Put:
-    """Return the write that replaces what is foretold for a DAG by the answers of a schedule."""
+    """Return the write that replaces what is precomputed for a DAG by the answers of a schedule."""
     row = Catalog(
         KIND,
         dag_id,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # So many ranges are remembered for people who ask what became of an event.
-_MOST_DROPPED = 50
+_MAX_DROPPED = 50
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Pending:
     def drop(self, why: str, now: DateTime) -> Change:
         """Return the write that consumes these events without a run, and says why."""
         entry = [*self.sequences, iso(now), why]
-        self.row.dropped = [*(self.row.stored.get("dropped") or ()), entry][-_MOST_DROPPED:]
+        self.row.dropped = [*(self.row.stored.get("dropped") or ()), entry][-_MAX_DROPPED:]
         return self.consume()
 
 

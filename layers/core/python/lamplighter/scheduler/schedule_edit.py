@@ -1,6 +1,6 @@
 """A push replaces a schedule: runs of the old one that are due are created, then the new begins.
 
-Owns: the columns `old_schedule` and `switch_at`. Assigns, writes nothing.
+Owns: the columns `previous_schedule` and `schedule_switch_at`. Assigns, writes nothing.
 """
 
 from copy import copy
@@ -16,18 +16,18 @@ from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 
 
-def keep_if_owed(row: Dags, old: Schedule, *, now: DateTime) -> None:
+def keep_previous_if_due(row: Dags, old: Schedule, *, now: DateTime) -> None:
     """Let claims follow the schedule that was just replaced, if runs of it are due."""
     # One that is followed already stays: the schedule between was never in force.
-    if row.switch_at is None and is_owing(row, now=now):
+    if row.schedule_switch_at is None and is_owing(row, now=now):
         keep(row, old, now=now)
 
 
 def keep(row: Dags, old: Schedule, *, now: DateTime) -> None:
     """Let claims follow a schedule up to the last of its runs that is due."""
-    row.old_schedule = old.as_json()
+    row.previous_schedule = old.as_json()
     try:
-        row.switch_at = _last_due(row, now)
+        row.schedule_switch_at = _last_due(row, now)
     except UNREADABLE:  # nobody could follow it
         forget(row)
 
@@ -39,7 +39,7 @@ def is_owing(row: Dags, *, now: DateTime) -> bool:
 
 def forget(row: Dags) -> None:
     """Let claims follow the row's own schedule."""
-    row.old_schedule = row.switch_at = None
+    row.previous_schedule = row.schedule_switch_at = None
 
 
 def _last_due(row: Dags, now: DateTime) -> DateTime:
@@ -47,7 +47,7 @@ def _last_due(row: Dags, now: DateTime) -> DateTime:
     stored = cursor.stored_next(row)
     if schedule_in_force(row).is_custom or cursor.is_continuous(row) or stored is None:
         return now
-    rule = cursor.rule_of(row)
+    rule = cursor.timetable_runs(row)
     newest = cursor.newest_due(rule, stored, now=now)
     following = rule.after(newest, catchup=True)
     return now if following is not None and following.run_after <= now else newest.run_after
@@ -66,7 +66,7 @@ def move_on(row: Dags, due: Due, *, now: DateTime) -> None:
 def switch_if_done(row: Dags, *, now: DateTime) -> None:
     """Begin the new schedule if all runs of the old one that were due at the push are created."""
     following = row.next_run_after
-    if row.switch_at is not None and (following is None or following > row.switch_at):
+    if row.schedule_switch_at is not None and (following is None or following > row.schedule_switch_at):
         switch(row, now=now)
 
 
@@ -87,7 +87,7 @@ def has_switched(row: Dags) -> bool:
 
     What the caller knows of its runs is then of the old one; the next claim goes on.
     """
-    return row.switch_at is None and row.stored.get("switch_at") is not None
+    return row.schedule_switch_at is None and row.stored.get("schedule_switch_at") is not None
 
 
 def after_old(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:
@@ -104,7 +104,7 @@ def after_old(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:
 
 def ask_schedule(row: Dags, *, now: DateTime, catchup: bool | None = None) -> None:
     """Let the next run be what the built-in timetable says, from where the schedule stands."""
-    if row.switch_at is not None:
+    if row.schedule_switch_at is not None:
         return  # the next run is the old schedule's, until then
     row.schedule_error = None
     try:
@@ -124,4 +124,4 @@ def next_run_of(row: Dags, *, now: DateTime, catchup: bool) -> DagRunInfo | None
             # Another schedule's run at this very instant has the key that this one would take.
             end = end.add(microseconds=1)
         return cursor.next_continuous(row, end, now=now)
-    return cursor.rule_of(row).after_another(cursor.position(row), catchup=catchup)
+    return cursor.timetable_runs(row).after_another(cursor.position(row), catchup=catchup)

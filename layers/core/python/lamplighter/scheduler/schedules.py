@@ -1,6 +1,6 @@
 """The schedule that claims must follow: the row's own, or the one that a push has replaced.
 
-Owns: the column `old_schedule`. Everything that asks when a DAG runs next starts here, so that all
+Owns: the column `previous_schedule`. Everything that asks when a DAG runs next starts here, so that all
 of them follow the same schedule.
 """
 
@@ -64,16 +64,16 @@ def own_schedule(row: Dags) -> Schedule:
 
 def schedule_in_force(row: Dags) -> Schedule:
     """Return the schedule that claims follow now."""
-    if row.old_schedule is not None:
-        return Schedule.from_json(row.old_schedule)
+    if row.previous_schedule is not None:
+        return Schedule.from_json(row.previous_schedule)
     return own_schedule(row)
 
 
 def is_custom(row: Dags) -> bool:
     """Return whether the sandbox must be asked about the schedule that claims follow now."""
-    return bool(row.is_custom) if row.old_schedule is None else schedule_in_force(row).is_custom
+    return bool(row.is_custom) if row.previous_schedule is None else schedule_in_force(row).is_custom
 
 
 def followed_until(row: Dags, now: DateTime) -> DateTime:
     """Return up to when the schedule in force is followed: now, or the switch to the next one."""
-    return now if row.switch_at is None else min(now, row.switch_at)
+    return now if row.schedule_switch_at is None else min(now, row.schedule_switch_at)

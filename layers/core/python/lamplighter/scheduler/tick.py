@@ -11,9 +11,8 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import UNKNOWN, due_until
 from lamplighter.scheduler.report import TickReport
-from lamplighter.store.look_ahead import raise_covered_until, read_look_ahead
+from lamplighter.store.catalog import raise_covered_until, read_look_ahead
 
 
 def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) -> TickReport:

@@ -15,7 +15,7 @@ from lamplighter.identifiers import alias_id, asset_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import Malformed, connection
-from lamplighter.store.transactions import Cancelled, Put, pack, patiently, pauses
+from lamplighter.store.transactions import TransactionCanceled, Put, pack, transact_with_retry, retry_attempts
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -58,11 +58,11 @@ def put_missing(units: Sequence[Sequence[Assets]]) -> None:
     """
     for some in pack(units, (len, settings.current().transaction_actions)):
         try:
-            patiently([Put(row) for unit in some for row in unit])
-        except Cancelled:
+            transact_with_retry([Put(row) for unit in some for row in unit])
+        except TransactionCanceled:
             for unit in some:
-                with suppress(Cancelled):
-                    patiently([Put(row) for row in unit])
+                with suppress(TransactionCanceled):
+                    transact_with_retry([Put(row) for row in unit])
 
 
 def read_assets(
@@ -88,7 +88,7 @@ def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
     for both must see it in both or in neither.
     """
     failure: Exception | None = None
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             with TransactGet(connection=connection()) as reading:
                 found = [reading.get(Assets, key, ITSELF) for key in asset_ids]

@@ -18,13 +18,13 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
 from lamplighter.store.transactions import (
-    Cancelled,
+    TransactionCanceled,
     Change,
     Put,
-    Verdict,
+    Cause,
     Write,
-    patiently,
-    stand_back,
+    transact_with_retry,
+    sleep_with_jitter,
 )
 
 __all__ = ["CANCELLED", "COMPLETED", "OPEN", "PAUSED", "RUNNING"]
@@ -33,7 +33,7 @@ RUNNING, PAUSED, COMPLETED = "running", "paused", "completed"
 OPEN = frozenset({RUNNING, PAUSED})
 # Dates in one row: compressed, two thousand have about 20 KB.
 _PER_ROW = 2_000
-_MOST_PASSED_OVER = 100
+_MAX_PASSED_OVER = 100
 _TRIES = 24
 _MARK = "-"
 
@@ -60,7 +60,7 @@ def may_begin(row: Backfills | None) -> bool:
 
 def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
     """Return whether a run of it must not go on."""
-    return row is not None and row.state == CANCELLED and (is_queued or bool(row.ends_running))
+    return row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
@@ -80,7 +80,7 @@ def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:
     new = [list(each) for each in passed]
     if new:
         row.passed += len(new)
-        row.passed_over = [*(row.passed_over or ()), *new][-_MOST_PASSED_OVER:]
+        row.skipped_runs = [*(row.skipped_runs or ()), *new][-_MAX_PASSED_OVER:]
 
 
 def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
@@ -89,7 +89,7 @@ def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
     Whether it is over, and whether it is in the index, is decided here, in the same write.
     """
     if row.state in OPEN and not left(row) and not row.active:
-        row.state, row.because, row.ended_at = COMPLETED, None, now
+        row.state, row.reason, row.ended_at = COMPLETED, None, now
     is_due = row.state == RUNNING and left(row) > 0 and free_slots(row) > 0
     if not is_due:
         row.next_run_create_after = row.due_shard = None
@@ -131,7 +131,7 @@ def change_backfill(
     """Change a backfill and other rows together; return it as it is after that.
 
     `change` assigns and returns the other writes, or None if there is nothing to do; it is asked
-    again when someone else was faster. A refusal of one of the others raises `Cancelled`.
+    again when someone else was faster. A refusal of one of the others raises `TransactionCanceled`.
     """
     row = row or read_backfill(backfill_id)
     for _ in range(_TRIES):
@@ -141,13 +141,13 @@ def change_backfill(
         if others is None:
             return row
         try:
-            patiently([*others, backfill_write(row, now=now)])
-        except Cancelled as cancelled:
+            transact_with_retry([*others, backfill_write(row, now=now)])
+        except TransactionCanceled as cancelled:
             *reasons, own = cancelled.reasons
-            if any(reason.verdict is Verdict.REFUSED for reason in reasons):
+            if any(reason.cause is Cause.CONDITION_FAILED for reason in reasons):
                 raise
             row = own.row
-            stand_back()
+            sleep_with_jitter()
         else:
             return row
     raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
@@ -197,13 +197,13 @@ def _row_id(backfill_id: str, at: int) -> str:
     return f"{backfill_id}#{at // _PER_ROW}"
 
 
-def planned_dates(row: Backfills, *, first: int, most: int) -> list[dict[str, Any]]:
+def planned_dates(row: Backfills, *, first: int, limit: int) -> list[dict[str, Any]]:
     """Return planned dates from a position on: at most so many, and those of one row only."""
     if first >= row.total:
         return []
     found = _dates(_row_id(row.backfill_id, first))
     begin = first % _PER_ROW
-    return list(found[begin : begin + most])
+    return list(found[begin : begin + limit])
 
 
 # They never change.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter.identifiers import FREE_TEXT
-from lamplighter.store.attributes import Instant, instant_text
+from lamplighter.store.rows import Instant, instant_text
 from lamplighter.store.models.dags import Dags
 
 _INSTANT = Instant()
@@ -28,7 +28,7 @@ def index_entry(row: Dags, *, shards: int) -> Entry:
     """Return what a DAG's row must say, given everything else it says."""
     is_held_up = row.waiting_for_past and not slots_for_schedule(row)
     scheduled = None if is_held_up else row.next_run_after
-    reasons = (scheduled, row.asset_since, oldest_waiting(row))
+    reasons = (scheduled, row.asset_condition_met_at, oldest_waiting(row))
     key = min((instant for instant in reasons if instant is not None), default=None)
     is_member = key is not None and is_open(row) and free_slots(row) > 0
     return Entry(key, shard_of(row.dag_id, shards) if is_member else None)

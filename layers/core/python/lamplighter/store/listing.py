@@ -30,11 +30,11 @@ from lamplighter.store.runs import (
 
 STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 # Those of one DAG are read whole, because their keys say nothing about time.
-_MOST_FREE = 1_000
+_MAX_FREE = 1_000
 _THREADS = 8
 
 
-def runs_of(dag_id: str, *, most: int, states: Collection[str] = ()) -> list[Runs]:
+def runs_of(dag_id: str, *, limit: int, states: Collection[str] = ()) -> list[Runs]:
     """Return the newest runs of a DAG, by logical date or, where there is none, by creation.
 
     Two requests, where pages are not full.
@@ -45,8 +45,8 @@ def runs_of(dag_id: str, *, most: int, states: Collection[str] = ()) -> list[Run
         Runs.run_key < FREE_TEXT,
         filter_condition=wanted,
         scan_index_forward=False,
-        limit=most,
-        # Else a filter that finds little would be asked in pages of `most` rows.
+        limit=limit,
+        # Else a filter that finds little would be asked in pages of `limit` rows.
         page_size=None if wanted is None else 1_000,
         consistent_read=True,
     )
@@ -54,11 +54,11 @@ def runs_of(dag_id: str, *, most: int, states: Collection[str] = ()) -> list[Run
         dag_id,
         Runs.run_key >= FREE_TEXT,
         filter_condition=wanted,
-        limit=_MOST_FREE,
+        limit=_MAX_FREE,
         consistent_read=True,
     )
     found = sorted([*dated, *free], key=_place, reverse=True)
-    return found[:most]
+    return found[:limit]
 
 
 def _place(run: Runs) -> DateTime:
@@ -85,23 +85,23 @@ class Listed(NamedTuple):
     run_key: str
 
 
-def recent_runs(*, most: int, days: int, states: Collection[str] = STATES) -> list[Runs]:
+def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> list[Runs]:
     """Return the runs of all DAGs whose states changed last; finished ones of so many days.
 
     A request for each shard of each state, and day if it is over, until there are enough.
     """
-    listed = unfinished_runs(most=most, states=[each for each in states if each not in FINISHED])
+    listed = unfinished_runs(limit=limit, states=[each for each in states if each not in FINISHED])
     over = [each for each in states if each in FINISHED]
     now = clock.now()
     for day in (now - timedelta(days=back) for back in range(days if over else 0)):
         midnight = day.start_of("day")
         listed += _in_buckets(
-            [bucket for state in over for bucket in state_buckets(state, midnight)], most
+            [bucket for state in over for bucket in state_buckets(state, midnight)], limit
         )
         # What ended on a day before that has not changed since.
-        if sum(each.since >= midnight for each in listed) >= most:
+        if sum(each.since >= midnight for each in listed) >= limit:
             break
-    newest = sorted(listed, reverse=True)[:most]
+    newest = sorted(listed, reverse=True)[:limit]
     order = {(each.dag_id, each.run_key): at for at, each in enumerate(newest)}
     rows = Runs.batch_get(order, consistent_read=True) if order else ()
     found = [run for run in rows if run.state in states]  # the index may lag behind
@@ -109,31 +109,31 @@ def recent_runs(*, most: int, days: int, states: Collection[str] = STATES) -> li
 
 
 def unfinished_runs(
-    *, most: int | None = None, states: Iterable[str] = (QUEUED, RUNNING)
+    *, limit: int | None = None, states: Iterable[str] = (QUEUED, RUNNING)
 ) -> list[Listed]:
     """Return the runs that the index has as unfinished: of each shard, at most so many."""
     now = clock.now()
-    return _in_buckets([bucket for state in states for bucket in state_buckets(state, now)], most)
+    return _in_buckets([bucket for state in states for bucket in state_buckets(state, now)], limit)
 
 
-def _in_buckets(buckets: Sequence[str], most: int | None) -> list[Listed]:
+def _in_buckets(buckets: Sequence[str], limit: int | None) -> list[Listed]:
     def read(bucket: str) -> list[Listed]:
-        found = Runs.by_state.query(bucket, scan_index_forward=False, limit=most)
+        found = Runs.by_state.query(bucket, scan_index_forward=False, limit=limit)
         return [Listed(run.state_since, run.dag_id, run.run_key) for run in found]
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return [each for some in threads.map(read, buckets) for each in some]
 
 
-def recent_events(asset_ids: Sequence[str], *, most: int) -> list[AssetEvents]:
+def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
     """Return the newest events of assets; one request each, several at once."""
 
     def read(asset_id: str) -> list[AssetEvents]:
-        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=most))
+        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=limit))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
-    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:most]
+    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]
 
 
 def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
@@ -211,13 +211,13 @@ def assets_of_kind(kind: str) -> list[Assets]:
     return list(Assets.scan(Assets.kind == kind))
 
 
-def last_updated_assets(*, most: int) -> list[Assets]:
+def last_updated_assets(*, limit: int) -> list[Assets]:
     """Return the assets that had the newest events, newest first."""
     # Under a URI or an alias stand only copies, unless no asset has the URI.
     found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
     updated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
     dated = [(at, row) for at, row in updated if at is not None]
-    return [row for _, row in sorted(dated, key=lambda pair: pair[0], reverse=True)][:most]
+    return [row for _, row in sorted(dated, key=lambda pair: pair[0], reverse=True)][:limit]
 
 
 def consumed_by(dag_ids: Mapping[str, Iterable[str]]) -> list[AssetQueue]:

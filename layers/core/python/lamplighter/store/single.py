@@ -12,7 +12,7 @@ from pynamodb.expressions.update import Action
 
 from lamplighter.errors import TransientError
 from lamplighter.store.rows import Row
-from lamplighter.store.transactions import pauses
+from lamplighter.store.transactions import retry_attempts
 
 
 def update(row: Row, actions: Sequence[Action]) -> None:
@@ -31,7 +31,7 @@ def delete_if(row: Row, condition: Condition) -> bool:
 
 
 def _is_done(write: Callable[[], object], row: Row) -> bool:
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             write()
         except (DeleteError, UpdateError) as error:

@@ -11,7 +11,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 _KIND = "stream"
 

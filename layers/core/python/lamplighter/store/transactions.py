@@ -130,32 +130,32 @@ class Check:
 Write = Put | Change | Update | Delete | Check
 
 
-class Verdict(Enum):
+class Cause(Enum):
     """What one member of a cancelled transaction had to do with it."""
 
-    INNOCENT = auto()
-    REFUSED = auto()  # its condition does not hold
+    NONE = auto()
+    CONDITION_FAILED = auto()  # its condition does not hold
     BUSY = auto()  # another transaction, or too many of them, at this moment
 
 
 @dataclass(frozen=True)
-class Reason:
-    """The verdict on one member, with the row as it is now where that was the problem."""
+class CancellationReason:
+    """The cause on one member, with the row as it is now where that was the problem."""
 
-    verdict: Verdict
+    cause: Cause
     row: Any = None
 
 
-class Cancelled(Exception):
+class TransactionCanceled(Exception):
     """Nothing was written. `reasons` stand in the order of the writes."""
 
-    def __init__(self, reasons: Sequence[Reason]) -> None:
+    def __init__(self, reasons: Sequence[CancellationReason]) -> None:
         super().__init__(f"{len(reasons)} writes cancelled")
         self.reasons = tuple(reasons)
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `Cancelled` with a reason for each, or why it could not be tried."""
+    """Write all, or raise `TransactionCanceled` with a reason for each, or why it could not be tried."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:
@@ -170,27 +170,27 @@ def _translate(error: Exception, writes: Sequence[Write]) -> Exception:
         codes = {reason["Code"] for reason in found}
         if codes <= _OURS_TO_HANDLE:
             pairs = zip(writes, found, strict=True)
-            return Cancelled([_reason(write, reason) for write, reason in pairs])
+            return TransactionCanceled([_reason(write, reason) for write, reason in pairs])
     elif code in _TRANSIENT or isinstance(error, HTTPClientError | ConnectionError):
         return TransientError(f"DynamoDB could not take a transaction now: {error}")
     return PermanentError(f"DynamoDB will not take a transaction: {error}")
 
 
-def _reason(write: Write, found: dict[str, Any]) -> Reason:
+def _reason(write: Write, found: dict[str, Any]) -> CancellationReason:
     if found["Code"] == "None":
-        return Reason(Verdict.INNOCENT)
+        return CancellationReason(Cause.NONE)
     if found["Code"] in _BUSY:
-        return Reason(Verdict.BUSY)
+        return CancellationReason(Cause.BUSY)
     item = found.get("Item")
-    return Reason(Verdict.REFUSED, type(write.row).from_raw_data(item) if item else None)
+    return CancellationReason(Cause.CONDITION_FAILED, type(write.row).from_raw_data(item) if item else None)
 
 
-def pauses() -> Iterator[None]:
+def retry_attempts() -> Iterator[None]:
     """Yield once for each try that a busy row deserves, with a longer wait before each."""
     pause = _FIRST_PAUSE
     yield
     for _ in range(_TRIES - 1):
-        stand_back(pause)
+        sleep_with_jitter(pause)
         yield
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -202,7 +202,7 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
     for member in members:
         sizes = [measure(member) for measure, _ in limits]
         sums = [before + size for before, size in zip(sums, sizes, strict=True)]
-        if group and any(total > most for total, (_, most) in zip(sums, limits, strict=True)):
+        if group and any(total > limit for total, (_, limit) in zip(sums, limits, strict=True)):
             yield group
             group, sums = [], sizes
         group.append(member)
@@ -210,18 +210,18 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
         yield group
 
 
-def stand_back(longest: float = _LONGEST_PAUSE) -> None:
+def sleep_with_jitter(longest: float = _LONGEST_PAUSE) -> None:
     """Wait for a random time, so that competitors do not meet again."""
     clock.sleep(DICE.uniform(0, longest))
 
 
-def patiently(writes: Sequence[Write]) -> None:
+def transact_with_retry(writes: Sequence[Write]) -> None:
     """Write all as `transact` does, trying again while rows are busy, but not for ever."""
-    for _ in pauses():
+    for _ in retry_attempts():
         try:
             transact(writes)
-        except Cancelled as cancelled:
-            if any(reason.verdict is Verdict.REFUSED for reason in cancelled.reasons):
+        except TransactionCanceled as cancelled:
+            if any(reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons):
                 raise
         else:
             return
@@ -252,7 +252,7 @@ def change_dag(
 
     `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
     is asked again with the row of the moment when someone else was faster. A refusal of one of the
-    other writes raises `Cancelled`. Returns None if there is no such DAG.
+    other writes raises `TransactionCanceled`. Returns None if there is no such DAG.
     """
     row = row or read_dag(dag_id)
     for _ in range(_TRIES * 4):
@@ -265,13 +265,13 @@ def change_dag(
             return row
         writes = [*others, dag_write(row)]
         try:
-            patiently(writes)
-        except Cancelled as cancelled:
+            transact_with_retry(writes)
+        except TransactionCanceled as cancelled:
             *reasons, own = cancelled.reasons
-            if any(reason.verdict is Verdict.REFUSED for reason in reasons):
+            if any(reason.cause is Cause.CONDITION_FAILED for reason in reasons):
                 raise
             row = own.row
-            stand_back(_FIRST_PAUSE)
+            sleep_with_jitter(_FIRST_PAUSE)
         else:
             return row
     raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")

@@ -13,7 +13,7 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 _READERS = "watchers#"
 _FIRED, _PARKED = "fired", "parked"
@@ -32,7 +32,7 @@ class Place:
     @property
     def row(self) -> Catalog:
         """The row, with nothing but its key."""
-        return Catalog(readers_of(self.queue), str(self).partition("/")[2])
+        return Catalog(kind_of(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
         return "/".join((self.queue or "", self.dag_id, self.asset_id, self.mark, self.name))
@@ -44,20 +44,20 @@ class Place:
         return cls(queue or None, *rest)
 
 
-def mark_of(trigger: Mapping[str, Any]) -> str:
+def trigger_hash(trigger: Mapping[str, Any]) -> str:
     """Return what tells a trigger, as it is written, from others."""
     written = json.dumps([trigger["type"], trigger["data"]], sort_keys=True)
     return hashlib.sha256(written.encode()).hexdigest()[:8]
 
 
-def readers_of(queue: str | None) -> str:
+def kind_of(queue: str | None) -> str:
     """Return the kind of the rows of all who read a queue, or of those whose source is asked."""
     return f"{_READERS}{queue or ''}"
 
 
 def read_watchers(queue: str | None) -> list[Catalog]:
     """Return the rows of all who read a queue, or of those whose source must be asked."""
-    return list(Catalog.query(readers_of(queue), consistent_read=True))
+    return list(Catalog.query(kind_of(queue), consistent_read=True))
 
 
 # Those who fire too often.
@@ -68,13 +68,13 @@ def read_parked() -> dict[str, Catalog]:
     return {row.id: row for row in Catalog.query(_PARKED, consistent_read=True)}
 
 
-def count_fired(fired: Mapping[str, int], *, most: int) -> list[str]:
+def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
     """Add to what watchers have fired this minute, and park those beyond the limit; return them."""
     minute = clock.now().start_of("minute")
     return [
         watcher
         for watcher, times in fired.items()
-        if _count(watcher, times, minute) > most and _park(watcher, minute)
+        if _count(watcher, times, minute) > limit and _park(watcher, minute)
     ]
 
 

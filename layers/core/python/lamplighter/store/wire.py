@@ -13,7 +13,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.rows import instant_text
 from lamplighter.store.models import AssetEvents, Assets, Backfills, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER
 from lamplighter.store.rows import Row, connection
@@ -167,7 +167,7 @@ def open_assets(shard: int, until: DateTime) -> Iterator[str]:
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
     """Yield the keys of one shard's events without a number that are to be sent again."""
-    items = _until(AssetEvents, "pending", ("fan_shard", "send_at"), shard, until)
+    items = _until(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
     return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import pendulum
 
 from lamplighter import aws
-from lamplighter.streams.memory import MOST_SIGHTINGS
-from lamplighter.triggers.offered import Sighting
+from lamplighter.streams.seen_items import MAX_SIGHTINGS
+from lamplighter.triggers.sources import SourceItem
 
 
-def list_objects(bucket: str, prefix: str) -> Sequence[Sighting]:
+def list_objects(bucket: str, prefix: str) -> Sequence[SourceItem]:
     """Return the objects whose keys begin with a prefix; of too many, one more than is allowed."""
-    found: list[Sighting] = []
+    found: list[SourceItem] = []
     for content in _contents(bucket, prefix):
         found.append(_sighting(bucket, content))
-        if len(found) > MOST_SIGHTINGS:
+        if len(found) > MAX_SIGHTINGS:
             break
     return found
 
@@ -26,10 +26,10 @@ def _contents(bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
         yield from page.get("Contents", [])
 
 
-def _sighting(bucket: str, content: Mapping[str, Any]) -> Sighting:
+def _sighting(bucket: str, content: Mapping[str, Any]) -> SourceItem:
     key, etag = content["Key"], content["ETag"].strip('"')
     changed_at = pendulum.instance(content["LastModified"])
-    return Sighting(
+    return SourceItem(
         f"s3://{bucket}/{key}",
         # The same content may be put again, which is news.
         f"{etag} {changed_at.isoformat()}",

@@ -14,13 +14,13 @@ from time import monotonic
 from typing import Any
 
 from lamplighter import queues
-from lamplighter.events.dead_letters import letter
+from lamplighter.events.dead_letters import dead_letter
 from lamplighter.streams.watchers import Watcher
 
 log = logging.getLogger(__name__)
 
 # Where events go that are not sent.
-KEPT = "watch_dead_queue_url"
+KEPT = "sources-dlq"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Derived:
     raw: Any  # what it was made of
     seq: int | None  # by which the stream is told that it is persisted
     # Why it is not sent but kept among the dead letters, from where it can be sent.
-    kept_because: str | None = None
+    parked_reason: str | None = None
 
     @property
     def lane(self) -> str | None:
@@ -44,16 +44,16 @@ class Derived:
     @property
     def queue(self) -> str:
         """The setting that names where it goes; what came in order goes on in order."""
-        if self.kept_because is not None:
+        if self.parked_reason is not None:
             return KEPT
-        return "events_queue_url" if self.lane is None else "events_fifo_queue_url"
+        return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:
         """What is sent there."""
-        if self.kept_because is not None:
-            return letter(
-                self.body, reason=self.kept_because, first_id=self.event_id, lane=self.lane
+        if self.parked_reason is not None:
+            return dead_letter(
+                self.body, reason=self.parked_reason, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:
             return {"MessageBody": self.body}

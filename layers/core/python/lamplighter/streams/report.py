@@ -22,7 +22,7 @@ class WatchReport:
 
     received: int = 0
     sent_events: int = 0
-    kept_events: int = 0
+    parked_events: int = 0
     rejected: int = 0
     given_up: int = 0
     failed: set[str] = field(default_factory=set)
@@ -30,12 +30,12 @@ class WatchReport:
     parked_watchers: int = 0
 
 
-def bury(letters: Mapping[K, dict[str, Any]]) -> set[K]:
+def send_to_dlq(letters: Mapping[K, dict[str, Any]]) -> set[K]:
     """Keep what was rejected; return what could not be kept."""
     lost: set[K] = set()
     for some in queues.chunks(letters, _LETTERS_PER_CALL):
         try:
-            queues.send("watch_dead_queue_url", [letters[key] for key in some])
+            queues.send("sources-dlq", [letters[key] for key in some])
         except Exception:  # whatever it is, these come again, and no others
             log.exception("%d rejected messages could not be kept, and come again", len(some))
             lost.update(some)
@@ -44,8 +44,8 @@ def bury(letters: Mapping[K, dict[str, Any]]) -> set[K]:
 
 def park(fired: Mapping[str, int]) -> int:
     """Count what watchers have fired; return how many of them are parked for it."""
-    most = settings.current().watcher_events_per_minute
-    parked = count_fired({name: times for name, times in fired.items() if times}, most=most)
+    limit = settings.current().watcher_events_per_minute
+    parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
     for watcher in parked:
-        log.error("watcher %s is parked: it fires more than %d times a minute", watcher, most)
+        log.error("watcher %s is parked: it fires more than %d times a minute", watcher, limit)
     return len(parked)

@@ -9,7 +9,6 @@ from typing import Any
 from lamplighter.errors import SerializationError
 from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.foreign import ForeignTimetable
 
 _BUILT_IN = {
     "CronDataIntervalTimetable": "interval",

@@ -11,21 +11,21 @@ from typing import Any, Never
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.offered import Sighting, offered_producer
+from lamplighter.triggers.sources import SourceItem, current_source
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 
-class PolledTrigger(BaseEventTrigger):
+class PollingTrigger(BaseEventTrigger):
     """A trigger on a source that is looked at once a minute; subclasses say how."""
 
     feed = Feed()
 
     @classmethod
     @abstractmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
         """Return everything that is there now, given the arguments of one of those who share it."""
 
-    def payloads(self, sighting: Sighting) -> Iterable[Any]:
+    def payloads(self, sighting: SourceItem) -> Iterable[Any]:
         """Return the payload of each event that the trigger makes of something new."""
         return [sighting.payload]
 
@@ -38,10 +38,10 @@ class PolledTrigger(BaseEventTrigger):
         cls,
         kwargs: dict[str, Any],  # noqa: ARG003 - the deployment has looked already
     ) -> SharedStreamProducer:
-        return offered_producer()
+        return current_source()
 
     async def filter_shared_stream(
-        self, shared_stream: AsyncIterator[Sighting]
+        self, shared_stream: AsyncIterator[SourceItem]
     ) -> AsyncIterator[TriggerEvent]:
         async for sighting in shared_stream:
             for payload in self.payloads(sighting):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Never
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.offered import offered_producer
+from lamplighter.triggers.sources import current_source
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 if TYPE_CHECKING:
-    from lamplighter.events.envelopes import CreatedObject
+    from lamplighter.events.message import CreatedObject
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class QueueTrigger(BaseEventTrigger):
         cls,
         kwargs: dict[str, Any],  # noqa: ARG003 - the deployment knows the queue
     ) -> SharedStreamProducer:
-        return offered_producer()
+        return current_source()
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[QueueMessage]

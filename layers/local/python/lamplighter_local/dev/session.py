@@ -28,10 +28,10 @@ from pendulum import DateTime
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.clock import SystemClock
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
-from lamplighter.store.listing import all_dags
+from lamplighter.store.runs import all_dags
 from lamplighter.views import AssetProgress, Dag, asset_progress, view_dag
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
@@ -160,7 +160,7 @@ class DevSession:
             self._report_skipped(self._logs.owed)
 
     def _report_skipped(self, owed: Mapping[str, int]) -> None:
-        at_least = "at least " if max(owed.values()) >= STOP_COUNTING_AT else ""
+        at_least = "at least " if max(owed.values()) >= MAX_OWED_COUNTED else ""
         each = ", ".join(f"{dag_id} {count:,}" for dag_id, count in sorted(owed.items()))
         runs = f"{at_least}{sum(owed.values()):,} runs that are already due are skipped ({each})"
         self._logs.add("catch-up", "", f"{runs}; --catchup creates them")

@@ -17,8 +17,8 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import report_uri
+from lamplighter.executors.base import JobState
+from lamplighter.runs.job_request import report_uri
 from lamplighter_local.emr import jobs as fake_jobs
 from lamplighter_local.emr.events import EventFaults, JobEvents
 from lamplighter_local.emr.job import FakeJob
@@ -175,7 +175,7 @@ class FakeEmr:
         with self._lock:
             texts = self.take_events()
             for text in texts:
-                url = settings.current().jobstates_queue_url
+                url = settings.current().queue_url("jobstates")
                 _send("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
             return len(texts)
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from pendulum import DateTime
 
-from lamplighter.executors.job import JobState
-from lamplighter_local.emr.scripts import MOST_DETAILS, Outcome
+from lamplighter.executors.base import JobState
+from lamplighter_local.emr.scripts import MAX_DETAILS, Outcome
 
 ACCOUNT = DEFAULT_ACCOUNT_ID
 REGION = "us-east-1"
@@ -78,7 +78,7 @@ class FakeJob:
     def details(self) -> str:
         """What there is to say about its state, which is never nothing and never much."""
         told = self.timeline[-1].details.strip() or f"The job run is {self.state}."
-        return told[:MOST_DETAILS]
+        return told[:MAX_DETAILS]
 
     @property
     def created_at(self) -> DateTime:

@@ -108,8 +108,8 @@ def _of_text(shape: Any, value: str, path: str) -> Iterator[str]:
 
 
 def _of_size(shape: Any, size: int, what: str) -> Iterator[str]:
-    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    least, limit = shape.metadata.get("min"), shape.metadata.get("max")
     if least is not None and size < least:
         yield f"{what} must be at least {least}"
-    if most is not None and size > most:
-        yield f"{what} must be at most {most}"
+    if limit is not None and size > limit:
+        yield f"{what} must be at most {limit}"

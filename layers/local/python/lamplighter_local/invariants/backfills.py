@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from lamplighter.backfill.plan import key_of
-from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.scheduler.schedules import run_from_json
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import (
     COMPLETED,
@@ -33,8 +33,8 @@ def backfill_violations(runs: Mapping[str, list[Runs]]) -> Iterator[str]:
         if count > 1:
             yield f"DAG {dag_id} has {count} open backfills"
     for run in (run for each in runs.values() for run in each):
-        if run.slot_of is not None and run.slot_of not in known:
-            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {run.slot_of}"
+        if run.slot_backfill_id is not None and run.slot_backfill_id not in known:
+            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {run.slot_backfill_id}"
 
 
 def _of_slots(row: Backfills, own: list[Runs]) -> Iterator[str]:
@@ -42,11 +42,11 @@ def _of_slots(row: Backfills, own: list[Runs]) -> Iterator[str]:
     living = {
         run.run_key
         for run in own
-        if run.slot_of == row.backfill_id and run.state not in run_rows.FINISHED
+        if run.slot_backfill_id == row.backfill_id and run.state not in run_rows.FINISHED
     }
     if active != living:
         yield f"its slots are of {sorted(active)}, but {sorted(living)} live"
-    if over := sorted(run.run_key for run in own if run.state in run_rows.FINISHED and run.slot_of):
+    if over := sorted(run.run_key for run in own if run.state in run_rows.FINISHED and run.slot_backfill_id):
         yield f"runs that are over have slots: {over}"
     if len(active) > row.max_active_runs:
         yield f"{len(active)} active runs where {row.max_active_runs:.0f} are allowed"
@@ -75,11 +75,11 @@ def _of_plan(row: Backfills, runs: list[Runs]) -> Iterator[str]:
     by_key = {run.run_key: run for run in runs}
     keys: list[str] = []
     while len(keys) < row.total:
-        found = planned_dates(row, first=len(keys), most=int(row.total))
+        found = planned_dates(row, first=len(keys), limit=int(row.total))
         keys += [key_of(run_from_json(each)) for each in found]
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
         yield f"planned twice: {twice}"
-    passed = {key for key, _ in row.passed_over or ()}
+    passed = {key for key, _ in row.skipped_runs or ()}
     for ordinal, key in enumerate(keys[: int(row.position)], start=1):
         run = by_key.get(key)
         if run is None:

@@ -9,13 +9,13 @@ from typing import cast
 
 from pendulum import DateTime
 
-from lamplighter.bundles.following import LastRun, Question
+from lamplighter.dags.upcoming import LastRun, NextRunsQuery
 from lamplighter.errors import DefinitionError, TransientError
-from lamplighter.registry.authors import Answer, read_answer
+from lamplighter.registry.custom_timetables import Answer, read_answer
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Foretold, Outlook
-from lamplighter.scheduler.foretold import run_as_json
+from lamplighter.scheduler.cursor import PrecomputedRuns, RunSource
+from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
@@ -24,21 +24,21 @@ from lamplighter.zones import iso
 _AT_ONCE = 500
 
 
-def outlook_of(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def outlook_of(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     """Return what says which run follows which from `origin` on; None if nobody can say.
 
     Nobody can if the bundle is not there, if the timetable raises, or if it has no periods and
     therefore no schedule apart from the runs that were created.
     """
     if not schedule_in_force(row).is_custom:
-        return cursor.rule_of(row)
+        return cursor.timetable_runs(row)
     try:
         return _author_outlook(row, origin)
     except (DefinitionError, TransientError):
         return None
 
 
-def _author_outlook(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def _author_outlook(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     until = max(_places(row), default=None)
     runs: list[DagRunInfo] = []
     last = origin
@@ -49,10 +49,10 @@ def _author_outlook(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
         new = [info for info in answer.runs if last is None or place(info) > place(last)]
         runs += new
         if answer.is_last or not new:
-            return Foretold(runs, is_last=True)
+            return PrecomputedRuns(runs, is_last=True)
         last = new[-1]
         if until is None or place(last) > until:
-            return Foretold(runs, is_last=False)
+            return PrecomputedRuns(runs, is_last=False)
 
 
 def _places(row: Dags) -> Iterator[DateTime]:
@@ -67,7 +67,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
     seen_from = schedule.earliest if last is None else last.run_after
     assert seen_from is not None
     known = None if last is None else {**run_as_json(last), "partition_date": None}
-    question = Question(
+    question = NextRunsQuery(
         dag_id=row.dag_id,
         file=schedule.file,
         last=cast("LastRun | None", known),
@@ -75,7 +75,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
         at=iso(seen_from),
     )
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), most=_AT_ONCE)
+    return read_answer(sandbox.upcoming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
 
 
 def _is_without_periods(answer: Answer) -> bool:

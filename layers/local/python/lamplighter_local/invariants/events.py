@@ -134,12 +134,12 @@ def _is_over(event: AssetEvents) -> bool:
 
 def _of_uri(row: Assets, tables: _Tables) -> Iterator[str]:
     """Check that events go to a URI exactly while someone waits for it and it leads to them."""
-    for key in row.also or ():
+    for key in row.mirrored_uris or ():
         uri = tables.streams.get(key)
-        if uri is None or not uri.is_waited_for or uri.target != row.asset_id:
+        if uri is None or not uri.has_consumers or uri.target != row.asset_id:
             yield f"its events go to {key} as well, where nobody wants them"
-    target = tables.streams.get(row.target) if row.is_waited_for and row.target else None
-    if target is not None and row.asset_id not in (target.also or ()):
+    target = tables.streams.get(row.target) if row.has_consumers and row.target else None
+    if target is not None and row.asset_id not in (target.mirrored_uris or ()):
         yield f"it is waited for, but does not get the events of asset {row.target}"
 
 
@@ -208,7 +208,7 @@ def _of_condition(dag: Dags, tables: _Tables, *, is_idle: bool) -> Iterator[str]
         for key in ids
         if int(tables.streams[key].seq or 0) > int(tables.queue[dag.dag_id, key].consumed_seq)
     }
-    if _holds(dag.asset_condition, pending) and dag.asset_since is None:
+    if _holds(dag.asset_condition, pending) and dag.asset_condition_met_at is None:
         yield f"events of {sorted(pending)} are enough for a run, and nobody will look at it"
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pendulum import DateTime
 
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.plan import key_of
+from lamplighter.scheduler.claim_decision import key_of
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import read_dag
+from lamplighter.store.dags import read_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 _MOST = 20_000
@@ -44,24 +44,24 @@ class Origins:
     def note_skipped(self, row: Dags) -> None:
         """Take note that runs before a row's position, or its next run, are nobody's debt."""
         self.begin_at(row.dag_id, cursor.position(row))
-        if row.switch_at is not None:
-            self._switches[row.dag_id] = _Switch(row.switch_at, _owed(row, row.switch_at))
+        if row.schedule_switch_at is not None:
+            self._switches[row.dag_id] = _Switch(row.schedule_switch_at, _owed(row, row.schedule_switch_at))
 
     def note_push(self, before: Dags | None, after: Dags) -> bool:
         """Take note of a DAG's row before and after a push; return whether its schedule is new."""
-        is_kept = after.switch_at is not None
+        is_kept = after.schedule_switch_at is not None
         if before is None:
             self.begin_at(after.dag_id, cursor.position(after))
             return True
-        if _schedule(before) == _schedule(after) and before.switch_at == after.switch_at:
+        if _schedule(before) == _schedule(after) and before.schedule_switch_at == after.schedule_switch_at:
             return False
         self._settle(before)
         if not is_kept:
             # With `skip_owed`, a push moves the position too.
             self.begin_at(after.dag_id, cursor.position(after))
-        elif before.switch_at is None:
-            assert after.switch_at is not None
-            self._switches[after.dag_id] = _Switch(after.switch_at, _owed(after, after.switch_at))
+        elif before.schedule_switch_at is None:
+            assert after.schedule_switch_at is not None
+            self._switches[after.dag_id] = _Switch(after.schedule_switch_at, _owed(after, after.schedule_switch_at))
         return True
 
     def now(self) -> Mapping[str, DagRunInfo]:
@@ -79,7 +79,7 @@ class Origins:
     def _settle(self, row: Dags) -> None:
         """Let the new schedule begin after the last run of the old one, once it has switched."""
         switch = self._switches.get(row.dag_id)
-        if switch is None or row.switch_at is not None:
+        if switch is None or row.schedule_switch_at is not None:
             return
         runs = list(Runs.query(row.dag_id, consistent_read=True))
         keys = {run.run_key for run in runs}
@@ -103,7 +103,7 @@ def _owed(row: Dags, until: DateTime) -> Mapping[str, DagRunInfo]:
     if stored is None or schedule.is_custom or cursor.is_continuous(row):
         return {}
     due = cursor.runs_due(
-        cursor.rule_of(row), stored, catchup=schedule.catchup, now=until, most=_MOST
+        cursor.timetable_runs(row), stored, catchup=schedule.catchup, now=until, limit=_MOST
     )
     return {key_of(row, info): info for info in due.runs}
 

@@ -11,11 +11,11 @@ from pendulum import DateTime
 
 from lamplighter import settings
 from lamplighter.dags.dag import DAG
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import NONE, OVER, SKIPPED, SUCCESS
-from lamplighter.runs.view import run_ref
+from lamplighter.store.versions import definition_of
+from lamplighter.runs.states import NONE, OVER, SKIPPED, SUCCESS
+from lamplighter.store.steps import run_ref
 from lamplighter.store.due import free_slots, index_entry, is_open, run_of
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Dags, Runs, Steps
 
 # A lost message costs a minute where a tick finds what it was about, and five where a sweep does.
@@ -99,7 +99,7 @@ def _states(run: Runs | None, steps: Mapping[str, list[Steps]]) -> dict[str, str
     if run is None:
         return {}
     found = steps.get(run_ref(run.dag_id, run.run_key), ())
-    return {step.step_id: step.state for step in found if step.born_at == run.created_at}
+    return {step.step_id: step.state for step in found if step.run_created_at == run.created_at}
 
 
 def _run_before(run: Runs, dag: DAG, runs: Collection[Runs]) -> Runs | None:

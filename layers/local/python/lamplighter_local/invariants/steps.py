@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 
 from lamplighter.assets import AssetAlias
 from lamplighter.identifiers import OUTLET, asset_id
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.moves import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
-from lamplighter.runs.plan import plan, removed_tasks
-from lamplighter.runs.view import run_ref
+from lamplighter.store.versions import definition_of
+from lamplighter.runs.job_request import JobName
+from lamplighter.runs.states import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
+from lamplighter.runs.dependencies import next_steps, removed_tasks
+from lamplighter.store.steps import run_ref
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.emr.fake_emr import FakeEmr
@@ -37,7 +37,7 @@ def step_violations(runs: Mapping[str, list[Runs]], *, is_idle: bool) -> Iterato
         yield f"there are steps of {ref}, which is no run"
     # A run that began anew has left steps of the one before, until its own take their places.
     steps = {
-        ref: [step for step in own if step.born_at == by_ref[ref].created_at]
+        ref: [step for step in own if step.run_created_at == by_ref[ref].created_at]
         for ref, own in steps.items()
         if ref in by_ref
     }
@@ -60,12 +60,12 @@ def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
         yield f"it is {run.state}, but steps {unfinished} are not over"
     if run.state == run_rows.QUEUED and any(step.state in LIVE for step in steps):
         yield "it is queued, but has steps under way"
-    if run.state in {run_rows.SUCCESS, run_rows.FAILED} and run.because is None:
+    if run.state in {run_rows.SUCCESS, run_rows.FAILED} and run.reason is None:
         dag = definition_of(run)
         states = removed_tasks(dag, run) | {step.step_id: step.state for step in steps}
-        if (outcome := plan(dag, states).outcome) != run.state:
-            yield f"it is {run.state}, but its steps make it {outcome}"
-    if run.state == run_rows.RUNNING and run.ending is None:
+        if (final_state := next_steps(dag, states).final_state) != run.state:
+            yield f"it is {run.state}, but its steps make it {final_state}"
+    if run.state == run_rows.RUNNING and run.target_state is None:
         dag = definition_of(run)
         live = [step for step in steps if step.state in LIVE]
         if len(live) > dag.max_active_tasks:
@@ -79,8 +79,8 @@ def _of_step(step: Steps) -> Iterator[str]:
         yield f"step {step.step_id} has had {step.try_number} tries in {step.submission} jobs"
     if (step.state == UP_FOR_RETRY) != (step.retry_at is not None):
         yield f"step {step.step_id} is {step.state} and its retry is at {step.retry_at}"
-    if (step.then is not None) != (step.state == "cancelling"):
-        yield f"step {step.step_id} is {step.state}, and then {step.then}"
+    if (step.cancel_action is not None) != (step.state == "cancelling"):
+        yield f"step {step.step_id} is {step.state}, and then {step.cancel_action}"
 
 
 def _of_outlets(runs: Mapping[str, Runs], steps: _StepsByRun, *, is_idle: bool) -> Iterator[str]:

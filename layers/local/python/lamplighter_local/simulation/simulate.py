@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from pendulum import DateTime
 
-from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.operations.push_preview import owed_after_push
-from lamplighter.store.listing import all_dags
+from lamplighter.store.runs import all_dags
 from lamplighter.store.runs import FAILED
 from lamplighter.views import Run, Step, all_runs
 from lamplighter.zones import as_utc
@@ -123,11 +123,11 @@ def was_submitted(step: Step) -> bool:
 
 def peak(spans: Iterable[Span]) -> Peak:
     """Return the maximum number of spans at once; a span that ends makes room first."""
-    most, at = 0, None
+    limit, at = 0, None
     for instant, count in levels(spans):
-        if count > most:
-            most, at = count, instant
-    return Peak(most, at)
+        if count > limit:
+            limit, at = count, instant
+    return Peak(limit, at)
 
 
 def levels(spans: Iterable[Span]) -> list[tuple[DateTime, int]]:

@@ -10,7 +10,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 ITSELF = "#"
@@ -57,9 +57,9 @@ class Assets(Row):
 
     # Of a URI: the asset that has it, and whether a DAG waits for whichever asset that is.
     target = UnicodeAttribute(null=True)
-    is_waited_for = BooleanAttribute(null=True)
+    has_consumers = BooleanAttribute(null=True)
     # Of an asset: its URI, while that is waited for; its events are recorded there too.
-    also = UnicodeSetAttribute(null=True)
+    mirrored_uris = UnicodeSetAttribute(null=True)
 
     open = _Open()
 
@@ -84,7 +84,7 @@ class _Pending(GlobalSecondaryIndex["AssetEvents"]):
         index_name = "pending"
         projection = KeysOnlyProjection()
 
-    fan_shard = NumberAttribute(hash_key=True)
+    pending_shard = NumberAttribute(hash_key=True)
     send_at = Instant(range_key=True)
 
 
@@ -106,7 +106,7 @@ class AssetEvents(Row):
     rejected = UnicodeAttribute(null=True)  # why; such events stand under an asset of their own
     # Until it has its number: what was sent for that, and when the sweep sends it again.
     message = UnicodeAttribute(null=True)
-    fan_shard = NumberAttribute(null=True)
+    pending_shard = NumberAttribute(null=True)
     send_at = Instant(null=True)
     expires_at = TTLAttribute(null=True)
 

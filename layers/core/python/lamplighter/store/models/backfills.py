@@ -10,7 +10,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 
@@ -46,7 +46,7 @@ class Backfills(Row):
     start = Instant()
     end = Instant()
     reprocess = UnicodeAttribute()  # none, failed, completed
-    is_backwards = BooleanAttribute(default=False)
+    run_backwards = BooleanAttribute(default=False)
     max_active_runs = NumberAttribute()
     conf = JSONAttribute(null=True)
     max_cost = NumberAttribute(null=True)  # in dollars
@@ -55,9 +55,9 @@ class Backfills(Row):
     expected_seconds = NumberAttribute(null=True)
 
     state = UnicodeAttribute()  # running, paused, completed, cancelled
-    because = UnicodeAttribute(null=True)
+    reason = UnicodeAttribute(null=True)
     # Of a cancelled one: whether its running runs are to end too.
-    ends_running = BooleanAttribute(null=True)
+    cancels_running_runs = BooleanAttribute(null=True)
     ended_at = Instant(null=True)
 
     # The position: of so many planned runs, how many have had their turn.
@@ -71,7 +71,7 @@ class Backfills(Row):
     cancelled = NumberAttribute(default=0)
     passed = NumberAttribute(default=0)
     # The newest that needed none, each with the reason: [run_key, "exists" or "in flight"].
-    passed_over = JSONAttribute(null=True)
+    skipped_runs = JSONAttribute(null=True)
     # What its finished runs have cost, and how long they took together.
     cost = NumberAttribute(null=True)
     seconds = NumberAttribute(null=True)

@@ -9,7 +9,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 
@@ -63,14 +63,14 @@ class Dags(Row):
     latest = Instant(null=True)
     catchup = BooleanAttribute()
     max_active_runs = NumberAttribute()
-    max_failed_in_a_row = NumberAttribute(null=True)
+    max_consecutive_failed_runs = NumberAttribute(null=True)
     allowed_run_types = JSONAttribute(null=True)  # missing: all
 
     # What keeps it out of the index.
     is_paused = BooleanAttribute(default=False)
     is_stale = BooleanAttribute(default=False)
     has_import_errors = BooleanAttribute(default=False)
-    paused_because = UnicodeAttribute(null=True)
+    pause_reason = UnicodeAttribute(null=True)
     schedule_error = UnicodeAttribute(null=True)
 
     # The position: the last run that the schedule gave, whatever became of it.
@@ -86,9 +86,9 @@ class Dags(Row):
     next_run_after = Instant(null=True)
 
     # A schedule that a push has replaced while runs of it were due. Claims follow it up to and
-    # including the last of those, whose run_after is `switch_at` at the latest, then drop both.
-    old_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
-    switch_at = Instant(null=True)
+    # including the last of those, whose run_after is `schedule_switch_at` at the latest, then drop both.
+    previous_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
+    schedule_switch_at = Instant(null=True)
 
     # Slots: run keys that occupy one, and `instant|run_key` of those that wait for one.
     active = UnicodeSetAttribute(null=True)
@@ -97,18 +97,18 @@ class Dags(Row):
     # before; while there are any, they count against new runs of the schedule.
     waiting_for_past = UnicodeSetAttribute(null=True)
     # Kinds that had a slot in this round: manual, scheduled, asset_triggered. They take turns.
-    served_kinds = UnicodeSetAttribute(null=True)
+    served_run_types = UnicodeSetAttribute(null=True)
     # Since when the asset condition holds without having become a run.
-    asset_since = Instant(null=True)
+    asset_condition_met_at = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
-    asset_refs = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
+    referenced_assets = UnicodeSetAttribute(null=True)  # assets that may have it for a consumer
     watchers = UnicodeSetAttribute(null=True)  # places of watchers that it may have
-    failed_in_a_row = NumberAttribute(null=True)
+    consecutive_failed_runs = NumberAttribute(null=True)
 
     # Claims that got nowhere since the last one that did: how often in a row, when, and why.
     claim_failures = NumberAttribute(null=True)
     claim_failed_at = Instant(null=True)
-    claim_problem = UnicodeAttribute(null=True)
+    claim_error = UnicodeAttribute(null=True)
 
     # Up to which instant all that was missed is made up for, because someone wished it.
     catch_up_until = Instant(null=True)

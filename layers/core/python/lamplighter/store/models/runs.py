@@ -8,7 +8,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 
@@ -66,8 +66,8 @@ class Runs(Row):
     ended_at = Instant(null=True)
 
     # What a run that is being ended will be when its last job is over, and why.
-    ending = UnicodeAttribute(null=True)
-    because = UnicodeAttribute(null=True)
+    target_state = UnicodeAttribute(null=True)
+    reason = UnicodeAttribute(null=True)
     # What people said became of it or of its steps, newest last: who, when, what, why.
     marks = JSONAttribute(null=True)
 
@@ -87,7 +87,7 @@ class Runs(Row):
     # occupies while it is not over, if not one of its DAG's.
     backfill_id = UnicodeAttribute(null=True)
     backfill_ordinal = NumberAttribute(null=True)
-    slot_of = UnicodeAttribute(null=True)
+    slot_backfill_id = UnicodeAttribute(null=True)
     # For a run that assets triggered: {asset id: [last sequence consumed before, last one now]}.
     events = JSONAttribute(null=True)
 

@@ -2,7 +2,7 @@
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 
@@ -16,10 +16,10 @@ class Steps(Row):
     step_id = UnicodeAttribute(range_key=True)
     state = UnicodeAttribute()
     # When its run was created: rows expire one by one, and a step may outlive the run it was of.
-    born_at = Instant()
+    run_created_at = Instant()
     # The attempt that is under way or was the last, and the last that may be made.
     try_number = NumberAttribute(default=0)
-    last_try = NumberAttribute(default=1)
+    max_try_number = NumberAttribute(default=1)
     # Counts every job that was ever asked for, and never begins again.
     submission = NumberAttribute(default=0)
     job_run_id = UnicodeAttribute(null=True)
@@ -30,14 +30,14 @@ class Steps(Row):
     ended_at = Instant(null=True)
     retry_at = Instant(null=True)
     # Seconds that it may run, where that is too short for its executor to end it.
-    short_limit = NumberAttribute(null=True)
+    scheduler_timeout_seconds = NumberAttribute(null=True)
     # While its job is being cancelled: timeout, cancel or clear, or what it was marked as.
-    then = UnicodeAttribute(null=True)
+    cancel_action = UnicodeAttribute(null=True)
     error = UnicodeAttribute(null=True)
     # Who said what became of it, when and why; missing if nobody did.
     marked = JSONAttribute(null=True)
     # Attempts in a row that found no capacity, and cost no try.
-    turned_away = NumberAttribute(null=True)
+    capacity_rejections = NumberAttribute(null=True)
     # The newest attempts that are over: submission, try, job, state, times, error.
     tries = JSONAttribute(null=True)
 

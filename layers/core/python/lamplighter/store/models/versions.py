@@ -2,7 +2,7 @@
 
 from pynamodb.attributes import BinaryAttribute, UnicodeAttribute
 
-from lamplighter.store.attributes import Instant
+from lamplighter.store.rows import Instant
 from lamplighter.store.rows import Row
 
 

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable, Sequence
 from typing import Any
 
-from lamplighter.triggers.shared_stream.outcome import AdvanceItem
 
 
 class SharedStreamProducer(ABC):

@@ -8,7 +8,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.loading import class_path
 from lamplighter.triggers.feeds import Feed
 from lamplighter.triggers.patterns import EventPattern
-from lamplighter.triggers.queue import QueueMessage, QueueTrigger
+from lamplighter.triggers.sources import QueueMessage, QueueTrigger
 
 _NAME = re.compile(r"(?=.{1,80}$)[A-Za-z0-9_-]+(\.fifo)?")
 

@@ -17,7 +17,7 @@ from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 
 @dataclass(frozen=True)
-class Sighting:
+class SourceItem:
     """Something that was there when a source was looked at.
 
     `identity` changes whenever a trigger is to fire again for the same `name`.
@@ -46,14 +46,14 @@ class Offer:
     # What has come: messages of a queue, or what is new at a source that was looked at.
     producer: SharedStreamProducer | None = None
     # The objects of a bucket whose keys begin with a prefix.
-    objects: Callable[[str, str], Sequence[Sighting]] = _nothing
+    objects: Callable[[str, str], Sequence[SourceItem]] = _nothing
 
 
 _offer: ContextVar[Offer | None] = ContextVar("lamplighter_offer", default=None)
 
 
 @contextmanager
-def offering(offer: Offer) -> Iterator[None]:
+def source_context(offer: Offer) -> Iterator[None]:
     """Let triggers that are opened in the block find these ways to their sources."""
     token = _offer.set(offer)
     try:
@@ -62,7 +62,7 @@ def offering(offer: Offer) -> Iterator[None]:
         _offer.reset(token)
 
 
-def offered_producer() -> SharedStreamProducer:
+def current_source() -> SharedStreamProducer:
     """Return what has come for the trigger that is being opened."""
     producer = offered().producer
     if producer is None:

@@ -12,14 +12,14 @@ from urllib.parse import quote_plus
 from pendulum import DateTime
 
 from lamplighter import aws, clock, queues, settings
-from lamplighter.registry import bundles
+from lamplighter.registry import pushes
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 
 # At intervals that double up to the longest pause, so many take more than a day.
-MOST_RESENDS = 12
+MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 # Who has begun to register a push has the time limit of the function for it.
 _REGISTER_SECONDS = 900
@@ -29,7 +29,7 @@ def sweep_pushes(*, has_time: Callable[[], bool]) -> int:
     """Send again what announces pushes that nobody has registered; return how many were sent."""
     sent, now = 0, clock.now()
     failures: list[Exception] = []
-    for row in Catalog.query(bundles.KIND, consistent_read=True):
+    for row in Catalog.query(pushes.KIND, consistent_read=True):
         due_at = resend_due_at(row)
         if due_at is None or due_at > now:
             continue
@@ -51,7 +51,7 @@ def resend_due_at(row: Catalog) -> DateTime | None:
     """
     newest = int(row.pushed or 0)
     is_over = newest <= max(int(row.registered or 0), int(row.unreadable_push or 0))
-    if is_over or int(row.resends or 0) >= MOST_RESENDS or row.updated_at is None:
+    if is_over or int(row.resends or 0) >= MAX_RESENDS or row.updated_at is None:
         return None
     if row.resend_at is not None:
         return row.resend_at
@@ -69,13 +69,13 @@ def _resend(row: Catalog, now: DateTime) -> bool:
     if key is not None:
         log.warning("the push %s was not registered, and is sent again", key)
         # Sent first: whoever dies here sends twice.
-        queues.send("registers_queue_url", [{"MessageBody": _notification(key)}])
+        queues.send("registers", [{"MessageBody": _notification(key)}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
     pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
     actions = [Catalog.resend_at.set(now.add(seconds=pause)), Catalog.resends.add(1)]
     # A push that came meanwhile begins anew.
-    update_if(Catalog(bundles.KIND, row.id), actions, Catalog.pushed == row.pushed)
+    update_if(Catalog(pushes.KIND, row.id), actions, Catalog.pushed == row.pushed)
     return key is not None
 
 
@@ -85,8 +85,8 @@ def _newest_announcement(row: Catalog) -> str | None:
     after = max(ended, int(row.registering or 0) - 1)
     answer = aws.client("s3").list_objects_v2(
         Bucket=settings.current().require("bucket"),
-        Prefix=bundles.announcement_prefix(row.id),
-        StartAfter=bundles.announcement_key(row.id, after),
+        Prefix=pushes.announcement_prefix(row.id),
+        StartAfter=pushes.announcement_key(row.id, after),
     )
     return max((found["Key"] for found in answer.get("Contents", ())), default=None)
 

@@ -12,9 +12,9 @@ from pendulum import DateTime
 
 from lamplighter import settings
 from lamplighter.errors import in_short
-from lamplighter.executors.job import Job, JobState, Usage
-from lamplighter.runs.job_names import JobName, JobPlace
-from lamplighter.runs.moves import (
+from lamplighter.executors.base import Job, JobState, Usage
+from lamplighter.runs.job_request import JobName, SubmissionKey
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -29,8 +29,7 @@ from lamplighter.runs.moves import (
     move_step,
 )
 from lamplighter.runs.outlets import outlet_events
-from lamplighter.runs.reports import NO_REPORT, Report, read_report, readable
-from lamplighter.runs.retry_delay import retry_delay
+from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report, readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put
@@ -46,22 +45,22 @@ _MAX_ERROR = 2_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class JobObservation:
     """A job as it is now, with what it says of itself if it is over."""
 
-    place: JobPlace
+    place: SubmissionKey
     job: Job
-    report: Report = NO_REPORT
+    report: JobReport = NO_REPORT
     # It was refused, and would be again.
     is_final: bool = False
 
     @classmethod
-    def of(cls, place: JobPlace, job: Job) -> Self:
+    def of(cls, place: SubmissionKey, job: Job) -> Self:
         """Return a job with its report, which there is only when it is over."""
         return cls(place, job, read_report(job)) if job.state.is_over else cls(place, job)
 
 
-def observe(view: RunView, seen: Seen, *, now: DateTime) -> list[AssetEvents] | None:
+def observe(view: RunView, seen: JobObservation, *, now: DateTime) -> list[AssetEvents] | None:
     """Let a step be what its job says; return the events of its outlets.
 
     Returns None if the job is none of the run's as it stands.
@@ -87,7 +86,7 @@ class _Ending:
 
     view: RunView
     step: Steps
-    seen: Seen
+    seen: JobObservation
     now: DateTime
 
     def assign(self) -> list[AssetEvents]:
@@ -97,10 +96,10 @@ class _Ending:
         step.ended_at = job.ended_at or self.now
         add_usage(step, job.usage)
         events: list[AssetEvents] = []
-        if step.then == CLEAR:
+        if step.cancel_action == CLEAR:
             move_step(step, NONE)
-        elif step.then in {SUCCESS, FAILED}:
-            move_step(step, step.then)  # as it was marked; that tells of no outlets
+        elif step.cancel_action in {SUCCESS, FAILED}:
+            move_step(step, step.cancel_action)  # as it was marked; that tells of no outlets
         elif job.state is JobState.SUCCESS and self.seen.report.is_skipped:
             self._skip()
         elif job.state is JobState.SUCCESS:
@@ -108,35 +107,35 @@ class _Ending:
         else:
             self._fail()
         _note_attempt(step)
-        step.then = None
+        step.cancel_action = None
         keep_or_expire(step, self.now)
         return events
 
     def _skip(self) -> None:
         move_step(self.step, SKIPPED)
         self.step.error = _shortened(self.seen.report.reason)
-        self.step.turned_away = None
+        self.step.capacity_rejections = None
 
     def _succeed(self) -> list[AssetEvents]:
         events, problem = outlet_events(self.view, self.step, self.seen.report, now=self.now)
         self.view.puts += [Put(event) for event in events]
         move_step(self.step, SUCCESS)
         self.step.error = _shortened(problem)
-        self.step.turned_away = None
+        self.step.capacity_rejections = None
         return events
 
     def _fail(self) -> None:
         step, task = self.step, self.view.dag.tasks[self.step.step_id]
         step.error = _shortened(self._why())
-        is_ending = step.then == CANCEL or self.view.run.ending is not None
+        is_ending = step.cancel_action == CANCEL or self.view.run.target_state is not None
         if is_ending or self.seen.is_final:
             move_step(step, FAILED)
         elif self._was_turned_away():
-            step.turned_away = (step.turned_away or 0) + 1
+            step.capacity_rejections = (step.capacity_rejections or 0) + 1
             step.try_number -= 1  # it is counted again when it starts
-            self._retry(60.0 * min(step.turned_away, 10))
-        elif step.try_number < step.last_try:
-            step.turned_away = None
+            self._retry(60.0 * min(step.capacity_rejections, 10))
+        elif step.try_number < step.max_try_number:
+            step.capacity_rejections = None
             of = f"{step.run_ref}#{step.step_id}"
             self._retry(retry_delay(task, int(step.try_number), of=of).total_seconds())
         else:
@@ -148,21 +147,21 @@ class _Ending:
 
     def _was_turned_away(self) -> bool:
         job = self.seen.job
-        if job.started_at is not None or self.step.then is not None:
+        if job.started_at is not None or self.step.cancel_action is not None:
             return False
-        if (self.step.turned_away or 0) >= settings.current().infrastructure_retries:
+        if (self.step.capacity_rejections or 0) >= settings.current().infrastructure_retries:
             return False
         said = job.details.lower()
         return job.state is JobState.FAILED and any(word in said for word in _TURNED_AWAY)
 
     def _why(self) -> str:
         job, task = self.seen.job, self.view.dag.tasks[self.step.step_id]
-        if self.step.then == TIMEOUT:
+        if self.step.cancel_action == TIMEOUT:
             return f"execution_timeout: it ran for longer than {task.execution_timeout}"
-        if self.step.then == CANCEL and self.view.run.ending is None:
+        if self.step.cancel_action == CANCEL and self.view.run.target_state is None:
             return self.step.error or "it was given up"
-        if self.step.then == CANCEL:
-            return f"cancelled: {self.view.run.because or 'the run was ended'}"
+        if self.step.cancel_action == CANCEL:
+            return f"cancelled: {self.view.run.reason or 'the run was ended'}"
         said = self.seen.report.reason or job.details
         return said or f"the job ended as {job.state} and said nothing"
 
@@ -170,9 +169,9 @@ class _Ending:
 def time_out(view: RunView, now: DateTime) -> None:
     """Let a run whose time is up be ended."""
     run, limit = view.run, view.dag.dagrun_timeout
-    has_begun = run.started_at is not None and run.ending is None
+    has_begun = run.started_at is not None and run.target_state is None
     if limit is not None and has_begun and run.started_at + limit <= now:
-        run.ending, run.because = FAILED, f"dagrun_timeout: it ran for longer than {limit}"
+        run.target_state, run.reason = FAILED, f"dagrun_timeout: it ran for longer than {limit}"
 
 
 def time_out_step(view: RunView, step: Steps, now: DateTime) -> None:
@@ -180,7 +179,7 @@ def time_out_step(view: RunView, step: Steps, now: DateTime) -> None:
     deadline = deadline_of(view, step)
     if deadline is not None and deadline <= now:
         move_step(step, CANCELLING)
-        step.then = TIMEOUT
+        step.cancel_action = TIMEOUT
 
 
 def deadline_of(view: RunView, step: Steps) -> DateTime | None:
@@ -195,11 +194,11 @@ def end_step(view: RunView, step: Steps, now: DateTime) -> None:
     """Let a step of a run that is being ended not go on, nor begin again."""
     if step.state in {SUBMITTED, RUNNING}:
         move_step(step, CANCELLING)
-    if step.state == CANCELLING and step.then not in {SUCCESS, FAILED}:
-        step.then = CANCEL
+    if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
+        step.cancel_action = CANCEL
     if step.state == UP_FOR_RETRY:
         move_step(step, FAILED)
-        step.error = _shortened(f"{step.error}; not retried: {view.run.because}")
+        step.error = _shortened(f"{step.error}; not retried: {view.run.reason}")
         step.retry_at = None
         keep_or_expire(step, now)
 
@@ -263,7 +262,7 @@ def _note_attempt(step: Steps) -> None:
 
 
 def _try_that_ended(step: Steps) -> int:
-    is_free = step.state == UP_FOR_RETRY and step.turned_away
+    is_free = step.state == UP_FOR_RETRY and step.capacity_rejections
     return int(step.try_number) + (1 if is_free else 0)
 
 
@@ -281,7 +280,7 @@ def _shortened(text: str | None) -> str | None:
     return f"…{text[-_MAX_ERROR:]}"
 
 
-def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[Seen]:
+def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[JobObservation]:
     """Return what is known of jobs that were never started: they are as good as cancelled."""
     job = Job("", JobState.CANCELLED, "", details="it was never started")
-    return [Seen(JobName.of(view.run, step).place, job) for step in steps]
+    return [JobObservation(JobName.of(view.run, step).place, job) for step in steps]

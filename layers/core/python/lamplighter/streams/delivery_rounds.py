@@ -16,7 +16,7 @@ from typing import Any
 
 from lamplighter.streams.outbox import Send, send_to_sqs
 from lamplighter.streams.session import Session, Work
-from lamplighter.triggers.offered import Offer, offering
+from lamplighter.triggers.sources import Offer, source_context
 from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _LEAST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Arrival:
+class StreamMessage:
     """A message, as triggers see it, and its lane."""
 
     raw: Any
@@ -36,17 +36,17 @@ class Arrival:
 class ListProducer(SharedStreamProducer):
     """Yields each message once, and notes when everyone is done with it."""
 
-    def __init__(self, arrivals: Sequence[Arrival], given_up: set[Arrival]) -> None:
+    def __init__(self, arrivals: Sequence[StreamMessage], given_up: set[StreamMessage]) -> None:
         self._arrivals = arrivals
         self._places = _places(arrivals)
         # Those that someone has not done with.
         self._open = set(arrivals)
         self._is_over = asyncio.Event()
-        self.done: set[Arrival] = set()
+        self.done: set[StreamMessage] = set()
         # Those that come again, whatever becomes of them now.
         self.given_up = given_up
 
-    async def open_stream(self) -> AsyncIterator[tuple[Any, Arrival]]:
+    async def open_stream(self) -> AsyncIterator[tuple[Any, StreamMessage]]:
         # Without a pause in between: everyone who reads is then in every message's snapshot, and
         # no message can pass by someone who failed at an earlier one.
         for arrival in self._arrivals:
@@ -54,7 +54,7 @@ class ListProducer(SharedStreamProducer):
         # A stream that ends would take from its readers what they have not read.
         await asyncio.Event().wait()
 
-    def get_advance_lane(self, broker_payload: Arrival) -> Hashable:
+    def get_advance_lane(self, broker_payload: StreamMessage) -> Hashable:
         return broker_payload if broker_payload.lane is None else broker_payload.lane
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
@@ -80,19 +80,19 @@ class ListProducer(SharedStreamProducer):
         await self._is_over.wait()
 
 
-class Rounds:
+class DeliveryRounds:
     """Some watchers at work on a list of messages, for some seconds."""
 
     def __init__(
-        self, arrivals: Sequence[Arrival], *, seconds: float, send: Send = send_to_sqs
+        self, arrivals: Sequence[StreamMessage], *, seconds: float, send: Send = send_to_sqs
     ) -> None:
         self._arrivals = arrivals
         self._deadline = monotonic() + seconds
         self._send = send
         self.works: list[Work] = []
-        self.done: set[Arrival] = set()
-        self.given_up: set[Arrival] = set()
-        self.reasons: dict[Arrival, list[str]] = defaultdict(list)
+        self.done: set[StreamMessage] = set()
+        self.given_up: set[StreamMessage] = set()
+        self.reasons: dict[StreamMessage, list[str]] = defaultdict(list)
         self.fired: Counter[str] = Counter()
         self.sent = 0
         self.kept = 0
@@ -109,7 +109,7 @@ class Rounds:
                 failures=producer,
                 send=self._send,
             )
-            with offering(Offer(producer=producer)):
+            with source_context(Offer(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, works)
             for work in works:
@@ -118,7 +118,7 @@ class Rounds:
             works = self._again(works, todo)
             todo = [one for one in todo if any(id(one.raw) not in work.passed for work in works)]
 
-    def _again(self, works: Sequence[Work], todo: Sequence[Arrival]) -> list[Work]:
+    def _again(self, works: Sequence[Work], todo: Sequence[StreamMessage]) -> list[Work]:
         """Return those who left with something unread, ready for it; none, if one cannot be."""
         unread = [(work, self._passed(work, todo)) for work in works if work.may_go_on]
         try:
@@ -131,7 +131,7 @@ class Rounds:
             log.exception("a watcher that left cannot be built again")
             return []
 
-    def _passed(self, work: Work, todo: Sequence[Arrival]) -> AbstractSet[int]:
+    def _passed(self, work: Work, todo: Sequence[StreamMessage]) -> AbstractSet[int]:
         """Return what a watcher has read, and what it may not read yet for the sake of order."""
         at = _places(todo)[id(work.raw)]
         left = todo[at]
@@ -140,7 +140,7 @@ class Rounds:
         return work.passed | {id(one.raw) for one in (*todo[: at + 1], *behind)}
 
     @property
-    def rejected(self) -> dict[Arrival, str]:
+    def rejected(self) -> dict[StreamMessage, str]:
         """What was refused and everyone is done with, each with the reasons."""
         return {
             arrival: "; ".join(self.reasons[arrival])
@@ -163,12 +163,12 @@ class Rounds:
                 reasons += [reason] if reason not in reasons else []
 
 
-def _never_read(work: Work, todo: Sequence[Arrival]) -> Sequence[Arrival]:
+def _never_read(work: Work, todo: Sequence[StreamMessage]) -> Sequence[StreamMessage]:
     """Return what nobody may acknowledge, because a watcher will not read it in this batch."""
     if work.may_go_on or work.is_waiting:
         return ()
     return todo if work.raw is None else todo[_places(todo)[id(work.raw)] :]
 
 
-def _places(arrivals: Sequence[Arrival]) -> dict[int, int]:
+def _places(arrivals: Sequence[StreamMessage]) -> dict[int, int]:
     return {id(arrival.raw): at for at, arrival in enumerate(arrivals)}

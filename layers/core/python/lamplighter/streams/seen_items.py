@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.sources import SourceItem
 
 _BYTES = 8
 # As many as fit into a row.
-MOST_SIGHTINGS = 40_000
+MAX_SIGHTINGS = 40_000
 
 
 class Memory:
@@ -25,27 +25,27 @@ class Memory:
         # Sources tell whole seconds, which lie before the instants that they mean.
         self._since = since.start_of("second")
 
-    def new(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+    def new(self, sightings: Sequence[SourceItem]) -> list[SourceItem]:
         """Return what a watcher has not been told of."""
-        if len(sightings) > MOST_SIGHTINGS:
+        if len(sightings) > MAX_SIGHTINGS:
             raise DefinitionError(
-                f"{len(sightings):,} things are there, and at most {MOST_SIGHTINGS:,} can be"
+                f"{len(sightings):,} things are there, and at most {MAX_SIGHTINGS:,} can be"
                 " remembered: watch a narrower place, or let S3 send its events"
             )
         return [sighting for sighting in sightings if self._is_new(sighting)]
 
-    def _is_new(self, sighting: Sighting) -> bool:
+    def _is_new(self, sighting: SourceItem) -> bool:
         if self._known is not None:
             return _mark(sighting) not in self._known
         return sighting.changed_at is not None and sighting.changed_at >= self._since
 
 
-def written(sightings: Iterable[Sighting]) -> bytes:
+def written(sightings: Iterable[SourceItem]) -> bytes:
     """Return what to remember of things that are there and need not be told again."""
     return b"".join(sorted({_mark(sighting) for sighting in sightings}))
 
 
-def _mark(sighting: Sighting) -> bytes:
+def _mark(sighting: SourceItem) -> bytes:
     return hashlib.sha256(sighting.message_id.encode()).digest()[:_BYTES]
 
 

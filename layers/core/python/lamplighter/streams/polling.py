@@ -14,20 +14,19 @@ from time import monotonic
 
 from lamplighter import settings
 from lamplighter.errors import TransientError
-from lamplighter.events.dead_letters import NOWHERE, letter
-from lamplighter.store import stream_leases
-from lamplighter.store.stream_leases import Lease
+from lamplighter.events.dead_letters import NOWHERE, dead_letter
+from lamplighter.store import watchers
+from lamplighter.store.watchers import Lease
 from lamplighter.store.watchers import read_parked, read_watchers
-from lamplighter.streams import memory
-from lamplighter.streams.listing import list_objects
-from lamplighter.streams.memory import Memory
-from lamplighter.streams.report import WatchReport, bury, park
-from lamplighter.streams.rounds import Arrival, Rounds
-from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
+from lamplighter.streams import seen_items
+from lamplighter.streams.seen_items import Memory
+from lamplighter.streams.delivery_rounds import WatchReport, send_to_dlq, park
+from lamplighter.streams.delivery_rounds import StreamMessage, DeliveryRounds
+from lamplighter.streams.session import Session, Work, run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.offered import Offer, Sighting, offering
-from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.triggers.sources import Offer, SourceItem, source_context
+from lamplighter.triggers.sources import PollingTrigger
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +34,11 @@ log = logging.getLogger(__name__)
 _SECONDS_TO_FINISH = 15
 
 
-def ask_sources(*, seconds: float) -> WatchReport:
+def poll_sources(*, seconds: float) -> WatchReport:
     """Ask every source that must be asked, all at the same time, for at most some seconds."""
     seconds = min(seconds, settings.current().watch_session_seconds)
     streams = by_stream(watchers_in(read_watchers(None)))
-    return run_in_a_loop(_ask_all(streams, seconds)) if streams else WatchReport()
+    return run_in_new_loop(_ask_all(streams, seconds)) if streams else WatchReport()
 
 
 async def _ask_all(streams: dict[str, list[Watcher]], seconds: float) -> WatchReport:
@@ -73,10 +72,10 @@ class _Asked:
     async def run(self, seconds: float) -> None:
         """Ask, unless someone else does; a failure is this source's own, until the next minute."""
         try:
-            lease = stream_leases.take(self._stream, seconds=seconds + _SECONDS_TO_FINISH)
+            lease = watchers.take(self._stream, seconds=seconds + _SECONDS_TO_FINISH)
             if lease is not None:
                 seen = await self._ask(lease, seconds)
-                if not stream_leases.give_back(lease, seen=seen):
+                if not watchers.give_back(lease, seen=seen):
                     log.warning("%s took too long, and is asked again", self._watchers[0].title)
         except Exception:  # the other sources must not suffer from it
             log.exception("%s: its source could not be asked", self._watchers[0].title)
@@ -84,11 +83,11 @@ class _Asked:
 
     async def _ask(self, lease: Lease, seconds: float) -> bytes | None:
         """Return what is to be remembered, if the source is one of which something is."""
-        works, broken = works_of(self._watchers, self._parked)
+        works, broken = subscribe_all(self._watchers, self._parked)
         self._report.failed_watchers += len(broken)
         if broken:
             return None  # what they would miss, nobody is told
-        if not isinstance(works[0].trigger, PolledTrigger):
+        if not isinstance(works[0].trigger, PollingTrigger):
             await self._listen(works, seconds)
             return None
         since = min(watcher.since for watcher in self._watchers)
@@ -103,7 +102,7 @@ class _Asked:
         session = Session(works, seconds=seconds)
         await session.run(asyncio.Event().wait())
         self._report.sent_events += session.outbox.sent
-        self._report.kept_events += session.outbox.kept
+        self._report.parked_events += session.outbox.kept
         for work in works:
             self._report.received += work.pulled
             self._report.failed_watchers += work.error is not None
@@ -117,30 +116,30 @@ class _Asked:
         deadline = monotonic() + seconds
         sightings = await _sightings(works[0].trigger, seconds)
         new = known.new(sightings)
-        came = {Arrival(sighting): sighting for sighting in new}
+        came = {StreamMessage(sighting): sighting for sighting in new}
         for work in works:
             # Whatever a trigger says now: who shares a source was decided when it was pushed.
             work.key = self._stream
-        rounds = Rounds(list(came), seconds=deadline - monotonic())
+        rounds = DeliveryRounds(list(came), seconds=deadline - monotonic())
         await rounds.run(works)
-        lost = bury(
+        lost = send_to_dlq(
             {arrival: _letter(came[arrival], reason) for arrival, reason in rounds.rejected.items()}
         )
         self._report.received += len(new)
         self._report.rejected += len(rounds.rejected) - len(lost)
         self._report.sent_events += rounds.sent
-        self._report.kept_events += rounds.kept
+        self._report.parked_events += rounds.kept
         self._fired.update(rounds.fired)
         untold = {
             one.message_id for arrival, one in came.items() if arrival not in rounds.done - lost
         }
         self._report.failed_watchers += bool(untold)
-        return memory.written(one for one in sightings if one.message_id not in untold)
+        return seen_items.written(one for one in sightings if one.message_id not in untold)
 
 
-async def _sightings(trigger: BaseEventTrigger, seconds: float) -> Sequence[Sighting]:
-    assert isinstance(trigger, PolledTrigger)
-    with offering(Offer(objects=list_objects)):
+async def _sightings(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceItem]:
+    assert isinstance(trigger, PollingTrigger)
+    with source_context(Offer(objects=list_objects)):
         look = asyncio.ensure_future(trigger.look(trigger.serialize()[1]))
     # Not `wait_for`, which would wait on for one that will not be cancelled.
     await asyncio.wait([look], timeout=seconds)
@@ -150,6 +149,6 @@ async def _sightings(trigger: BaseEventTrigger, seconds: float) -> Sequence[Sigh
     return look.result()
 
 
-def _letter(sighting: Sighting, reason: str) -> dict[str, object]:
+def _letter(sighting: SourceItem, reason: str) -> dict[str, object]:
     body = json.dumps({"name": sighting.name, **sighting.payload}, default=str)
-    return letter(body, reason=reason, first_id=sighting.message_id, queue_arn=NOWHERE)
+    return dead_letter(body, reason=reason, first_id=sighting.message_id, queue_arn=NOWHERE)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable
 
-from lamplighter.triggers.shared_stream.failures import PollTerminated
+from lamplighter.triggers.shared_stream.producer import PollTerminated
 from lamplighter.triggers.shared_stream.lanes import Lanes
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 

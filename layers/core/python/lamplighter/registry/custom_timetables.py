@@ -8,13 +8,15 @@ from typing import Any, cast
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.bundles.following import LastRun, Question
+from lamplighter.dags.upcoming import LastRun, Question
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
-from lamplighter.scheduler.foretold import run_as_json, run_from_json
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import schedules
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import PrecomputedRuns, PrecomputedRunsExhausted
+from lamplighter.scheduler.schedules import run_as_json, run_from_json
 from lamplighter.scheduler.schedules import schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put
@@ -35,18 +37,18 @@ class Answer:
         """Assign the next run to a DAG's row; return the write that stores the rest."""
         row.schedule_error = self.error
         schedule = schedule_in_force(row)
-        outlook = Foretold(self.runs, is_last=self.is_last or self.error is not None)
+        run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
         # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
-        # claim, which finds nothing foretold, has the timetable asked again.
-        with suppress(NothingForetold):
-            cursor.set_next(row, outlook.after(cursor.position(row), catchup=schedule.catchup))
+        # claim, which finds nothing precomputed, has the timetable asked again.
+        with suppress(PrecomputedRunsExhausted):
+            cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
         if self.error is None:
-            schedule_edit.switch_if_done(row, now=clock.now())
+            cursor.switch_if_done(row, now=clock.now())
         runs = [run_as_json(info) for info in self.runs]
-        return foretold.replace(row.dag_id, schedule, runs, is_last=self.is_last)
+        return schedules.precomputed_runs_write(row.dag_id, schedule, runs, is_last=self.is_last)
 
 
-def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
+def agree(old: PrecomputedRuns, new: Answer, row: Dags, *, now: DateTime) -> bool:
     """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
 
     What was not asked for before cannot differ. Without catchup only the newest counts, and if
@@ -63,12 +65,12 @@ def agree(old: Foretold, new: Answer, row: Dags, *, now: DateTime) -> bool:
     return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
 
 
-def read_answer(data: Any, *, most: int = foretold.COUNT) -> Answer:
+def read_answer(data: Any, *, limit: int = schedules.PRECOMPUTED_COUNT) -> Answer:
     """Return what the sandbox answered about a timetable; nonsense is an error of that DAG."""
     try:
         error = data["error"]
         return Answer(
-            runs=tuple(run_from_json(run) for run in data["runs"][:most]),
+            runs=tuple(run_from_json(run) for run in data["runs"][:limit]),
             is_last=bool(data["is_last"]),
             owed=int(data["owed"]),
             error=None if error is None else in_short(error),
@@ -77,7 +79,7 @@ def read_answer(data: Any, *, most: int = foretold.COUNT) -> Answer:
         return Answer(error=in_short(f"the sandbox gave an answer that is none: {error!r}"))
 
 
-def ask_authors(
+def query_definitions(
     sandbox: Sandbox,
     definitions: Sequence[Definition],
     rows: Mapping[str, Dags],
@@ -102,7 +104,7 @@ def question(dag_id: str, file: str, row: Dags | None, *, now: DateTime) -> Ques
         last=None
         if last is None
         else cast("LastRun", {**run_as_json(last), "partition_date": None}),
-        count=foretold.COUNT,
+        count=schedules.PRECOMPUTED_COUNT,
         at=iso(now),
     )
 
@@ -111,7 +113,7 @@ def ask(sandbox: Sandbox, questions: Sequence[Question]) -> dict[str, Answer]:
     """Return the answers by DAG."""
     if not questions:
         return {}
-    found = sandbox.coming_runs(questions)
+    found = sandbox.upcoming_runs(questions)
     return {
         asked["dag_id"]: read_answer(found.get(asked["dag_id"], "no answer")) for asked in questions
     }

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.config import Config
 from infra.rights import Rights
-from lamplighter.runs import news
+from lamplighter.runs import effects
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
@@ -102,7 +102,7 @@ def statements(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
         functions = [places.function(each) for each in rights.invokes.split()]
         yield _allow(["lambda:InvokeFunction"], functions)
     if rights.tells:
-        ours = {"StringEquals": {"events:source": news.SOURCE}}
+        ours = {"StringEquals": {"events:source": effects.SOURCE}}
         yield _allow(["events:PutEvents"], [places.bus], ours)
     if services := list(_encrypted(rights)):
         region = places.stack.region

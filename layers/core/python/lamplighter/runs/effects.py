@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from lamplighter import queues, settings
 from lamplighter.executors.current import current
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.moves import (
+from lamplighter.runs.job_request import JobName
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -18,14 +18,12 @@ from lamplighter.runs.moves import (
     SUCCESS,
     UP_FOR_RETRY,
 )
-from lamplighter.runs.news import tell_finished
-from lamplighter.runs.observe import (
-    Seen,
+from lamplighter.runs.job_observation import (
+    JobObservation,
     cancelled_before_start,
 )
 from lamplighter.runs.outlets import send_outlets
-from lamplighter.runs.start import find_job, start_all
-from lamplighter.runs.turn import Hands, Turn
+from lamplighter.runs.decision import JobPermissions, RunDecision
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.due import announcement
@@ -33,33 +31,33 @@ from lamplighter.store.models import Steps
 from lamplighter.store.runs import FINISHED, log_move
 
 
-def act(turn: Turn) -> list[Seen]:
+def act(turn: RunDecision) -> list[JobObservation]:
     """Do what the rows say now; return what was learned about jobs by doing so."""
     view = turn.view
     _count(turn)
-    tell_of_move(view)
+    publish_state_change(view)
     send_outlets(turn.events)
     if turn.wakes_others:
-        wake_others(view)
-    turn.report.cancelled_jobs += cancel_strays(turn.strays, turn.hands)
+        wake_waiting_runs(view)
+    turn.report.cancelled_jobs += cancel_orphaned_jobs(turn.strays, turn.permissions)
     more = _cancel(turn)
     if turn.is_handed_over:
         queues.send_submits([view.name])
     _come_back_in_time(turn)
     if turn.starts:
         before = turn.report.postponed_jobs
-        more += start_all(view, turn.starts, turn.report, now=turn.now)
+        more += start_jobs(view, turn.starts, turn.report, now=turn.now)
         if turn.report.postponed_jobs > before:
             turn.is_cut_short = False  # whoever tries again later goes on
     return more
 
 
-def tell_of_move(view: RunView) -> None:
+def publish_state_change(view: RunView) -> None:
     """Tell of the run's new state, and of its DAG, which may be due by it."""
     if view.run.state != view.run.stored.get("state"):
         log_move(view.run)
         if view.run.state in FINISHED:
-            tell_finished(view.run)
+            publish_run_finished(view.run)
     if view.row is not None and view.row.is_changed:
         queues.announce_due(announcement(view.row))
     backfill = view.backfill
@@ -67,7 +65,7 @@ def tell_of_move(view: RunView) -> None:
         queues.send_backfills([backfill.backfill_id])
 
 
-def _count(turn: Turn) -> None:
+def _count(turn: RunDecision) -> None:
     report, run = turn.report, turn.view.run
     new = Counter(
         step.state for step in turn.view.steps.values() if step.state != step.stored.get("state")
@@ -85,7 +83,7 @@ def _count(turn: Turn) -> None:
     )
 
 
-def wake_others(view: RunView) -> None:
+def wake_waiting_runs(view: RunView) -> None:
     """Let the runs that may wait for this one's steps look again."""
     if view.row is not None:
         others = set(view.row.active or ()) | set(view.row.waiting_for_past or ())
@@ -96,16 +94,16 @@ def wake_others(view: RunView) -> None:
         queues.send_submits((view.run.dag_id, key) for key in sorted(others))
 
 
-def _cancel(turn: Turn) -> list[Seen]:
+def _cancel(turn: RunDecision) -> list[JobObservation]:
     """Cancel the jobs of steps that are not to go on; return those that are news to the rows."""
     steps = [step for step in turn.view.live if step.state == CANCELLING]
-    if not turn.hands.can_cancel:
+    if not turn.permissions.can_cancel:
         # Once for each: whoever can cancel looks again by itself until the job is over.
         if turn.is_due or any(step.stored.get("state") != CANCELLING for step in steps):
             queues.send_settles([turn.view.name] if steps else [])
         return []
     never: list[Steps] = []
-    found: list[Seen] = []
+    found: list[JobObservation] = []
     for step in steps:
         job_run_id = step.job_run_id or find_job(turn.view, step)
         if job_run_id is not None:
@@ -113,18 +111,18 @@ def _cancel(turn: Turn) -> list[Seen]:
             turn.report.cancelled_jobs += 1
             # Of a job that no row knows only an event could tell the end, and those get lost.
             job = current().describe(job_run_id) if step.job_run_id is None else None
-            found += [Seen.of(JobName.of(turn.view.run, step).place, job)] if job else []
+            found += [JobObservation.of(JobName.of(turn.view.run, step).place, job)] if job else []
         elif _is_past_starting(turn, step):
             never.append(step)
     return [*found, *cancelled_before_start(turn.view, never)]
 
 
-def _is_past_starting(turn: Turn, step: Steps) -> bool:
+def _is_past_starting(turn: RunDecision, step: Steps) -> bool:
     """Return whether nobody can be about to start its job any more."""
     return seconds_since(step.asked_at, turn.now) > settings.current().start_grace_seconds
 
 
-def _come_back_in_time(turn: Turn) -> None:
+def _come_back_in_time(turn: RunDecision) -> None:
     """Send messages for what happens before the sweep would look."""
     view = turn.view
     for step in view.steps.values():
@@ -135,18 +133,18 @@ def _come_back_in_time(turn: Turn) -> None:
                 queues.send_submits([view.name], delay=delay)
     for start in turn.starts:
         # Should nobody say when the job begins.
-        if start.step.short_limit is not None:
-            queues.send_settles([view.name], delay=start.step.short_limit)
+        if start.step.scheduler_timeout_seconds is not None:
+            queues.send_settles([view.name], delay=start.step.scheduler_timeout_seconds)
     limit = view.dag.dagrun_timeout
     is_new = view.run.started_at is not None and view.run.stored.get("started_at") is None
     if limit is not None and is_new and limit.total_seconds() <= queues.LONGEST_DELAY:
         queues.send_settles([view.name], delay=limit.total_seconds())
 
 
-def cancel_strays(seen: Iterable[Seen], hands: Hands) -> int:
+def cancel_orphaned_jobs(seen: Iterable[JobObservation], permissions: JobPermissions) -> int:
     """Cancel jobs that run for nobody: of a run or a submission that is over."""
     strays = [one.job.job_run_id for one in seen if not one.job.state.is_over]
-    if not hands.can_cancel:
+    if not permissions.can_cancel:
         return 0
     for job_run_id in strays:
         current().cancel(job_run_id)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter.assets.codec import decode_trigger
-from lamplighter.events.delivery import Delivery
+from lamplighter.queues import Delivery
 from lamplighter.loading import author_code_allowed
-from lamplighter.streams.author_bundles import importing_below
-from lamplighter.streams.messages import message_of
+from lamplighter.streams.watchers import importing_below
+from lamplighter.streams.watch import message_of
 from lamplighter.streams.outbox import Derived
-from lamplighter.streams.rounds import Arrival, Rounds
-from lamplighter.streams.session import Work, run_in_a_loop
+from lamplighter.streams.delivery_rounds import StreamMessage, DeliveryRounds
+from lamplighter.streams.session import Work, run_in_new_loop
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger
 
@@ -44,7 +44,7 @@ class Tried:
     error: BaseException | None = None
 
 
-def try_watchers(
+def dry_run(
     watchers: Sequence[Watcher], records: Sequence[Mapping[str, Any]], *, root: Path
 ) -> list[Tried]:
     """Return what watchers of the bundle at `root` would make of messages of their queue."""
@@ -58,9 +58,9 @@ def try_watchers(
     here = [_InFolder(**_fields(watcher), root=root) for watcher in watchers]
     works = [Work(watcher, watcher.build(), "tried") for watcher in here]
     deliveries = map(Delivery.of, records)
-    arrivals = [Arrival(message_of(delivery), delivery.lane) for delivery in deliveries]
-    rounds = Rounds(arrivals, seconds=_SECONDS, send=note)
-    run_in_a_loop(rounds.run(works))
+    arrivals = [StreamMessage(message_of(delivery), delivery.lane) for delivery in deliveries]
+    rounds = DeliveryRounds(arrivals, seconds=_SECONDS, send=note)
+    run_in_new_loop(rounds.run(works))
     for work in rounds.works:
         found = tried[work.watcher.id]
         found.rejected += [reason for _, reason in work.rejected]

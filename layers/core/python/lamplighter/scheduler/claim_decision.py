@@ -15,12 +15,13 @@ from pendulum import DateTime
 
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
-from lamplighter.scheduler import cursor, schedule_edit
-from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due, RunSource
 from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
-from lamplighter.store.attributes import instant_text
+from lamplighter.store.rows import instant_text
 from lamplighter.store.due import (
     by_logical_date,
     free_slots,
@@ -29,11 +30,12 @@ from lamplighter.store.due import (
     slots_for_schedule,
 )
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Change, Check, Put, Write, dag_write
+from lamplighter.store.dags import dag_write
+from lamplighter.store.transactions import Change, Check, Put, Write
 from lamplighter.timetables.base import DagRunInfo
 
 # So much of one DAG's backlog goes into one transaction, for the others to have their turn.
-MOST_RUNS = 20
+MAX_RUNS = 20
 NO_EVENTS = PendingEvents()
 # What may want a slot. Among those that a person asked for are runs that were retried or cleared.
 MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
@@ -51,7 +53,7 @@ class Skipped:
 
 
 @dataclass
-class Plan:
+class ClaimDecision:
     """One DAG's part of a transaction."""
 
     row: Dags
@@ -81,7 +83,7 @@ class Plan:
         """Return the writes that consume events, or make sure that there are not enough of them."""
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
-        is_forgotten = self.row.asset_since is None and self.row.stored.get("asset_since")
+        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get("asset_condition_met_at")
         # Whoever recorded the event that was missing saw that the row knew of the condition.
         return self.pending.unchanged() if is_forgotten else []
 
@@ -97,44 +99,44 @@ class Plan:
         return [*(run.run_key for run in self.runs), *map(run_of, self.released)]
 
 
-def plan_claim(
+def decide_claim(
     row: Dags,
-    outlook: Outlook | None,
+    run_source: RunSource | None,
     *,
     now: DateTime,
     claim_id: str,
-    most: int = MOST_RUNS,
+    limit: int = MAX_RUNS,
     pending: PendingEvents = NO_EVENTS,
     taken: AbstractSet[str] = frozenset(),
-) -> Plan | Skipped:
+) -> ClaimDecision | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `outlook` may be None if no next run is announced, `pending` are the asset events that wait for
+    `run_source` may be None if no next run is announced, `pending` are the asset events that wait for
     the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up to
     the first of them.
     """
     if is_backing_off(row, now):
         return Skipped(BACKING_OFF)
-    plan = Plan(row, claim_id, now, pending=pending)
+    plan = ClaimDecision(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
     is_noted = _forget_failures(row) or is_noted
-    slots = min(free_slots(row), most) if is_open(row) else 0
+    slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return plan if is_noted else Skipped(_why_closed(row))
     known = _known_runs(row, taken)
-    is_moved = _pass_over(row, outlook, known, now=now) or is_noted
+    is_moved = _pass_over(row, run_source, known, now=now) or is_noted
     for_schedule = min(slots, slots_for_schedule(row))
-    timed = _due_until_known(row, outlook, known, now=now, most=for_schedule)
+    timed = _due_until_known(row, run_source, known, now=now, limit=for_schedule)
     chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
-        timed = _due(row, outlook, now=now, most=len(chosen.timed))
+        timed = _due(row, run_source, now=now, limit=len(chosen.timed))
     plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
     if timed.runs:
-        schedule_edit.move_on(row, timed, now=now)
+        cursor.advance(row, timed, now=now)
     if chosen.has_assets:
         plan.runs.append(_asset_run(plan))
         plan.is_consuming = True
-        row.asset_since = None
+        row.asset_condition_met_at = None
     plan.released = chosen.waiting
     row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
     row.active = set(row.active or ()) | set(plan.keys) or None
@@ -155,9 +157,9 @@ def is_backing_off(row: Dags, now: DateTime) -> bool:
 
 def _forget_failures(row: Dags) -> bool:
     """Take back what failed claims have noted; return whether there was anything."""
-    if row.claim_failures is None and row.claim_problem is None:
+    if row.claim_failures is None and row.claim_error is None:
         return False
-    row.claim_failures = row.claim_failed_at = row.claim_problem = None
+    row.claim_failures = row.claim_failed_at = row.claim_error = None
     return True
 
 
@@ -169,15 +171,15 @@ def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Let the row say whether its asset condition waits for a run; return whether that is new."""
-    before = (row.asset_since, row.schedule_error)
+    before = (row.asset_condition_met_at, row.schedule_error)
     try:
         waits = is_met(row.asset_condition, pending.events)
     except UNREADABLE as error:
         waits = False
         row.schedule_error = in_short(f"the asset condition cannot be read: {error!r}")
-    if waits != (row.asset_since is not None):
-        row.asset_since = now if waits else None
-    return (row.asset_since, row.schedule_error) != before
+    if waits != (row.asset_condition_met_at is not None):
+        row.asset_condition_met_at = now if waits else None
+    return (row.asset_condition_met_at, row.schedule_error) != before
 
 
 def _why_closed(row: Dags) -> str:
@@ -207,14 +209,14 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     lines: dict[str, deque[DagRunInfo | str | None]] = {
         MANUAL: deque[DagRunInfo | str | None](waiting),
         SCHEDULED: deque(timed),
-        ASSET_TRIGGERED: deque([None] if row.asset_since is not None else []),
+        ASSET_TRIGGERED: deque([None] if row.asset_condition_met_at is not None else []),
     }
     since = {
         MANUAL: "",  # before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
-        ASSET_TRIGGERED: instant_text(row.asset_since) if row.asset_since is not None else "",
+        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at) if row.asset_condition_met_at is not None else "",
     }
-    served = set(row.served_kinds or ())
+    served = set(row.served_run_types or ())
     first: list[DagRunInfo | str | None] = []
     while len(first) < slots and any(lines.values()):
         in_line = {kind for kind, line in lines.items() if line}
@@ -223,7 +225,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         kind = min(in_line - served, key=since.__getitem__)
         first.append(lines[kind].popleft())
         served.add(kind)
-    row.served_kinds = served or None
+    row.served_run_types = served or None
     return _Chosen(
         [item for item in first if isinstance(item, DagRunInfo)],
         [item for item in first if isinstance(item, str)],
@@ -231,7 +233,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     )
 
 
-def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
+def _scheduled_run(plan: ClaimDecision, info: DagRunInfo) -> Runs:
     return run_rows.new_run(
         plan.row,
         info,
@@ -243,7 +245,7 @@ def _scheduled_run(plan: Plan, info: DagRunInfo) -> Runs:
     )
 
 
-def _asset_run(plan: Plan) -> Runs:
+def _asset_run(plan: ClaimDecision) -> Runs:
     pending = plan.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
@@ -261,55 +263,55 @@ def _asset_run(plan: Plan) -> Runs:
     )
 
 
-def _due(row: Dags, outlook: Outlook | None, *, now: DateTime, most: int) -> Due:
+def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) -> Due:
     stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or not most or schedule_edit.has_switched(row):
+    if stored is None or stored.run_after > now or not limit or cursor.has_switched(row):
         return Due((), stored)
     now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
         return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
-    assert outlook is not None
+    assert run_source is not None
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
-        return cursor.runs_due(outlook, stored, catchup=True, now=min(now, until), most=most)
+        return cursor.runs_due(run_source, stored, catchup=True, now=min(now, until), limit=limit)
     catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=now, most=most)
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=now, limit=limit)
 
 
 def _due_until_known(
-    row: Dags, outlook: Outlook | None, known: AbstractSet[str], *, now: DateTime, most: int
+    row: Dags, run_source: RunSource | None, known: AbstractSet[str], *, now: DateTime, limit: int
 ) -> Due:
     """Return the due runs up to the first that the DAG has already."""
-    due = _due(row, outlook, now=now, most=most)
+    due = _due(row, run_source, now=now, limit=limit)
     new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
-    return due if len(new) == len(due.runs) else _due(row, outlook, now=now, most=len(new))
+    return due if len(new) == len(due.runs) else _due(row, run_source, now=now, limit=len(new))
 
 
 def _pass_over(
-    row: Dags, outlook: Outlook | None, taken: AbstractSet[str], *, now: DateTime
+    row: Dags, run_source: RunSource | None, taken: AbstractSet[str], *, now: DateTime
 ) -> bool:
     """Move the schedule past due runs that exist; return whether it moved."""
     is_moved = False
     while taken:
-        due = _due(row, outlook, now=now, most=1)
+        due = _due(row, run_source, now=now, limit=1)
         if not due.runs or key_of(row, due.runs[0]) not in taken:
             break
         is_moved = True
-        schedule_edit.move_on(row, due, now=now)
+        cursor.advance(row, due, now=now)
     return is_moved
 
 
 def step_over(
     row: Dags,
-    outlook: Outlook | None,
+    run_source: RunSource | None,
     *,
     taken: AbstractSet[str],
     over: AbstractSet[str],
     now: DateTime,
     claim_id: str,
     pending: PendingEvents = NO_EVENTS,
-) -> Plan | Skipped:
+) -> ClaimDecision | Skipped:
     """Assign to `row` what lets it pass the runs that stood in the way, and create none.
 
     So no other run can stand in its way, and it always gets the DAG on. `taken` are keys of runs
@@ -319,11 +321,11 @@ def step_over(
     known = _known_runs(row, taken)
     gone = over & (row.waiting or set())
     row.waiting = (row.waiting or set()) - gone or None
-    is_moved = _pass_over(row, outlook, known, now=now) or bool(gone)
+    is_moved = _pass_over(row, run_source, known, now=now) or bool(gone)
     if not is_moved:
         return Skipped("not due")
     note_condition(row, pending, now)  # for the claim that follows
-    return Plan(row, claim_id, now, pending=pending)
+    return ClaimDecision(row, claim_id, now, pending=pending)
 
 
 def _run_id(row: Dags, info: DagRunInfo) -> str:

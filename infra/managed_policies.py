@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.policies import Places, on_queues, statements
+from infra.permissions import Places, on_queues, statements
 from infra.queues import dead_name
 from infra.rights import Rights
 from lamplighter.settings import QUEUES

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.transactions import update_if
 
 _KEY = ("tick", "look-ahead")
 

@@ -8,15 +8,15 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter.executors.job import Job
-from lamplighter.runs.job_names import report_uri
+from lamplighter.executors.base import Job
+from lamplighter.runs.job_request import report_uri
 
 # Ninety outlets may each say 32 KB.
 _MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """A job's own words. It ran author code, so that they are checked where they are used."""
 
     is_skipped: bool = False
@@ -27,10 +27,10 @@ class Report:
     aliases: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_REPORT = Report()
+NO_REPORT = JobReport()
 
 
-def read_report(job: Job) -> Report:
+def read_report(job: Job) -> JobReport:
     """Return what a job that is over has left, which may be nothing.
 
     Only a report that is surely not there is none. Whoever may not read it would settle the step
@@ -54,15 +54,15 @@ def _is_listed(s3: Any, bucket: str, key: str) -> bool:
     return any(found["Key"] == key for found in answer.get("Contents", ()))
 
 
-def _read(body: bytes) -> Report:
+def _read(body: bytes) -> JobReport:
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
-        return Report(reason="the job's report cannot be read")
+        return JobReport(reason="the job's report cannot be read")
     if not isinstance(said, dict):
-        return Report(reason="the job's report cannot be read")
+        return JobReport(reason="the job's report cannot be read")
     reason = said.get("reason")
-    return Report(
+    return JobReport(
         is_skipped=said.get("state") == "skipped",
         reason=readable(str(reason)) if reason is not None else None,
         extras=_mapping(said.get("outlets")),

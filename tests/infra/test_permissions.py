@@ -8,7 +8,7 @@ import pytest
 
 from infra.functions import FUNCTIONS
 from infra.rights import RIGHTS
-from tests.infra.rights_file import FOLDER, Line, lines_of, read_lines
+from tests.infra.permissions_file import FOLDER, Line, lines_of, read_lines
 from tests.infra.synthesis import LONGEST, Synthesis, shortened, synthesize
 
 # A thing with a star in it: whose parts cannot be named before they are there.
@@ -132,7 +132,7 @@ def test_readers_change_nothing(policies: dict[str, list[Line]]) -> None:
 def test_policies_are_short_enough_for_iam() -> None:
     """A policy for people has 6,144 characters at most, one of a role 10,240, whatever the name."""
     longest = synthesize(LONGEST)
-    for kind, most in (("AWS::IAM::ManagedPolicy", 6144), ("AWS::IAM::Role", 10_240)):
+    for kind, limit in (("AWS::IAM::ManagedPolicy", 6144), ("AWS::IAM::Role", 10_240)):
         for name, made in longest.resources(kind).items():
             policy = made["PolicyDocument"] if "PolicyDocument" in made else made["Policies"]
-            assert len(json.dumps(shortened(policy), separators=(",", ":"))) <= most, name
+            assert len(json.dumps(shortened(policy), separators=(",", ":"))) <= limit, name

@@ -19,16 +19,16 @@ import pytest
 from pendulum import datetime
 
 from infra.functions import FUNCTIONS
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
+from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs import acts
+from lamplighter.runs import effects
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
-from tests.infra.rights_file import USED_FILE, TriedRights, read_lines
+from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lines
 
 _ROOT = Path(__file__).parents[2]
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
@@ -96,9 +96,9 @@ UNTRIED = (
 
 
 @pytest.fixture
-def tried() -> Iterator[TriedRights]:
+def tried() -> Iterator[CheckedPermissions]:
     """Yield what functions do with their rights until the test ends."""
-    found = TriedRights(f"{NAME}-")
+    found = CheckedPermissions(f"{NAME}-")
     with noted_calls(found.note):
         yield found
 
@@ -152,7 +152,7 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
         cancel_run(run.dag_id, run.run_key)
     stack.advance(hours=2)
     emr.events = EventFaults()
-    with patch.object(acts, "send_outlets"):  # a function dies before it has told of an outlet
+    with patch.object(effects, "send_outlets"):  # a function dies before it has told of an outlet
         create_manual_run("unheard", logical_date=None)
         stack.advance(minutes=1)
     stack.advance(hours=1)
@@ -192,12 +192,12 @@ def _registering(stack: LocalStack) -> None:
         stack.advance(minutes=3)
 
 
-def test_every_right_is_used_or_has_a_reason(tried: TriedRights, tmp_path: Path) -> None:
+def test_every_right_is_used_or_has_a_reason(tried: CheckedPermissions, tmp_path: Path) -> None:
     """All rights of all functions are used by some story, or stand in the list with a reason."""
     emr = FakeEmr()
     with local_stack(at=BEGIN, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1, event_bus="default")
-        with settings.using(made):
+        with runtime.using(settings=made):
             stack.settings = made
             _registering(stack)
             _ending(stack)

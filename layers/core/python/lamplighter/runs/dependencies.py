@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lamplighter.dags.dag import DAG
-from lamplighter.runs.moves import FAILED, NONE, OVER, SKIPPED, SUCCESS, UPSTREAM_FAILED
-from lamplighter.runs.trigger_rules import REMOVED, Verdict, verdict
+from lamplighter.runs.states import FAILED, NONE, OVER, SKIPPED, SUCCESS, UPSTREAM_FAILED
 from lamplighter.store.models import Runs
 
-_WITHOUT_A_JOB = {Verdict.SKIP: SKIPPED, Verdict.FAIL: UPSTREAM_FAILED}
+_WITHOUT_A_JOB = {RuleDecision.SKIP: SKIPPED, RuleDecision.FAIL: UPSTREAM_FAILED}
 
 
 @dataclass(frozen=True)
-class Plan:
+class NextSteps:
     """What is to be done with the steps that have no state yet."""
 
     # In the order in which they should get a place.
@@ -23,10 +22,10 @@ class Plan:
     # Skipped or upstream_failed, without ever having a job.
     moves: Mapping[str, str] = field(default_factory=dict)
     # What the run is, if nothing is left to come.
-    outcome: str | None = None
+    final_state: str | None = None
 
 
-def plan(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str] = ()) -> Plan:
+def next_steps(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str] = ()) -> NextSteps:
     """Return what follows from the states of the steps; a task that is not named has none yet.
 
     `also_ready` are steps that are to be tried again now.
@@ -38,14 +37,14 @@ def plan(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str] = ())
         if known[task_id] != NONE:
             continue
         task = dag.tasks[task_id]
-        said = verdict(task.trigger_rule, [known[before] for before in task.upstream_task_ids])
-        if said is Verdict.RUN:
+        said = evaluate_rule(task.trigger_rule, [known[before] for before in task.upstream_task_ids])
+        if said is RuleDecision.RUN:
             ready.append(task_id)
-        elif said is not Verdict.WAIT:
+        elif said is not RuleDecision.WAIT:
             known[task_id] = moves[task_id] = _WITHOUT_A_JOB[said]
     weights = _weights(dag) if len(ready) > 1 else {}
     ready.sort(key=lambda task_id: (-weights.get(task_id, 0), task_id))
-    return Plan(tuple(ready), moves, _outcome(dag, known))
+    return NextSteps(tuple(ready), moves, _outcome(dag, known))
 
 
 def removed_tasks(dag: DAG, run: Runs) -> dict[str, str]:

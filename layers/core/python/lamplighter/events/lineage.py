@@ -10,15 +10,15 @@ from typing import Any
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.events.record import event_id_of, name_under
+from lamplighter.events.record import event_id_of, recorded_event_id
 from lamplighter.identifiers import asset_id, is_alias, run_key
 from lamplighter.scheduler.pending import ids_of, pending_of, share_events
 from lamplighter.store.assets import read_assets
 from lamplighter.store.due import free_slots
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
-from lamplighter.store.transactions import read_dag
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.dags import read_dag
+from lamplighter.store.assets import consumers_of
 from lamplighter.zones import iso
 
 # The index by number lags behind the table by less than this.
@@ -78,7 +78,7 @@ def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
 def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
     """Return the event as it is recorded under aliases and URIs."""
     keys = [
-        (stream, name_under(stream, event.asset_id, event.event_id))
+        (stream, recorded_event_id(stream, event.asset_id, event.event_id))
         for stream in streams
         if share_events([stream])
     ]
@@ -128,7 +128,7 @@ def _why_pending(row: Dags) -> tuple[str, str]:
     if row.is_stale or row.has_import_errors:
         return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
     missing = set(ids_of(row.asset_condition)) - pending_of([row])[row.dag_id].events.keys()
-    if row.asset_since is None and missing:
+    if row.asset_condition_met_at is None and missing:
         names = asset_names(missing)
         return "pending", f"no event yet of {', '.join(sorted(names.get(k, k) for k in missing))}"
     if not free_slots(row):

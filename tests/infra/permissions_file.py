@@ -195,7 +195,7 @@ def read_lines(name: str) -> list[Line]:
 # Calls held against the files.
 
 
-class TriedRights:
+class CheckedPermissions:
     """What functions did with their rights."""
 
     def __init__(self, prefix: str, *, beside: str | None = None) -> None:

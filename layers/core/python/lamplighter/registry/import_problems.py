@@ -6,21 +6,21 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from lamplighter import clock
-from lamplighter.bundles.importer import Problem
+from lamplighter.bundles.importer import ImportProblem
 from lamplighter.errors import in_short
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.store.models import Catalog
 from lamplighter.store.transactions import Delete, Put
 
-_MOST_PER_FILE = 20
-_MOST_FRAMES = 10
+_MAX_PER_FILE = 20
+_MAX_FRAMES = 10
 
 
 def store(
     source: Source,
-    errors: Sequence[Problem],
-    warnings: Sequence[Problem],
+    errors: Sequence[ImportProblem],
+    warnings: Sequence[ImportProblem],
     *,
     broken: AbstractSet[str],
     refused: Mapping[str, AbstractSet[str]],
@@ -39,25 +39,25 @@ def store(
         row = _row(source, file, items)
         row.has_errors, row.is_broken = file in faulty, file in broken
         row.refused = set(refused.get(file, ())) or None
-        bundles.write(source, [Put(row, may_replace=True)])
+        pushes.write(source, [Put(row, may_replace=True)])
     for row in list(Catalog.query(_kind(source.bundle), consistent_read=True)):
         if row.id not in by_file:
-            bundles.write(source, [Delete(row)])
+            pushes.write(source, [Delete(row)])
 
 
-def note(source: Source, error: Problem) -> None:
+def note(source: Source, error: ImportProblem) -> None:
     """Add an error to what is known about a bundle."""
     items = [_as_json("error", error)]
     row = _row(source, error.file, items)
     row.has_errors = True
-    bundles.write(source, [Put(row, may_replace=True)])
+    pushes.write(source, [Put(row, may_replace=True)])
 
 
 def all_problems() -> list[dict[str, Any]]:
     """Return errors and warnings of all bundles, each with the bundle's name; errors first."""
     found = [
         {"bundle": bundle.id, **problem}
-        for bundle in Catalog.query(bundles.KIND)
+        for bundle in Catalog.query(pushes.KIND)
         for row in Catalog.query(_kind(bundle.id), consistent_read=True)
         for problem in row.problems or ()
     ]
@@ -71,13 +71,13 @@ def broken(bundle: str) -> tuple[set[str], set[str]]:
     return {row.id for row in rows if row.is_broken}, refused
 
 
-def _as_json(severity: str, problem: Problem) -> dict[str, object]:
+def _as_json(severity: str, problem: ImportProblem) -> dict[str, object]:
     return {
         "severity": severity,
         "file": problem.file,
         "line": problem.line,
         "message": in_short(problem.message),
-        "frames": [in_short(frame) for frame in problem.frames[-_MOST_FRAMES:]],
+        "frames": [in_short(frame) for frame in problem.frames[-_MAX_FRAMES:]],
     }
 
 
@@ -86,7 +86,7 @@ def _row(source: Source, file: str, items: list[dict[str, object]]) -> Catalog:
         _kind(source.bundle),
         file,
         push=source.push,
-        problems=items[:_MOST_PER_FILE],
+        problems=items[:_MAX_PER_FILE],
         updated_at=clock.now(),
     )
 

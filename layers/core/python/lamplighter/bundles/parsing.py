@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
-from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.bundles.importer import ParsedFile, ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import ParseRequest, Upcoming
-from lamplighter.bundles.workers import ask_workers
 from lamplighter.errors import DefinitionError
 
 
@@ -31,8 +30,8 @@ class BundleReport:
     """Everything a bundle defines, and everything that is wrong with it."""
 
     dags: tuple[CheckedDag, ...]
-    warnings: tuple[Problem, ...]
-    errors: tuple[Problem, ...]
+    warnings: tuple[ImportProblem, ...]
+    errors: tuple[ImportProblem, ...]
     outputs: dict[str, str]
     """What each file with an error printed before it."""
 
@@ -49,7 +48,7 @@ def check_bundle(
     return combine(parsed)
 
 
-def find_coming_runs(
+def find_upcoming_runs(
     root: Path, question: Upcoming, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CheckedDag, list[dict[str, Any]]]:
     """Return the DAG that the question is about, and its coming runs."""
@@ -77,8 +76,8 @@ def _no_such_dag(dag_id: str, report: BundleReport) -> str:
 def combine(parsed: list[ParsedFile]) -> BundleReport:
     """Return what all files define together; of two DAGs with one id the first by path is used."""
     dags: dict[str, CheckedDag] = {}
-    warnings: list[Problem] = []
-    errors: list[Problem] = []
+    warnings: list[ImportProblem] = []
+    errors: list[ImportProblem] = []
     for file in sorted(parsed, key=lambda item: item.file):
         errors += file.errors
         warnings += file.warnings
@@ -90,7 +89,7 @@ def combine(parsed: list[ParsedFile]) -> BundleReport:
                     f"DAG {dag.dag_id!r} is already defined in {first.file}: that one is used, this"
                     " one is ignored; give it another id"
                 )
-                warnings.append(Problem(dag.file, dag.line, message))
+                warnings.append(ImportProblem(dag.file, dag.line, message))
     outputs = {file.file: file.output for file in parsed if file.errors and file.output}
     return BundleReport(tuple(dags.values()), tuple(warnings), tuple(errors), outputs)
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pendulum import DateTime
 
-from lamplighter.bundles.following import Question
+from lamplighter.dags.upcoming import Question
 from lamplighter.errors import DefinitionError
-from lamplighter.registry import authors
+from lamplighter.registry import custom_timetables
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.models import Dags
@@ -21,7 +22,7 @@ _RUNS_AT_ONCE, _MAX_ANSWERS = 5_000, 20
 
 def skip_owed(row: Dags, *, now: DateTime) -> Sequence[Write]:
     """Let the schedule stand after the last run that is due; return the other writes for it."""
-    if row.switch_at is not None:
+    if row.schedule_switch_at is not None:
         _skip_old(row, now)
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now:
@@ -29,8 +30,8 @@ def skip_owed(row: Dags, *, now: DateTime) -> Sequence[Write]:
     if schedule_in_force(row).is_custom:
         sandbox = _skip_custom(row, now)
         file = schedule_in_force(row).file
-        asked = authors.question(row.dag_id, file, row, now=now)
-        return [authors.ask(sandbox, [asked])[row.dag_id].apply(row)]
+        asked = custom_timetables.question(row.dag_id, file, row, now=now)
+        return [custom_timetables.ask(sandbox, [asked])[row.dag_id].apply(row)]
     if cursor.is_continuous(row):
         cursor.set_next(row, cursor.next_continuous(row, now, now=now))
     else:
@@ -46,14 +47,14 @@ def _skip_old(row: Dags, now: DateTime) -> None:
         cursor.set_position(row, cursor.continuous_now(row, stored, now=until))
     elif stored is not None:
         _skip_built_in(row, stored, until)
-    if row.switch_at is not None:
-        schedule_edit.switch(row, now=now)
+    if row.schedule_switch_at is not None:
+        cursor.switch_schedule(row, now=now)
 
 
 def _skip_built_in(row: Dags, stored: DagRunInfo, now: DateTime) -> None:
-    rule = cursor.rule_of(row)
+    rule = cursor.timetable_runs(row)
     newest = cursor.newest_due(rule, stored, now=now)
-    schedule_edit.move_on(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
+    cursor.advance(row, Due((newest,), rule.after(newest, catchup=True)), now=now)
 
 
 def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
@@ -61,12 +62,12 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
     schedule = schedule_in_force(row)
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
     for _ in range(_MAX_ANSWERS):
-        asked = authors.question(row.dag_id, schedule.file, row, now=now)
+        asked = custom_timetables.question(row.dag_id, schedule.file, row, now=now)
         try:
-            found = sandbox.coming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
+            found = sandbox.upcoming_runs([Question(**{**asked, "count": _RUNS_AT_ONCE})])
         except DefinitionError:  # the bundle is gone, and with it what was owed
             break
-        said = authors.read_answer(found[row.dag_id], most=_RUNS_AT_ONCE)
+        said = custom_timetables.read_answer(found[row.dag_id], limit=_RUNS_AT_ONCE)
         due = [info for info in said.runs if info.run_after <= now]
         if due:
             cursor.set_position(row, due[-1])

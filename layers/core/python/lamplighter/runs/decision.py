@@ -12,10 +12,10 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.errors import DefinitionError
 from lamplighter.runs import slots
-from lamplighter.runs.finish import end_run
+from lamplighter.runs.transitions import end_run
 from lamplighter.runs.job_request import prepare
-from lamplighter.runs.marking import assign_mark, is_to_be_marked
-from lamplighter.runs.moves import (
+from lamplighter.runs.transitions import assign_mark, is_to_be_marked
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -28,9 +28,9 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import (
+from lamplighter.runs.job_observation import (
     CANCEL,
-    Seen,
+    JobObservation,
     add_up_costs,
     deadline_of,
     end_step,
@@ -42,10 +42,9 @@ from lamplighter.runs.observe import (
     time_out_step,
 )
 from lamplighter.runs.outlets import room_needed
-from lamplighter.runs.past import waits_for_past
-from lamplighter.runs.plan import plan, removed_tasks
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.start import Start
+from lamplighter.runs.dependencies import waits_for_past
+from lamplighter.runs.dependencies import next_steps, removed_tasks
+from lamplighter.runs.effects import JobStart
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.backfills import has_to_end, may_begin
 from lamplighter.store.models import AssetEvents, Steps
@@ -59,34 +58,34 @@ SHORT_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Hands:
+class JobPermissions:
     """What the function may do that moves the run; the rest it leaves to another one."""
 
     can_start: bool = False
     can_cancel: bool = False
 
 
-SUBMIT = Hands(can_start=True)
-SETTLE = Hands(can_cancel=True)
+SUBMIT = JobPermissions(can_start=True)
+SETTLE = JobPermissions(can_cancel=True)
 
 
 @dataclass(eq=False)
-class Turn:
+class RunDecision:
     """One look at a run, and what came of it."""
 
     view: RunView
-    hands: Hands
+    permissions: JobPermissions
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
     is_cut_short: bool = False
-    starts: list[Start] = field(default_factory=list)
-    strays: list[Seen] = field(default_factory=list)
+    starts: list[JobStart] = field(default_factory=list)
+    strays: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
     # Steps that another function has to start.
     is_handed_over: bool = False
     wakes_others: bool = False
 
-    def decide(self, seen: Iterable[Seen]) -> None:
+    def decide(self, seen: Iterable[JobObservation]) -> None:
         """Assign all that follows from what is known."""
         view = self.view
         for one in seen:
@@ -97,7 +96,7 @@ class Turn:
         self._for_each_step(lambda step: keep(step, self.now))
         time_out(view, self.now)
         self._for_each_step(lambda step: time_out_step(view, step, self.now))
-        if view.run.ending is not None:
+        if view.run.target_state is not None:
             self._end_early()
         elif not self.is_cut_short:
             self._carry_on()
@@ -125,7 +124,7 @@ class Turn:
     def _room(self) -> int:
         return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
 
-    def _see(self, seen: Seen) -> None:
+    def _see(self, seen: JobObservation) -> None:
         task = self.view.dag.tasks.get(seen.place.task_id)
         needed = 0 if task is None else 1 + room_needed(task, seen.report)
         if needed > self._room and self.view.size:
@@ -156,19 +155,19 @@ class Turn:
         """Let a run end whose backfill was cancelled before it began, or with all that runs."""
         run = self.view.run
         is_queued = run.state == QUEUED
-        if run.ending is None and has_to_end(self.view.backfill, is_queued=is_queued):
-            run.ending, run.because = CANCELLED, f"backfill {run.slot_of} was cancelled"
+        if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
+            run.target_state, run.reason = CANCELLED, f"backfill {run.slot_backfill_id} was cancelled"
 
     def _end_early(self) -> None:
         self._mark_steps()
         self._for_each_step(lambda step: end_step(self.view, step, self.now))
         if not (self.is_cut_short or self.view.live):
-            assert self.view.run.ending is not None
-            self._finish(self.view.run.ending)
+            assert self.view.run.target_state is not None
+            self._finish(self.view.run.target_state)
 
     def _mark_steps(self) -> None:
         """Let the steps of a run that was marked be what that means for them."""
-        view, ending = self.view, self.view.run.ending
+        view, ending = self.view, self.view.run.target_state
         removed = removed_tasks(view.dag, view.run)
         for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
             if not is_to_be_marked(view.steps.get(task_id), str(ending)):
@@ -191,14 +190,14 @@ class Turn:
         view = self.view
         states = {step_id: step.state for step_id, step in view.steps.items()}
         retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
-        found = plan(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
+        found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
             if self._room <= 0:
                 self.is_cut_short = True
                 return
             self._end_without_a_job(task_id, state)
-        if found.outcome is not None:
-            self._finish(found.outcome)
+        if found.final_state is not None:
+            self._finish(found.final_state)
             return
         if self._waits_for_past(found.ready):
             slots.give_back(view)
@@ -211,7 +210,7 @@ class Turn:
         """Return whether the run can do nothing until the run before it has got on."""
         view = self.view
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
-        if is_busy or view.run.slot_of is not None:
+        if is_busy or view.run.slot_backfill_id is not None:
             return False
         if not (slots.holds_slot(view) or slots.has_given_back(view)):
             return False  # it has nothing to give back
@@ -235,7 +234,7 @@ class Turn:
         row, run = self.view.row, self.view.run
         if row is not None and row.is_paused:
             return False
-        if run.slot_of is not None:
+        if run.slot_backfill_id is not None:
             return run.state != QUEUED or may_begin(self.view.backfill)
         return slots.holds_slot(self.view)
 
@@ -253,7 +252,7 @@ class Turn:
                 return
             if waits_for_past(view, task_id):
                 continue
-            if not self.hands.can_start:
+            if not self.permissions.can_start:
                 self.is_handed_over = True
                 return
             if self._room <= 0:
@@ -263,7 +262,7 @@ class Turn:
 
     def _start_again(self, step: Steps) -> None:
         """Start a job of which nobody has noted that it was started."""
-        if not self.hands.can_start:
+        if not self.permissions.can_start:
             # Whoever wrote the row may be about to, or has said when to try again.
             self.is_handed_over |= self.is_due
             return
@@ -274,12 +273,12 @@ class Turn:
         except DefinitionError as error:
             self._give_up(step, str(error))
         else:
-            self.starts.append(Start(step, job))
+            self.starts.append(JobStart(step, job))
 
     def _give_up(self, step: Steps, why: str) -> None:
         """Stop a step that can no longer be started; if it was, its job is found and cancelled."""
         move_step(step, CANCELLING)
-        step.then = CANCEL
+        step.cancel_action = CANCEL
         step.error = why
 
     def _submit(self, task_id: str) -> bool:
@@ -290,7 +289,7 @@ class Turn:
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        step.short_limit = self._short_limit(task_id)
+        step.scheduler_timeout_seconds = self._short_limit(task_id)
         try:
             job = prepare(run, step, self.view.dag)
         except DefinitionError as error:
@@ -298,7 +297,7 @@ class Turn:
             self.is_cut_short = True  # others may follow from that
             return False
         move_step(step, SUBMITTED)
-        self.starts.append(Start(step, job))
+        self.starts.append(JobStart(step, job))
         if run.state == QUEUED:
             move_run(run, RUNNING)
             set_state_columns(run, self.now)
@@ -331,6 +330,6 @@ class Turn:
             deadline = deadline_of(view, step)
             instants += [deadline] if deadline is not None else []
         limit = view.dag.dagrun_timeout
-        if limit is not None and view.run.started_at is not None and view.run.ending is None:
+        if limit is not None and view.run.started_at is not None and view.run.target_state is None:
             instants.append(view.run.started_at + limit)
         return min(instants)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.runs.moves import (
+from lamplighter.runs.states import (
     CANCELLING,
     FAILED,
     LIVE,
@@ -17,7 +17,7 @@ from lamplighter.runs.moves import (
     SUCCESS,
     move_step,
 )
-from lamplighter.runs.observe import keep_or_expire
+from lamplighter.runs.job_observation import keep_or_expire
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Steps
 from lamplighter.zones import iso
@@ -51,12 +51,12 @@ def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
     if step.state in LIVE:
         if step.state != CANCELLING:
             move_step(step, CANCELLING)
-        step.then = mark["to"]
+        step.cancel_action = mark["to"]
         return
     if step.state != NONE:
         move_step(step, NONE)
     move_step(step, mark["to"])
-    step.retry_at = step.turned_away = None
+    step.retry_at = step.capacity_rejections = None
     step.ended_at = now
     keep_or_expire(step, now)
 
@@ -69,5 +69,5 @@ def is_to_be_marked(step: Steps | None, state: str) -> bool:
     if state != SUCCESS:
         return False
     if step is not None and step.state == CANCELLING:
-        return step.then != SUCCESS
+        return step.cancel_action != SUCCESS
     return step is None or step.state not in {SUCCESS, SKIPPED}
