@@ -1,4 +1,4 @@
-"""Tells people how a deployment is: alarms, a dashboard, and questions to its logs.
+"""The alarms of a deployment, their topic, and saved queries of its logs.
 
 Owns: what counts as trouble.
 """
@@ -15,10 +15,9 @@ from constructs import Construct
 
 from infra.compute import Compute
 from infra.config import Config
-from infra.dashboard import Dashboard
-from infra.functions import FUNCTIONS
-from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, of_rule, ours
-from infra.queues import Queues, dead_name, title
+from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, function_metric, rule_metric
+from infra.queues import Queues, title
+from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
 
 # Claims are made within seconds; after this, schedules are late.
 _LATE_SECONDS = 300
@@ -28,8 +27,8 @@ _STUCK_SECONDS = 1800
 # So many repairs in an hour mean that messages get lost; a few come of deployments and throttles.
 _MANY_REPAIRS = 20
 
-_MISSING_IS_FINE = cloudwatch.TreatMissingData.NOT_BREACHING
-_MISSING_IS_BAD = cloudwatch.TreatMissingData.BREACHING
+_MISSING_IS_OK = cloudwatch.TreatMissingData.NOT_BREACHING
+_MISSING_IS_ALARM = cloudwatch.TreatMissingData.BREACHING
 
 _QUERIES = {
     "state changes of runs": (
@@ -51,8 +50,8 @@ _QUERIES = {
 }
 
 
-class Watch(Construct):
-    """The dashboard and the alarms, which go to a topic."""
+class Alarms(Construct):
+    """The alarms, which notify a topic."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Watch(Construct):
         self._compute = compute
         self.topic = sns.Topic(
             self,
-            "Alarms",
+            "Topic",
             topic_name=f"{config.stack_name}-alarms",
             master_key=key,
             enforce_ssl=True,
@@ -87,85 +86,82 @@ class Watch(Construct):
         )
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
-        self._watch_schedules()
-        self._watch_messages()
-        self._watch_functions()
-        Dashboard(self, "Dashboard", config=config, queues=queues)
+        self._alarm_on_schedules()
+        self._alarm_on_messages()
+        self._alarm_on_functions()
         if not config.is_local:  # no emulator has them
             self._save_queries()
 
-    # Alarms.
-
-    def _watch_schedules(self) -> None:
-        """Tell when runs come late, or only by repairs."""
+    def _alarm_on_schedules(self) -> None:
+        """Notify when runs come late, or only by repairs."""
         self._alarm(
-            "TickIsMissing",
+            "TickMissing",
             "The tick has not come to its end for three minutes: no schedule is served",
-            ours(self._config, "tick", "BacklogSeconds", "SampleCount", MINUTE),
+            function_metric(self._config, "tick", "BacklogSeconds", "SampleCount", MINUTE),
             below=1,
             periods=3,
-            missing=_MISSING_IS_BAD,
+            missing=_MISSING_IS_ALARM,
         )
         self._alarm(
-            "SchedulesAreLate",
+            "SchedulesLate",
             "The oldest due time is more than five minutes old",
-            ours(self._config, "tick", "BacklogSeconds", "Maximum", MINUTE),
+            function_metric(self._config, "tick", "BacklogSeconds", "Maximum", MINUTE),
             above=_LATE_SECONDS,
             periods=3,
         )
         self._alarm(
             "SweepRepairs",
             "The sweep does again what messages should have done: they get lost",
-            ours(self._config, "sweep", "ResentEvents", "Sum", HOUR),
+            function_metric(self._config, "sweep", "ResentEvents", "Sum", HOUR),
             above=_MANY_REPAIRS,
         )
         self._alarm(
-            "SearchesFail",
+            "SweepSearchFailures",
             "A search of the sweep fails again and again",
-            ours(self._config, "sweep", "FailedSearches", "Sum", FIVE_MINUTES),
+            function_metric(self._config, "sweep", "FailedSearches", "Sum", FIVE_MINUTES),
             above=0,
             periods=3,
         )
         for name in ("tick", "claim"):
             self._alarm(
-                f"{title(name)}FindsMalformedRows",
+                f"{title(name)}MalformedRows",
                 "A row of a DAG cannot be read, and is skipped; `lamplighter doctor` names it",
-                ours(self._config, name, "Malformed", "Sum", FIVE_MINUTES),
+                function_metric(self._config, name, "Malformed", "Sum", FIVE_MINUTES),
                 above=0,
             )
             self._alarm(
-                f"{title(name)}GetsNowhere",
+                f"{title(name)}StalledDags",
                 "Claims of a DAG make no progress again and again; `lamplighter doctor` names it",
-                ours(self._config, name, "LeftBusy", "Sum", FIVE_MINUTES),
+                function_metric(self._config, name, "LeftBusy", "Sum", FIVE_MINUTES),
                 above=0,
                 periods=3,
             )
         self._alarm(
-            "WatchersAreParked",
+            "WatchersParked",
             "A watcher is parked until someone has looked at it",
-            ours(self._config, "watch", "ParkedWatchers", "Maximum", FIVE_MINUTES),
+            function_metric(self._config, "watch", "ParkedWatchers", "Maximum", FIVE_MINUTES),
             above=0,
         )
 
-    def _watch_messages(self) -> None:
-        """Tell when messages do not arrive, wait too long, or could not be handled at all."""
+    def _alarm_on_messages(self) -> None:
+        """Notify when messages do not arrive, wait too long, or could not be handled at all."""
         for name, rule in self._compute.rules.items():
             self._alarm(
-                f"{name}AreLost",
+                f"{name}Undelivered",
                 f"EventBridge cannot put on its queue what the rule {rule.name} finds",
-                of_rule(rule, "FailedInvocations", FIVE_MINUTES),
+                rule_metric(rule, "FailedInvocations", FIVE_MINUTES),
                 above=0,
             )
-        for name, queue in self._queues.live.items():
+        for name, queue in self._queues.queues.items():
             self._alarm(
-                f"{title(name)}IsOld",
+                f"{title(name)}OldMessages",
                 f"The oldest message on {name} waits for more than half an hour",
                 queue.metric_approximate_age_of_oldest_message(period=FIVE_MINUTES),
                 above=_STUCK_SECONDS,
             )
-        for name, queue in self._queues.dead.items():
+        for name, queue in self._queues.dlqs.items():
             self._alarm(
-                f"{title(dead_name(name))}IsNotEmpty",
+                f"{title(QUEUES[name].dlq)}NotEmpty",
                 f"There are dead letters of {name}; see `lamplighter doctor`",
                 queue.metric_approximate_number_of_messages_visible(
                     period=FIVE_MINUTES, statistic="Maximum"
@@ -173,29 +169,29 @@ class Watch(Construct):
                 above=0,
             )
 
-    def _watch_functions(self) -> None:
-        """Tell when functions fail, as a whole or on single messages."""
-        for name, spec in FUNCTIONS.items():
-            if spec.queues:
+    def _alarm_on_functions(self) -> None:
+        """Notify when functions fail, as a whole or on single messages."""
+        for name in FUNCTIONS:
+            if queues_of(name):
                 self._alarm(
-                    f"{title(name)}FailsOnMessages",
+                    f"{title(name)}FailedMessages",
                     f"The function {name} cannot handle messages, which come again; see its log",
-                    ours(self._config, name, "Failed", "Sum", FIVE_MINUTES),
+                    function_metric(self._config, name, "Failed", "Sum", FIVE_MINUTES),
                     above=0,
                     # The pauses of one that fails for long are a quarter of an hour.
                     periods=12,
-                    of_which=3,
+                    datapoints=3,
                 )
         for name, function in self._compute.functions.items():
             self._alarm(
-                f"{title(name)}Fails",
+                f"{title(name)}Errors",
                 f"The function {name} fails; see its log",
                 function.metric_errors(period=FIVE_MINUTES),
                 above=0,
                 periods=2,
             )
             self._alarm(
-                f"{title(name)}IsThrottled",
+                f"{title(name)}Throttles",
                 f"The function {name} is throttled: the account allows too little concurrency",
                 function.metric_throttles(period=FIVE_MINUTES),
                 above=0,
@@ -205,14 +201,14 @@ class Watch(Construct):
     def _alarm(
         self,
         name: str,
-        says: str,
+        description: str,
         metric: cloudwatch.IMetric,
         *,
         above: float | None = None,
         below: float | None = None,
         periods: int = 1,
-        of_which: int | None = None,
-        missing: cloudwatch.TreatMissingData = _MISSING_IS_FINE,
+        datapoints: int | None = None,
+        missing: cloudwatch.TreatMissingData = _MISSING_IS_OK,
     ) -> None:
         threshold = above if above is not None else below
         assert threshold is not None
@@ -221,7 +217,7 @@ class Watch(Construct):
             self,
             name,
             alarm_name=f"{self._config.stack_name}-{name}",
-            alarm_description=says,
+            alarm_description=description,
             metric=metric,
             threshold=threshold,
             comparison_operator=(
@@ -230,7 +226,7 @@ class Watch(Construct):
                 else comparison.LESS_THAN_THRESHOLD
             ),
             evaluation_periods=periods,
-            datapoints_to_alarm=of_which,
+            datapoints_to_alarm=datapoints,
             treat_missing_data=missing,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))

@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 from infra import layers
 from infra.config import Config
-from lamplighter import aws
+from lamplighter import aws, runtime
 from lamplighter.errors import LamplighterError
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.server import serving_emr
@@ -168,12 +168,9 @@ def _end(process: subprocess.Popen[Any]) -> None:
 @contextmanager
 def leading_to(there: Emulator) -> Iterator[None]:
     """Let all clients of this process ask an emulator until the block ends."""
-    with patch.dict(os.environ, {**_own_variables(), **there.variables()}, clear=True):
-        aws.client.cache_clear()
-        try:
-            yield
-        finally:
-            aws.client.cache_clear()
+    variables = {**_own_variables(), **there.variables()}
+    with patch.dict(os.environ, variables, clear=True), runtime.using(new_clients=True):
+        yield
 
 
 def bootstrap(there: Emulator) -> None:

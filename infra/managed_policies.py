@@ -1,6 +1,6 @@
-"""What people may do: two policies to attach to whoever reads a deployment, or operates it.
+"""What people may do: managed policies to attach to whoever reads a deployment, or operates it.
 
-Owns: the rights of the command line. It runs the library, so that an operator has the rights of the
+Owns: the permissions of the command line. It runs the library, so that an operator has those of the
 functions whose work a command does, and none to change the stack.
 """
 
@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.permissions import Places, on_queues, statements
-from infra.queues import dead_name
-from infra.rights import Rights
-from lamplighter.settings import QUEUES
+from infra.permissions import Arns, Permissions, on_queues, statements
 from lamplighter.store.models import TABLES
+from lamplighter.topology import QUEUES, URL_SETTINGS
 
 _TABLES = tuple(model.__name__ for model in TABLES)
 _INDEXES = ("Dags/by_file", "Runs/by_state", "Runs/wake", "AssetEvents/by_seq", "Assets/open")
 
-_DEAD = " ".join(dead_name(name) for name in QUEUES)
+_DLQS = " ".join(queue.dlq for queue in QUEUES.values())
 
-READER = Rights(
+READER = Permissions(
     tables={
         **dict.fromkeys(_TABLES, "BatchGetItem DescribeTable GetItem Query Scan"),
         **dict.fromkeys(_INDEXES, "Query"),
@@ -31,7 +29,7 @@ READER = Rights(
 
 # What operators may do beyond that: push bundles, emit events, make and cancel runs, look through
 # dead letters. They have both policies; one alone would be longer than IAM allows.
-OPERATOR = Rights(
+OPERATOR = Permissions(
     tables={
         "Dags": "UpdateItem",
         "Backfills": "PutItem UpdateItem",
@@ -44,55 +42,59 @@ OPERATOR = Rights(
         "Catalog": "UpdateItem DeleteItem",
     },
     # What is replayed goes where it came from.
-    sends="claims submits jobstates registers events events.fifo sources",
-    receives=_DEAD,
-    delays=_DEAD,
+    sends=" ".join(QUEUES),
+    receives=_DLQS,
+    delays=_DLQS,
     gets="bundles/*",
     puts="bundles/* pushes/*",
     jobs="CancelJobRun",
     # Who plans a backfill asks an author's timetable for its dates.
     invokes="sandbox",
-    tells=True,
+    publishes=True,
 )
 
 
-class Access(Construct):
+class ManagedPolicies(Construct):
     """The policies `<stack>-reader-<region>` and `<stack>-operator-<region>`."""
 
-    def __init__(self, scope: Construct, name: str, *, places: Places) -> None:
+    def __init__(self, scope: Construct, name: str, *, arns: Arns) -> None:
         super().__init__(scope, name)
         # Without it S3 does not tell an object that is not there from one that is forbidden.
-        listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[places.bucket_arn])
-        looking = [_find_stack(places), _count_messages(places), listing]
-        self.reader = self._policy("Reader", READER, places, looking)
-        self.operator = self._policy("Operator", OPERATOR, places, _send_back(places))
+        listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[arns.bucket_arn])
+        reading = [_describe_stack(arns), _read_queue_attributes(arns), listing]
+        self.reader = self._policy("Reader", READER, arns, reading)
+        self.operator = self._policy("Operator", OPERATOR, arns, _replay_to_external_queues(arns))
 
     def _policy(
-        self, name: str, rights: Rights, places: Places, further: Sequence[iam.PolicyStatement]
+        self,
+        name: str,
+        permissions: Permissions,
+        arns: Arns,
+        further: Sequence[iam.PolicyStatement],
     ) -> iam.ManagedPolicy:
         # Without a description: whoever changed it would need another name too.
         return iam.ManagedPolicy(
             self,
             name,
-            managed_policy_name=f"{places.prefix}{name.lower()}-{places.stack.region}",
-            statements=[*statements(rights, places), *further],
+            managed_policy_name=f"{arns.prefix}{name.lower()}-{arns.stack.region}",
+            statements=[*statements(permissions, arns), *further],
         )
 
 
-def _find_stack(places: Places) -> iam.PolicyStatement:
-    name = f"{places.config.stack_name}/*"
-    arn = places.stack.format_arn(service="cloudformation", resource="stack", resource_name=name)
+def _describe_stack(arns: Arns) -> iam.PolicyStatement:
+    name = f"{arns.config.stack_name}/*"
+    arn = arns.stack.format_arn(service="cloudformation", resource="stack", resource_name=name)
     return iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[arn])
 
 
-def _count_messages(places: Places) -> iam.PolicyStatement:
-    queues = [places.queue(each) for name in QUEUES for each in (name, dead_name(name))]
+def _read_queue_attributes(arns: Arns) -> iam.PolicyStatement:
+    queues = [arns.queue(name) for name in URL_SETTINGS]
     actions = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
     return iam.PolicyStatement(actions=actions, resources=queues)
 
 
-def _send_back(places: Places) -> list[iam.PolicyStatement]:
-    """Return what replays dead letters to the queues of others that watchers read."""
-    others = [places.others_queue(name) for name in places.config.watch_queues]
-    actions = on_queues(["GetQueueUrl", "SendMessage"], places.config)
-    return [iam.PolicyStatement(actions=actions, resources=others)] if others else []
+def _replay_to_external_queues(arns: Arns) -> list[iam.PolicyStatement]:
+    """Return what replays dead letters to the external queues that watchers read."""
+    external = [arns.external_queue(name) for name in arns.config.watch_queues]
+    actions = on_queues(["GetQueueUrl", "SendMessage"], arns.config)
+    return [iam.PolicyStatement(actions=actions, resources=external)] if external else []

@@ -1,14 +1,16 @@
-"""Rights in the words of IAM: one statement for each kind of thing, on named resources only."""
+"""Permissions as data, and as IAM statements: one for each kind of resource, on named ones only.
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+Owns: the way from one to the other. `functions` says what each function may do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from infra.config import Config
-from infra.rights import Rights
-from lamplighter.runs import effects
+from lamplighter.runs import news
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
@@ -17,9 +19,58 @@ _ON_APPLICATION = frozenset({"StartJobRun", "ListJobRuns"})
 EMR_SERVICE = "emr-serverless.amazonaws.com"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Permissions:
+    """Names separated by blanks; none is no permission at all."""
+
+    # Operations by table, or by index as in "Dags/due". Transactions are made of these too.
+    tables: Mapping[str, str] = field(default_factory=dict)
+    # Queues to send to, to be invoked by, and on which to delay messages that are tried again.
+    sends: str = ""
+    receives: str = ""
+    delays: str = ""
+    # Patterns of keys in the bucket.
+    gets: str = ""
+    puts: str = ""
+    # Patterns of keys to list: else S3 says of a missing object that it is forbidden.
+    lists: str = ""
+    # Operations on jobs of the application.
+    jobs: str = ""
+    invokes: str = ""
+    # Whether it may put `Run Finished` on the bus.
+    publishes: bool = False
+    # Whether it is invoked by the external queues, and may list the external buckets, that the
+    # flags `watch_queues` and `watch_buckets` name.
+    reads_watched_sources: bool = False
+
+    def __or__(self, other: "Permissions") -> "Permissions":
+        """Return what is allowed by one of the two."""
+        names = {*self.tables, *other.tables}
+        return Permissions(
+            tables={
+                name: _both(self.tables.get(name, ""), other.tables.get(name, ""))
+                for name in sorted(names)
+            },
+            sends=_both(self.sends, other.sends),
+            receives=_both(self.receives, other.receives),
+            delays=_both(self.delays, other.delays),
+            gets=_both(self.gets, other.gets),
+            puts=_both(self.puts, other.puts),
+            lists=_both(self.lists, other.lists),
+            jobs=_both(self.jobs, other.jobs),
+            invokes=_both(self.invokes, other.invokes),
+            publishes=self.publishes or other.publishes,
+            reads_watched_sources=self.reads_watched_sources or other.reads_watched_sources,
+        )
+
+
+def _both(one: str, other: str) -> str:
+    return " ".join(sorted({*one.split(), *other.split()}))
+
+
 @dataclass(frozen=True)
-class Places:
-    """Where everything is: the ARNs that statements are about."""
+class Arns:
+    """The ARNs of everything that a statement can be about."""
 
     stack: cdk.Stack
     config: Config
@@ -41,10 +92,10 @@ class Places:
 
     def queue(self, name: str) -> str:
         """Return the ARN of a queue of the stack."""
-        return self.others_queue(f"{self.prefix}{name}")
+        return self.external_queue(f"{self.prefix}{name}")
 
-    def others_queue(self, name: str) -> str:
-        """Return the ARN of a queue of someone else's, in this account."""
+    def external_queue(self, name: str) -> str:
+        """Return the ARN of a queue in this account that is not the stack's."""
         return str(self.stack.format_arn(service="sqs", resource=name))
 
     def function(self, name: str) -> str:
@@ -70,7 +121,7 @@ class Places:
         return f"{self.application}/jobruns/*"
 
     @property
-    def bus(self) -> str:
+    def event_bus(self) -> str:
         """The ARN of the bus of EventBridge."""
         return self._arn("events", "event-bus", "default")
 
@@ -86,110 +137,112 @@ class Places:
         return str(found)
 
 
-def function_statements(name: str, rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    """Yield all that a function may do: its rights, its log, and the key as far as it needs it."""
-    yield _allow(("logs:CreateLogStream", "logs:PutLogEvents"), [places.log_streams(name)])
-    yield from statements(rights, places)
+def function_statements(
+    name: str, permissions: Permissions, arns: Arns
+) -> Iterator[iam.PolicyStatement]:
+    """Yield all that a function may do: its permissions, and writing its log."""
+    yield _allow(("logs:CreateLogStream", "logs:PutLogEvents"), [arns.log_streams(name)])
+    yield from statements(permissions, arns)
 
 
-def statements(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    """Yield rights as statements."""
-    yield from _tables(rights, places)
-    yield from _queues(rights, places)
-    yield from _objects(rights, places)
-    yield from _jobs(rights, places)
-    if rights.invokes:
-        functions = [places.function(each) for each in rights.invokes.split()]
+def statements(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    """Yield permissions as statements, and the use of the key that they need."""
+    yield from _tables(permissions, arns)
+    yield from _queues(permissions, arns)
+    yield from _objects(permissions, arns)
+    yield from _jobs(permissions, arns)
+    if permissions.invokes:
+        functions = [arns.function(each) for each in permissions.invokes.split()]
         yield _allow(["lambda:InvokeFunction"], functions)
-    if rights.tells:
-        ours = {"StringEquals": {"events:source": effects.SOURCE}}
-        yield _allow(["events:PutEvents"], [places.bus], ours)
-    if services := list(_encrypted(rights)):
-        region = places.stack.region
+    if permissions.publishes:
+        own_source = {"StringEquals": {"events:source": news.SOURCE}}
+        yield _allow(["events:PutEvents"], [arns.event_bus], own_source)
+    if services := list(_encrypted(permissions)):
+        region = arns.stack.region
         via = {"kms:ViaService": [f"{service}.{region}.amazonaws.com" for service in services]}
         actions = ["kms:Decrypt", "kms:GenerateDataKey"]
-        yield _allow(actions, [places.key_arn], {"StringEquals": via})
+        yield _allow(actions, [arns.key_arn], {"StringEquals": via})
 
 
-def _tables(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
+def _tables(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
     """Yield one statement for the operations that are allowed on the same tables.
 
     A policy for people has 6,144 characters at most.
     """
     tables: dict[str, list[str]] = {}
-    for table, operations in rights.tables.items():
+    for table, operations in permissions.tables.items():
         for operation in operations.split():
             tables.setdefault(operation, []).append(table)
     together: dict[tuple[str, ...], list[str]] = {}
     for operation, names in tables.items():
         together.setdefault(tuple(sorted(names)), []).append(f"dynamodb:{operation}")
     for same, actions in together.items():
-        yield _allow(actions, [places.table(name) for name in same])
+        yield _allow(actions, [arns.table(name) for name in same])
 
 
-def _queues(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    sends = [places.queue(each) for each in rights.sends.split()]
-    receives = [places.queue(each) for each in rights.receives.split()]
-    delays = [places.queue(each) for each in rights.delays.split()]
-    if rights.is_for_watchers:
-        receives += [places.others_queue(each) for each in places.config.watch_queues]
+def _queues(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    sends = [arns.queue(each) for each in permissions.sends.split()]
+    receives = [arns.queue(each) for each in permissions.receives.split()]
+    delays = [arns.queue(each) for each in permissions.delays.split()]
+    if permissions.reads_watched_sources:
+        receives += [arns.external_queue(each) for each in arns.config.watch_queues]
     for operations, queues in (
         (("SendMessage",), sends),
         (_POLL, receives),
         (("ChangeMessageVisibility",), delays),
     ):
         if queues:
-            yield _allow(on_queues(operations, places.config), queues)
+            yield _allow(on_queues(operations, arns.config), queues)
 
 
 def on_queues(operations: Sequence[str], config: Config) -> list[str]:
     """Return actions of SQS. Whoever may do something may do it with ten messages at once.
 
-    The emulator has rights of their own for that, by names that IAM does not know.
+    The emulator has permissions of their own for that, by names that IAM does not know.
     """
     names = [f"sqs:{operation}" for operation in operations]
     batches = [f"sqs:{operation}Batch" for operation in operations if operation in _BATCHED]
     return [*names, *(batches if config.is_local else [])]
 
 
-def _objects(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    if rights.gets:
-        yield _allow(["s3:GetObject"], [places.objects(each) for each in rights.gets.split()])
-    if rights.puts:
-        yield _allow(["s3:PutObject"], [places.objects(each) for each in rights.puts.split()])
-    if rights.lists:
-        below = {"StringLike": {"s3:prefix": rights.lists.split()}}
-        yield _allow(["s3:ListBucket"], [places.bucket_arn], below)
-    watched = places.config.watch_buckets if rights.is_for_watchers else ()
+def _objects(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    if permissions.gets:
+        yield _allow(["s3:GetObject"], [arns.objects(each) for each in permissions.gets.split()])
+    if permissions.puts:
+        yield _allow(["s3:PutObject"], [arns.objects(each) for each in permissions.puts.split()])
+    if permissions.lists:
+        below = {"StringLike": {"s3:prefix": permissions.lists.split()}}
+        yield _allow(["s3:ListBucket"], [arns.bucket_arn], below)
+    watched = arns.config.watch_buckets if permissions.reads_watched_sources else ()
     if watched:
-        partition = places.stack.partition
+        partition = arns.stack.partition
         yield _allow(["s3:ListBucket"], [f"arn:{partition}:s3:::{each}" for each in watched])
 
 
-def _jobs(rights: Rights, places: Places) -> Iterator[iam.PolicyStatement]:
-    operations = set(rights.jobs.split())
+def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    operations = set(permissions.jobs.split())
     if on_application := operations & _ON_APPLICATION:
-        yield _allow(_emr(on_application), [places.application])
+        yield _allow(_emr(on_application), [arns.application])
     if on_jobs := operations - _ON_APPLICATION:
-        yield _allow(_emr(on_jobs), [places.job_runs])
+        yield _allow(_emr(on_jobs), [arns.job_runs])
     if "StartJobRun" in operations:
         # Jobs are started with tags, by which their costs are told apart.
-        yield _allow(["emr-serverless:TagResource"], [places.job_runs])
+        yield _allow(["emr-serverless:TagResource"], [arns.job_runs])
         to_emr = {"StringEquals": {"iam:PassedToService": EMR_SERVICE}}
-        yield _allow(["iam:PassRole"], [places.job_role_arn], to_emr)
+        yield _allow(["iam:PassRole"], [arns.job_role_arn], to_emr)
 
 
 def _emr(operations: Iterable[str]) -> list[str]:
     return sorted(f"emr-serverless:{operation}" for operation in operations)
 
 
-def _encrypted(rights: Rights) -> Iterator[str]:
-    """Yield the services that decrypt with our key for whoever has these rights."""
-    if rights.tables:
+def _encrypted(permissions: Permissions) -> Iterator[str]:
+    """Yield the services that decrypt with the stack's key for whoever has these permissions."""
+    if permissions.tables:
         yield "dynamodb"
-    if rights.sends or rights.receives:
+    if permissions.sends or permissions.receives:
         yield "sqs"
-    if rights.gets or rights.puts:
+    if permissions.gets or permissions.puts:
         yield "s3"
 
 

@@ -13,8 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
-from infra.queues import Queues
-from infra.senders import service_of
+from infra.queues import Queues, sending_service
 from lamplighter.settings import Settings
 from lamplighter.store.tables import TableDefinition, table_definitions
 
@@ -53,9 +52,9 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
     # they do with a key says for whom it is done.
     for service in ("events", "s3"):
         key.add_to_resource_policy(_statement(iam.ServicePrincipal(f"{service}.amazonaws.com")))
-    ours = {"StringEquals": {"aws:SourceAccount": stack.account}}
+    this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
     alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
-    key.add_to_resource_policy(_statement(alarms, ours))
+    key.add_to_resource_policy(_statement(alarms, this_account))
     logs = stack.format_arn(
         service="logs",
         resource="log-group",
@@ -70,7 +69,7 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
             conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": logs}},
         )
     )
-    _admit_senders(key, config, stack)
+    _allow_senders(key, config, stack)
     return key
 
 
@@ -85,11 +84,11 @@ def _statement(
     )
 
 
-def _admit_senders(key: kms.Key, config: Config, stack: cdk.Stack) -> None:
+def _allow_senders(key: kms.Key, config: Config, stack: cdk.Stack) -> None:
     """Let those who may send events encrypt them, through SQS only."""
     via = {"StringEquals": {"kms:ViaService": f"sqs.{stack.region}.amazonaws.com"}}
     for arn in config.event_senders:
-        service = service_of(arn)
+        service = sending_service(arn)
         if service is None:
             key.add_to_resource_policy(_statement(iam.ArnPrincipal(arn), via))
         elif service == "sns":
@@ -105,7 +104,7 @@ def _removal(config: Config) -> cdk.RemovalPolicy:
     return kept if config.keep_data else cdk.RemovalPolicy.DESTROY
 
 
-class State(Construct):
+class Storage(Construct):
     """Tables and buckets."""
 
     def __init__(
@@ -197,15 +196,15 @@ class State(Construct):
             lifecycle_rules=_lifecycle(),
             removal_policy=_removal(self._config),
         )
-        policy = queues.admit_bucket("registers", f"arn:{stack.partition}:s3:::{name}")
-        # Not by `add_event_notification`, which brings a function with rights on every bucket.
+        policy = queues.allow_bucket("registers", f"arn:{stack.partition}:s3:::{name}")
+        # Not by `add_event_notification`, which brings a function with permissions on every bucket.
         made = bucket.node.default_child
         assert isinstance(made, s3.CfnBucket)
         made.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
             queue_configurations=[
                 s3.CfnBucket.QueueConfigurationProperty(
                     event="s3:ObjectCreated:*",
-                    queue=queues.live["registers"].queue_arn,
+                    queue=queues.queues["registers"].queue_arn,
                     filter=_below("pushes/"),
                 )
             ]

@@ -10,10 +10,8 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import settings
-from lamplighter.bundles import parsing
-from lamplighter.bundles import parsing
-from lamplighter.bundles.parsing import _ask, start_worker
+from lamplighter.bundles import check, sandbox
+from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests import limits
@@ -86,7 +84,7 @@ def noon_deployment() -> Iterator[LocalStack]:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
         stack.settings = made
-        worker = start_worker()
+        worker = _start_worker()
         until_the_end.callback(worker.communicate)
         for module in (check, sandbox):
             until_the_end.enter_context(

@@ -13,9 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
-from lamplighter.streams import outbox, session
-from lamplighter.streams import delivery_rounds
-from lamplighter.streams import polling
+from lamplighter.streams import asking, outbox, rounds, session
 from lamplighter.triggers.shared_stream import SharedStreamManager
 
 T = TypeVar("T")

@@ -11,8 +11,7 @@ from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
 from lamplighter.errors import RejectedError, TransientError
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 
 logger = logger_of("claim")
 metrics = metrics_of("claim")

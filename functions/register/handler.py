@@ -5,10 +5,10 @@ from typing import Any
 
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
 from lamplighter.errors import RefusedError
-from lamplighter.registry.pushes import Push, Refill, Retire, read_message
-from lamplighter.registry.custom_timetables import refill
+from lamplighter.registry.messages import Push, Refill, Retire, read_message
+from lamplighter.registry.refill import refill
 from lamplighter.registry.register import register
-from lamplighter.registry.register import retire
+from lamplighter.registry.retire import retire
 
 logger = logger_of("register")
 metrics = metrics_of("register")

@@ -11,7 +11,7 @@ from typing import Any
 from lamplighter import aws
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import dag_files
-from lamplighter.bundles.parsing import query_timetables, limits_within, parse_files
+from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
 from lamplighter.errors import DefinitionError
 
 # Lambda answers 6 MB at most; the rest is room for how it spells them.
@@ -50,5 +50,5 @@ def _answer(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, A
             parsed = parse_files(root, event["files"], limits=limits)
             return {"files": [file.to_json() for file in parsed]}
         case "runs":
-            return {"answers": query_timetables(root, event["questions"], limits=limits)}
+            return {"answers": coming_runs_of(root, event["questions"], limits=limits)}
     raise ValueError(f"the sandbox has no verb {event['verb']!r}")

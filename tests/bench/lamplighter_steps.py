@@ -13,11 +13,11 @@ from dataclasses import replace
 import boto3
 import pendulum
 
-from lamplighter import runtime, DAG, Asset, SparkTask, settings
+from lamplighter import DAG, Asset, SparkTask, runtime, settings
 from lamplighter.queues import RUNS_PER_MESSAGE, RunName, chunks, read_runs
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.states import SUBMITTED
-from lamplighter.runs.advance import settle
+from lamplighter.runs.moves import SUBMITTED
+from lamplighter.runs.settle import settle
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs, Steps
 from lamplighter_local.call_counter import counted_calls
@@ -66,7 +66,7 @@ def _execute(names: list[RunName]) -> tuple[float, float]:
     messages = [json.dumps({"runs": chunk}) for chunk in chunks(names, RUNS_PER_MESSAGE)]
     began, cpu = time.perf_counter(), time.process_time()
     for message in messages:
-        advance_all(read_runs(json.loads(message)), permissions=SUBMIT)
+        advance_all(read_runs(json.loads(message)), hands=SUBMIT)
     cpu, elapsed = time.process_time() - cpu, time.perf_counter() - began
     changes = [_state_change(step.job_run_id) for step in Steps.scan() if step.state == SUBMITTED]
     began, more = time.perf_counter(), time.process_time()

@@ -19,10 +19,10 @@ from lamplighter.bundles.importer import ParsedFile
 from lamplighter.errors import RefusedError
 from lamplighter.events.fan_out import sweep_open
 from lamplighter.events.ingest import ingest
-from lamplighter.registry.pushes import Push
-from lamplighter.registry.pushes import Retire, read_message
+from lamplighter.registry.definition import Source
+from lamplighter.registry.messages import Retire, read_message
 from lamplighter.registry.register import register
-from lamplighter.registry.register import retire
+from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.store.models import Assets
 from lamplighter_local.dag_objects import found_in_a_file
@@ -116,7 +116,7 @@ class Process(turns.Process[Storm]):
 
     def answer(self) -> dict[str, Any]:
         """Return also what is left on the queues, and what was given up."""
-        dead = {one.message_id: asdict(one) for one in self.queues["events-dead"].all()}
+        dead = {one.message_id: asdict(one) for one in self.queues["events-dlq"].all()}
         return {
             **super().answer(),
             # The others hold hints, and someone may have sent one more at the very end.
@@ -183,7 +183,7 @@ class Thread(turns.Thread[Process]):
     def _register(self, text: str, body: Any) -> None:
         try:
             if isinstance(body, list):
-                register(Push(LATE_BUNDLE, *body))
+                register(Source(LATE_BUNDLE, *body))
                 with self.process.lock:
                     self.process.reported["registered pushes"] += 1
             else:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime
 
-from lamplighter import runtime, DAG, clock
+from lamplighter import DAG, clock, runtime
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso

@@ -26,11 +26,10 @@ from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 
-from lamplighter import runtime, aws, clock, queues
+from lamplighter import aws, clock, queues, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection

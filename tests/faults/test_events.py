@@ -22,15 +22,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import assets
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.registry import references
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
@@ -128,7 +127,7 @@ def push_and_die(*dags: DAG) -> Step:
     """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
 
     def push_in_part(_: LocalStack) -> None:
-        with patch.object(assets, "drop_consumers", side_effect=Crash), suppress(Crash):
+        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
             register_dags(*dags)
 
     return push_in_part
@@ -182,7 +181,7 @@ def order(stream: str) -> list[str]:
 
 def dead() -> set[str]:
     """Return the bodies of all dead letters, among which may be copies."""
-    gone = [queue for queue in queues() if "-events-dead" in queue.name]
+    gone = [queue for queue in queues() if "-events-dlq" in queue.name]
     return {message.body for queue in gone for message in queue._messages}
 
 
@@ -521,8 +520,7 @@ def emulator(scenario: Scenario, deployment: LocalStack) -> Iterator[Snapshot]:
     """Let the deployment be as if it were new, and the scenario about to begin."""
     made = replace(deployment.settings, due_shards=1, run_shards=1, **scenario.choices)
     with (
-        runtime.using(settings=made),
-        patch.object(deployment, "settings", made),
+        patch.object(deployment.runtime, "settings", made),
         patch.object(fan_out, "MAX_AT_ONCE", scenario.consumers_at_once),
     ):
         begin_anew(deployment, at=MIDNIGHT.add(seconds=5))

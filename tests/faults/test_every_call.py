@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import runtime, DAG, aws, settings
+from lamplighter import DAG, aws
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
@@ -157,11 +157,10 @@ def emulator(scenario: Scenario) -> Iterator[Snapshot]:
     """Make a deployment on one shard, in which the scenario can begin."""
     with local_stack(at=FIVE_PAST) as stack:
         made = replace(stack.settings, due_shards=1)
-        with runtime.using(settings=made):
-            stack.settings = made
-            store_dags(scenario.dags)
-            scenario.arrange(stack)
-            yield Snapshot(stack)
+        stack.settings = made
+        store_dags(scenario.dags)
+        scenario.arrange(stack)
+        yield Snapshot(stack)
 
 
 def try_with(faults: Faults, scenario: Scenario, stack: LocalStack) -> None:

@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import aws, settings
+from lamplighter import aws
 from lamplighter.errors import TransientError
 from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler import cursor
@@ -220,7 +220,7 @@ def wrong_after(faults: Faults, expected: dict[str, list[str]]) -> Iterator[str]
         if rows != wanted:
             yield f"{faults.injected}: {table} has {rows - wanted} instead of {wanted - rows}"
     queues = [
-        queue for queue in all_queues() if queue.name.endswith(("registers", "registers-dead"))
+        queue for queue in all_queues() if queue.name.endswith(("registers", "registers-dlq"))
     ]
     left = [message.body for queue in queues for message in queue._messages]
     if any("retire" not in body for body in left):

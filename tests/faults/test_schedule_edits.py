@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws
 from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection

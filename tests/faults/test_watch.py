@@ -23,12 +23,12 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.store.models import AssetEvents
 from lamplighter.triggers.base import TriggerEvent
-from lamplighter.triggers.sources import SourceItem
-from lamplighter.triggers.sources import PollingTrigger
-from lamplighter.triggers.sources import QueueMessage
+from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.triggers.queue import QueueMessage
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at, queues
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
@@ -53,7 +53,7 @@ SOME = 10  # points of a story in the short form
 ROUNDS = 4
 
 # What is there when the source of `Looking` is looked at.
-there: list[SourceItem] = []
+there: list[Sighting] = []
 # Messages at which `Shaky` has failed, which it does once.
 failed_at: set[str] = set()
 
@@ -73,7 +73,7 @@ class Shaky(Scripted):
             yield TriggerEvent(f"{name}.0")
 
 
-class Looking(PollingTrigger):
+class Looking(PolledTrigger):
     """Sees what is there."""
 
     def __init__(self, *, kind: str = "") -> None:
@@ -87,12 +87,12 @@ class Looking(PollingTrigger):
         return "there"
 
     @classmethod
-    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:  # noqa: ARG003 - all see the same
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:  # noqa: ARG003 - all see the same
         await asyncio.sleep(0)
         return list(there)
 
-    def payloads(self, item: SourceItem) -> list[Any]:
-        return [] if item.name.startswith(self.kind or " ") else [f"{item.message_id}.0"]
+    def payloads(self, sighting: Sighting) -> list[Any]:
+        return [] if sighting.name.startswith(self.kind or " ") else [f"{sighting.message_id}.0"]
 
 
 def asset(name: str, trigger: Any) -> Asset:
@@ -115,7 +115,7 @@ class Story:
         there.clear()
         if not self.queue:
             stack.clock.advance(timedelta(seconds=1))
-            there.extend(SourceItem(name, "1", modified_at=stack.clock.now()) for name in "abc")
+            there.extend(Sighting(name, "1", changed_at=stack.clock.now()) for name in "abc")
         for at, name in enumerate(self.messages):
             group = {"MessageGroupId": name[0], "MessageDeduplicationId": str(at)}
             aws.client("sqs").send_message(
@@ -129,7 +129,7 @@ class Story:
         if self.queue:
             deliver(stack.watched_queue(self.queue), "watch", stack.call)
         else:
-            stack.poll_sources()
+            stack.ask_sources()
 
 
 def of_a_queue(queue: str) -> DAG:
@@ -223,7 +223,7 @@ def wrong_in_the_end(story: Story, stack: LocalStack) -> Iterator[str]:
         yield f"kept {kept(stack)} instead of {set(story.refused)}"
     if left := left_in(stack, story):
         yield f"{left} are left in the queue"
-    if dead := [one.name for one in queues() if one.name.startswith("raw-dead") and one._messages]:
+    if dead := [one.name for one in queues() if one.name.startswith("raw-dlq") and one._messages]:
         yield f"messages have died in {dead}"
 
 
@@ -245,7 +245,7 @@ def about_to_begin(story: Story, deployment: LocalStack) -> Iterator[Snapshot]:
     begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
     deployment.push_dags([story.dag], bundle="objects")
     if not story.queue:
-        deployment.poll_sources()  # it has been looked at before: what comes now is new
+        deployment.ask_sources()  # it has been looked at before: what comes now is new
     story.begin(deployment)
     failed_at.clear()
     yield Snapshot(deployment)

@@ -12,7 +12,7 @@ import pytest
 from dateutil.relativedelta import relativedelta
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable

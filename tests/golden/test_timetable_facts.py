@@ -8,7 +8,7 @@ import pytest
 from dateutil.relativedelta import FR, MO, relativedelta
 from pendulum import DateTime
 
-from lamplighter import runtime, Asset, clock
+from lamplighter import Asset, clock, runtime
 from lamplighter.errors import DefinitionError, InvalidTimetableError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable

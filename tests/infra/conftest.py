@@ -8,7 +8,7 @@ from tests.infra.permissions_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
-_SYNTHESIZING = {_HERE / "test_rights.py", _HERE / "test_template.py"}
+_SYNTHESIZING = {_HERE / "test_permissions.py", _HERE / "test_template.py"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups

@@ -1,5 +1,6 @@
-"""What a function may do, as lines that people read: `rights/<function>.txt`.
+"""What functions and people may do, as lines that are reviewed: `permissions.txt`.
 
+    [claim]
     sqs:SendMessage        queue/claims
     events:PutEvents       bus/default       if events:source is lamplighter
 
@@ -7,19 +8,20 @@ Owns: the way from a policy to lines, and from a call that a handler makes to th
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamplighter_local.function_calls import FunctionCall
 from lamplighter_local.resources import APPLICATION
 
-# Names the file into which scenarios write the rights that they used.
-USED_FILE = "LAMPLIGHTER_USED_RIGHTS"
+# Names the file into which scenarios write the permissions that they used.
+USED_FILE = "LAMPLIGHTER_USED_PERMISSIONS"
 # A bucket, and a queue, that watchers listen to.
 WATCHED = "watched"
-FOLDER = Path(__file__).parent / "rights"
+FILE = Path(__file__).with_name("permissions.txt")
 
 _TRANSACTION = {
     "Put": "PutItem",
@@ -34,7 +36,7 @@ _WITHOUT_BATCH = {
     "SendMessageBatch": "SendMessage",
 }
 # What is referred to in a template, by how its logical id begins.
-_REFERENCES = {"<Key": "key", "<SparkJobRole": "role/jobs", "<StateBucket": "bucket"}
+_REFERENCES = {"<Key": "key", "<SparkJobRole": "role/jobs", "<StorageBucket": "bucket"}
 _ON_JOBS = frozenset({"GetJobRun", "CancelJobRun"})
 
 
@@ -178,38 +180,55 @@ def _on_tables(operation: str, given: Mapping[str, Any], prefix: str) -> Iterato
         yield Need(f"dynamodb:{operation}", table(given["TableName"]) + index)
 
 
-# The files.
+# The file.
 
 
 def read_lines(name: str) -> list[Line]:
-    """Return the lines of a file."""
-    found = []
-    for text in (FOLDER / f"{name}.txt").read_text().splitlines():
+    """Return the lines of one function, or of whoever else has a section."""
+    return read_sections()[name]
+
+
+@cache
+def read_sections() -> dict[str, list[Line]]:
+    """Return the lines of all sections."""
+    sections: dict[str, list[Line]] = {}
+    lines: list[Line] = []
+    for text in filter(None, FILE.read_text().splitlines()):
+        if text.startswith("["):
+            lines = sections.setdefault(text.strip("[]"), [])
+            continue
         is_never = text.startswith("never: ")
         words = text.removeprefix("never: ").split(maxsplit=2)
         condition = words[2] if len(words) == 3 else ""
-        found.append(Line(words[0], words[1], condition, "never: " if is_never else ""))
-    return found
+        lines.append(Line(words[0], words[1], condition, "never: " if is_never else ""))
+    return sections
 
 
-# Calls held against the files.
+def write_sections(sections: Mapping[str, Sequence[Line]]) -> None:
+    """Replace the file."""
+    texts = ["\n".join([f"[{name}]", *map(str, sections[name])]) for name in sorted(sections)]
+    FILE.write_text("\n\n".join(texts) + "\n")
+    read_sections.cache_clear()
+
+
+# Calls held against the file.
 
 
 class CheckedPermissions:
-    """What functions did with their rights."""
+    """What functions did with their permissions."""
 
     def __init__(self, prefix: str, *, beside: str | None = None) -> None:
-        """Hold calls against files of the same name, and one that everyone has beside that."""
+        """Hold calls against the section of the same name, and one that everyone has beside it."""
         self._prefix = prefix
         self._beside = read_lines(beside) if beside is not None else []
         self._lines: dict[str, list[Line]] = {}
-        # What was asked for without a right to it, by function.
+        # What was called without permission, by function.
         self.forbidden: set[tuple[str, Need]] = set()
         # Which lines allowed something: function, action and thing.
         self.used: set[tuple[str, str, str]] = set()
 
     def note(self, call: FunctionCall) -> None:
-        """Hold a call against the rights of its function."""
+        """Hold a call against the permissions of its function."""
         if call.function not in self._lines:
             self._lines[call.function] = [*read_lines(call.function), *self._beside]
         for need in needs(call, prefix=self._prefix):

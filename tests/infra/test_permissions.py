@@ -1,4 +1,4 @@
-"""What functions and people may do: as reviewed in `rights/`, and nothing that is not named."""
+"""What functions and people may do: as reviewed in `permissions.txt`, and nothing else."""
 
 import json
 import os
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.functions import FUNCTIONS
-from infra.rights import RIGHTS
-from tests.infra.permissions_file import FOLDER, Line, lines_of, read_lines
+from infra.functions import PERMISSIONS
+from lamplighter.topology import FUNCTIONS
+from tests.infra.permissions_file import FILE, Line, lines_of, read_sections, write_sections
 from tests.infra.synthesis import LONGEST, Synthesis, shortened, synthesize
 
 # A thing with a star in it: whose parts cannot be named before they are there.
@@ -57,28 +57,28 @@ def _who(name: str, role: dict[str, Any], stack: str) -> str:
 
 @pytest.fixture(scope="session")
 def policies(dev: Synthesis) -> dict[str, list[Line]]:
-    """Return the rights of everyone in the smallest stack."""
+    """Return the permissions of everyone in the smallest stack."""
     return _policies(dev)
 
 
-def test_rights_are_those_that_were_reviewed(policies: dict[str, list[Line]]) -> None:
-    """Every right of everyone stands in a file, and nothing else does.
+def test_permissions_are_those_that_were_reviewed(policies: dict[str, list[Line]]) -> None:
+    """Every permission of everyone stands in the file, and nothing else does.
 
-    After a change that is meant: LAMPLIGHTER_WRITE_RIGHTS=1 pytest tests/infra/test_rights.py
+    After a deliberate change:
+    LAMPLIGHTER_WRITE_PERMISSIONS=1 pytest tests/infra/test_permissions.py
     """
-    if os.environ.get("LAMPLIGHTER_WRITE_RIGHTS"):
-        FOLDER.mkdir(exist_ok=True)
-        for who, lines in policies.items():
-            (FOLDER / f"{who}.txt").write_text("".join(f"{line}\n" for line in lines))
-    assert {path.stem for path in FOLDER.glob("*.txt")} == set(policies)
+    if os.environ.get("LAMPLIGHTER_WRITE_PERMISSIONS"):
+        write_sections(policies)
+    reviewed = read_sections()
+    assert set(reviewed) == set(policies)
     for who, lines in policies.items():
-        assert [str(line) for line in lines] == [str(line) for line in read_lines(who)], who
+        assert [str(line) for line in lines] == [str(line) for line in reviewed[who]], who
 
 
-def test_every_function_has_rights_and_a_folder(policies: dict[str, list[Line]]) -> None:
-    """There is no function without rights, and no rights without a function."""
-    folders = {path.parent.name for path in (FOLDER.parents[2] / "functions").glob("*/handler.py")}
-    assert set(FUNCTIONS) == set(RIGHTS) == folders
+def test_every_function_has_permissions_and_a_folder(policies: dict[str, list[Line]]) -> None:
+    """There is no function without permissions, and no permissions without a function."""
+    folders = {path.parent.name for path in (FILE.parents[2] / "functions").glob("*/handler.py")}
+    assert set(FUNCTIONS) == set(PERMISSIONS) == folders
     assert set(policies) == {*FUNCTIONS, "jobs", "runtime", "reader", "operator"}
 
 

@@ -1,4 +1,4 @@
-"""No function has a right that it never uses: a selection of stories uses them all but a few.
+"""No function has a permission that it never uses: a selection of stories uses them all but a few.
 
 That no story needs more than there is, is held against every scenario (`tests/scenarios`).
 """
@@ -18,13 +18,13 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from infra.functions import FUNCTIONS
-from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, aws, queues, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues
 from lamplighter.backfill.plan import Request
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs import effects
+from lamplighter.runs import acts
+from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
@@ -33,7 +33,7 @@ from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lin
 _ROOT = Path(__file__).parents[2]
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
 
-# Stories that together use most of the rights, chosen for being short.
+# Stories that together use most of the permissions, chosen for being short.
 STORIES = (
     "test_asset_edits.py::test_removed_reference_during_a_claim_takes_nothing",
     "test_asset_events.py::test_event_during_the_firing_counts_for_the_next_run",
@@ -62,7 +62,7 @@ STORIES = (
     "test_outlets_wait.py::test_events_that_nobody_takes_are_sent_again_less_and_less",
     "test_pushes.py::test_deleted_row_may_be_pushed_again",
     "test_runs.py::test_alias_tells_of_the_assets_that_the_job_names",
-    "test_runs.py::test_application_out_of_reach_is_tried_until_it_is_back",
+    "test_runs.py::test_application_out_of_reach_is_checked_until_it_is_back",
     "test_runs.py::test_cancel_before_a_job_was_started_starts_none",
     "test_runs.py::test_run_without_any_task_is_over_at_once",
     "test_runs.py::test_short_limit_begins_when_the_job_does",
@@ -72,8 +72,8 @@ STORIES = (
     "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
-# Rights that no story here uses: function, action, thing, and why they are there all the same.
-UNTRIED = (
+# Permissions that no story here uses: function, action, thing, and why they are there all the same.
+UNUSED = (
     ("*", "kms:*", "key", "services encrypt and decrypt with it for whoever calls them"),
     ("*", "logs:*", "*", "Lambda writes the log for its function"),
     ("*", "sqs:ReceiveMessage", "*", "Lambda polls for its function"),
@@ -96,15 +96,15 @@ UNTRIED = (
 
 
 @pytest.fixture
-def tried() -> Iterator[CheckedPermissions]:
-    """Yield what functions do with their rights until the test ends."""
+def checked() -> Iterator[CheckedPermissions]:
+    """Yield what functions do with their permissions until the test ends."""
     found = CheckedPermissions(f"{NAME}-")
     with noted_calls(found.note):
         yield found
 
 
 def _of_scenarios(folder: Path) -> set[tuple[str, str, str]]:
-    """Return the rights that the stories used, which run in a process of their own."""
+    """Return the permissions that the stories used, which run in a process of their own."""
     used = folder / "used.json"
     stories = [f"tests/scenarios/{story}" for story in STORIES]
     done = subprocess.run(
@@ -152,7 +152,7 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
         cancel_run(run.dag_id, run.run_key)
     stack.advance(hours=2)
     emr.events = EventFaults()
-    with patch.object(effects, "send_outlets"):  # a function dies before it has told of an outlet
+    with patch.object(acts, "send_outlets"):  # a function dies before it has told of an outlet
         create_manual_run("unheard", logical_date=None)
         stack.advance(minutes=1)
     stack.advance(hours=1)
@@ -175,7 +175,7 @@ def _backfilling(stack: LocalStack) -> None:
 def _misleading(stack: LocalStack) -> None:
     """Let a source tell something that nobody listens to, and others what nobody can read."""
     for queue, body in (("sources", "{}"), ("claims", "?"), ("registers", "?"), ("jobstates", "?")):
-        url = getattr(stack.settings, f"{queue}_queue_url")
+        url = stack.settings.queue_url(queue)
         aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
     stack.run_until_idle()
 
@@ -192,20 +192,21 @@ def _registering(stack: LocalStack) -> None:
         stack.advance(minutes=3)
 
 
-def test_every_right_is_used_or_has_a_reason(tried: CheckedPermissions, tmp_path: Path) -> None:
-    """All rights of all functions are used by some story, or stand in the list with a reason."""
+def test_every_permission_is_used_or_has_a_reason(
+    checked: CheckedPermissions, tmp_path: Path
+) -> None:
+    """Every permission of a function is used by some story, or stands in the list with a reason."""
     emr = FakeEmr()
     with local_stack(at=BEGIN, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1, event_bus="default")
-        with runtime.using(settings=made):
-            stack.settings = made
-            _registering(stack)
-            _ending(stack)
-            _sweeping(stack, emr)
-            _backfilling(stack)
-            _misleading(stack)
-    assert tried.forbidden == set()
-    used = tried.used | _of_scenarios(tmp_path)
+        stack.settings = made
+        _registering(stack)
+        _ending(stack)
+        _sweeping(stack, emr)
+        _backfilling(stack)
+        _misleading(stack)
+    assert checked.forbidden == set()
+    used = checked.used | _of_scenarios(tmp_path)
     left = {
         (function, line.action, line.thing)
         for function in FUNCTIONS
@@ -213,11 +214,11 @@ def test_every_right_is_used_or_has_a_reason(tried: CheckedPermissions, tmp_path
         if (function, line.action, line.thing) not in used
     }
 
-    def is_listed(right: tuple[str, str, str]) -> bool:
-        return any(all(map(fnmatchcase, right, entry)) for entry in UNTRIED)
+    def is_listed(permission: tuple[str, str, str]) -> bool:
+        return any(all(map(fnmatchcase, permission, entry)) for entry in UNUSED)
 
-    assert [" ".join(right) for right in sorted(left) if not is_listed(right)] == []
+    assert [" ".join(permission) for permission in sorted(left) if not is_listed(permission)] == []
     listed_in_vain = [
-        entry for entry in UNTRIED if not any(all(map(fnmatchcase, each, entry)) for each in left)
+        entry for entry in UNUSED if not any(all(map(fnmatchcase, each, entry)) for each in left)
     ]
     assert listed_in_vain == []

@@ -19,16 +19,14 @@ from hypothesis.stateful import (
 from pendulum import datetime
 
 from lamplighter import DAG, queues
-from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import change_dag
 from lamplighter.store.transactions import Write
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
@@ -228,6 +226,5 @@ def test_claims_in_any_order_keep_the_tables_sound() -> None:
     with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1)
         stack.settings = made
-        with deployment.using(made):
-            Claims.stack = stack
-            run_state_machine_as_test(Claims, settings=bounded)
+        Claims.stack = stack
+        run_state_machine_as_test(Claims, settings=bounded)

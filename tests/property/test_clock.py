@@ -13,7 +13,7 @@ import pytest
 import time_machine
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, wall_ticks
 from lamplighter.timetables.interval import CronDataIntervalTimetable

@@ -7,7 +7,7 @@ from croniter import CroniterBadDateError, croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, describe, wall_ticks

@@ -29,7 +29,6 @@ from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, Asset, AssetAlias, aws
-from lamplighter import settings as deployment
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.record import event_id_of
@@ -154,15 +153,15 @@ class Events(RuleBasedStateMachine):
     # The platform.
 
     @rule(
-        queue=st.sampled_from(["events", "events_fifo", "claims"]),
+        queue=st.sampled_from(["events", "events.fifo", "claims"]),
         count=st.integers(1, 10),
         is_reversed=st.booleans(),
         fault=faults,
     )
     def deliver(self, queue: str, count: int, is_reversed: bool, fault: Fault) -> None:
         """Some messages arrive, of a standard queue in any order."""
-        url = getattr(self.stack.settings, f"{queue}_queue_url")
-        if is_reversed and queue != "events_fifo":
+        url = self.stack.settings.queue_url(queue)
+        if is_reversed and queue != "events.fifo":
             (found,) = [one for one in queues() if one.name == url.rpartition("/")[2]]
             found._messages.reverse()
 
@@ -291,7 +290,9 @@ class Events(RuleBasedStateMachine):
                 assert is_pushed
                 self.owed[key] -= {id_ for id_, seq in numbers[key[1]].items() if seq <= since[key]}
         self.since = since
-        also = {row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF}
+        also = {
+            row.asset_id: row.mirrored_uris or set() for row in Assets.scan() if row.ref == ITSELF
+        }
         for event_id in {event_id for stream, event_id in new if ":" not in stream}:
             asset, aliases = self.sent[event_id]
             copies = also[asset] | {f"alias:{name}" for name in aliases}
@@ -368,7 +369,7 @@ def drops_of(dag_id: str) -> Counter[str]:
 
 def dead() -> set[str]:
     """Return the bodies of all dead letters, among which may be copies."""
-    gone = [queue for queue in queues() if "-events-dead" in queue.name]
+    gone = [queue for queue in queues() if "-events-dlq" in queue.name]
     return {message.body for queue in gone for message in queue._messages}
 
 
@@ -387,9 +388,8 @@ def play(examples: int, steps: int) -> int:
     with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
         stack.settings = made
-        with deployment.using(made):
-            Events.stack, Events.crash_points = stack, 0
-            run_state_machine_as_test(Events, settings=bounded)
+        Events.stack, Events.crash_points = stack, 0
+        run_state_machine_as_test(Events, settings=bounded)
     return Events.crash_points
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime
 
-from lamplighter import runtime, Asset, AssetAlias, AssetAll, AssetAny, clock
+from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, clock, runtime
 from lamplighter.errors import SerializationError
 from lamplighter.loading import author_code_allowed
 from lamplighter.timetables.assets import AssetOrTimeSchedule

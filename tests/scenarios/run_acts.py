@@ -11,7 +11,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
-from lamplighter import runtime, DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.definitions import register_dags
@@ -35,7 +35,6 @@ class World:
     def begin_again(self) -> None:
         """Let the deployment be new."""
         self._fresh.put_back()
-        runtime.current().caches.clear()
         # A run of the same name at the same instant would find the reports of the one before.
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.stack.settings.bucket].keys.clear()
 

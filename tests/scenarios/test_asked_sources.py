@@ -12,17 +12,17 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.events.dead_letters import NOWHERE, dead_letters, make_visible, replay
-from lamplighter.store import watchers
+from lamplighter.store import stream_leases
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.store.watchers import read_parked, resume
-from lamplighter.streams import polling
-from lamplighter.streams.polling import poll_sources
-from lamplighter.streams.delivery_rounds import DeliveryRounds
+from lamplighter.streams import asking
+from lamplighter.streams.asking import ask_sources
+from lamplighter.streams.rounds import Rounds
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
-from lamplighter.triggers.sources import SourceItem, offered
-from lamplighter.triggers.sources import PollingTrigger
+from lamplighter.triggers.offered import Sighting, offered
+from lamplighter.triggers.polled import PolledTrigger
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
 from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.stack import LocalStack
@@ -37,7 +37,7 @@ class Source:
     """What is at the source of a test, and what happens to those who look at it."""
 
     things: dict[str, str] = field(default_factory=dict)
-    polls: int = 0
+    looks: int = 0
     failing: set[str] = field(default_factory=set)
     refusing: set[str] = field(default_factory=set)
 
@@ -51,7 +51,7 @@ def begin_with_an_empty_source() -> None:
     vars(source).update(vars(Source()))
 
 
-class Looking(PollingTrigger):
+class Looking(PolledTrigger):
     """Sees what is there, by name and version."""
 
     def __init__(self, *, who: str = "", times: int = 1) -> None:
@@ -66,19 +66,19 @@ class Looking(PollingTrigger):
         return "source"
 
     @classmethod
-    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:  # noqa: ARG003 - all see the same
-        source.polls += 1
-        return [SourceItem(name, version) for name, version in source.things.items()]
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:  # noqa: ARG003 - all see the same
+        source.looks += 1
+        return [Sighting(name, version) for name, version in source.things.items()]
 
-    def payloads(self, item: SourceItem) -> list[Any]:
-        if item.name in source.failing and self.who == "fails":
-            raise ConnectionError(item.name)
-        if item.name in source.refusing:
+    def payloads(self, sighting: Sighting) -> list[Any]:
+        if sighting.name in source.failing and self.who == "fails":
+            raise ConnectionError(sighting.name)
+        if sighting.name in source.refusing:
             reject_shared_stream_event("it is bad")
-        return [f"{item.message_id}.{time}" for time in range(self.times)]
+        return [f"{sighting.message_id}.{time}" for time in range(self.times)]
 
 
-class Objects(PollingTrigger):
+class Objects(PolledTrigger):
     """Sees the objects of a bucket."""
 
     def __init__(self, *, bucket: str) -> None:
@@ -92,11 +92,11 @@ class Objects(PollingTrigger):
         return ("objects", self.bucket)
 
     @classmethod
-    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
         return offered().objects(kwargs["bucket"], "in/")
 
-    def payloads(self, item: SourceItem) -> list[Any]:
-        return [item.payload["key"]]
+    def payloads(self, sighting: Sighting) -> list[Any]:
+        return [sighting.payload["key"]]
 
 
 def asked(**triggers: BaseEventTrigger) -> DAG:
@@ -141,7 +141,7 @@ def test_thing_that_stays_fires_once(stack: LocalStack) -> None:
     push(stack, a=Looking())
     source.things["new"] = "1"
     stack.advance(minutes=30)
-    assert source.polls == 31
+    assert source.looks == 31
     assert recorded() == {"a": ["new@1.0"]}
 
 
@@ -155,7 +155,7 @@ def test_thing_that_changes_fires_again(stack: LocalStack) -> None:
         "a": ["x@1.0", "x@2.0"],
         "b": ["x@1.0", "x@1.1", "x@2.0", "x@2.1"],
     }
-    assert source.polls == 7
+    assert source.looks == 7
 
 
 def test_object_of_a_bucket_fires_once_and_again_when_it_is_put_again(stack: LocalStack) -> None:
@@ -230,28 +230,28 @@ def test_source_that_someone_asks_is_left_to_them(stack: LocalStack) -> None:
     """While a lease is held nobody else looks; when it has expired, the next one does."""
     push(stack, a=Looking())
     stream = next(row.id for row in Catalog.query("stream"))
-    lease = watchers.acquire_lease(stream, seconds=90)
+    lease = stream_leases.take(stream, seconds=90)
     assert lease is not None
     source.things = {"x": "1"}
     stack.advance(minutes=1)
-    assert source.polls == 1
+    assert source.looks == 1
     stack.advance(minutes=1)
-    assert source.polls == 2
+    assert source.looks == 2
     assert recorded() == {"a": ["x@1.0"]}
 
 
 def test_late_one_cannot_write_what_it_saw(stack: LocalStack) -> None:
     """Whoever lost the lease forgets; the memory is that of who has it."""
     assert stack.settings.bucket
-    late = watchers.acquire_lease("s", seconds=10)
-    assert watchers.acquire_lease("s", seconds=10) is None
+    late = stream_leases.take("s", seconds=10)
+    assert stream_leases.take("s", seconds=10) is None
     stack.clock.advance(timedelta(seconds=10))
-    present = watchers.acquire_lease("s", seconds=10)
+    present = stream_leases.take("s", seconds=10)
     assert late is not None
     assert present is not None
-    assert not watchers.release_lease(late, seen_items=b"late")
-    assert watchers.release_lease(present, seen_items=b"present")
-    again = watchers.acquire_lease("s", seconds=10)
+    assert not stream_leases.give_back(late, seen=b"late")
+    assert stream_leases.give_back(present, seen=b"present")
+    again = stream_leases.take("s", seconds=10)
     assert again is not None
     assert again.seen == b"present"
 
@@ -264,15 +264,15 @@ def test_two_that_wake_at_once_ask_once(stack: LocalStack) -> None:
 
     def ask() -> None:
         both.wait(timeout=LONG_SECONDS)
-        poll_sources(seconds=5)
+        ask_sources(seconds=5)
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
-    with patch.object(watchers, "release_lease", return_value=True):  # held until it expires
+    with patch.object(stream_leases, "give_back", return_value=True):  # held until it expires
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert source.polls == 2
+    assert source.looks == 2
     stack.run_until_idle()
     assert recorded() == {"a": ["x@1.0"]}
 
@@ -281,7 +281,7 @@ def test_session_costs_a_lease_and_a_query_however_many_watch(stack: LocalStack)
     """Who watches and who is parked is read once; a quiet source is two writes a minute."""
     push(stack, **{f"a{at}": Looking(who=str(at)) for at in range(10)})
     with counted_calls() as calls:
-        stack.poll_sources()
+        stack.ask_sources()
     assert dict(calls) == {"Query": 2, "UpdateItem": 2}
 
 
@@ -376,12 +376,12 @@ class Stubborn(Looking):
         return "stubborn"
 
     @classmethod
-    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:  # noqa: ARG003 - as above
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:  # noqa: ARG003 - as above
         while True:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                source.polls += 100
+                source.looks += 100
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -409,7 +409,7 @@ def test_looking_and_telling_share_the_time(stack: LocalStack) -> None:
     """What looking took is not left for the rest, so that a lease outlives its session."""
     given: list[float] = []
 
-    class Noted(DeliveryRounds):
+    class Noted(Rounds):
         def __init__(self, *arrivals: Any, seconds: float) -> None:
             given.append(seconds)
             super().__init__(*arrivals, seconds=seconds)
@@ -418,8 +418,8 @@ def test_looking_and_telling_share_the_time(stack: LocalStack) -> None:
     source.things = {"x": "1"}
     clock = iter([100.0, 103.0])
     with (
-        patch.object(polling, "Rounds", Noted),
-        patch.object(polling, "monotonic", lambda: next(clock)),
+        patch.object(asking, "Rounds", Noted),
+        patch.object(asking, "monotonic", lambda: next(clock)),
     ):
-        poll_sources(seconds=5)
+        ask_sources(seconds=5)
     assert given == [2.0]

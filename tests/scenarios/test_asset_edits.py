@@ -7,11 +7,11 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import assets
+from lamplighter.registry import references
 from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
-from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.store.assets import consumers_of
+from lamplighter.store.models import AssetQueue, Dags
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.faults.faults import Crash

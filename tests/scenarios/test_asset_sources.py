@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF

@@ -17,8 +17,8 @@ from lamplighter import aws
 from lamplighter.bundles import archive
 from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.layout import bundle_key
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import handler_of
@@ -188,7 +188,7 @@ def put(stack: LocalStack, data: bytes | None) -> None:
     if data is not None:
         key = bundle_key("bundle", version)
         aws.client("s3").put_object(Bucket=stack.settings.bucket, Key=key, Body=data)
-    pushes.announce(Push("bundle", version, pushes.number("bundle")))
+    bundles.announce(Source("bundle", version, bundles.number("bundle")))
     stack.run_until_idle()
 
 

@@ -13,11 +13,15 @@ from pendulum import DateTime, datetime
 from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
-from lamplighter.scheduler.tick import due_until
-from lamplighter.scheduler.tick import tick
-from lamplighter.store.models import Dags
+from lamplighter.scheduler.tick import due_until, tick
 from lamplighter.store.dags import read_dags
-from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, transact
+from lamplighter.store.models import Dags
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    transact,
+)
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

@@ -12,9 +12,8 @@ from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import change_dag
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.invariants import tables

@@ -11,8 +11,8 @@ from lamplighter import DAG
 from lamplighter.operations.pause import unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.store.models import Dags
 from lamplighter.store.dags import change_dag
+from lamplighter.store.models import Dags
 from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound

@@ -12,16 +12,21 @@ from unittest.mock import patch
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import runtime, DAG, clock, queues
+from lamplighter import DAG, queues, runtime
 from lamplighter.clock import Clock
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import tick as tick_module
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.tick import DueDag
-from lamplighter.scheduler.tick import tick
+from lamplighter.scheduler.tick import DueDag, tick
 from lamplighter.store.catalog import LookAhead
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import TransactionCanceled, Put, CancellationReason, Cause, Write
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    Put,
+    TransactionCanceled,
+    Write,
+)
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
 from lamplighter_local.definitions import row_of, store_dags
@@ -104,7 +109,9 @@ class Memory:
         if any(refused):
             raise TransactionCanceled(
                 [
-                    CancellationReason(Cause.CONDITION_FAILED, self._now(write)) if bad else CancellationReason(Cause.NONE)
+                    CancellationReason(Cause.CONDITION_FAILED, self._now(write))
+                    if bad
+                    else CancellationReason(Cause.NONE)
                     for write, bad in zip(writes, refused, strict=True)
                 ],
             )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime, DAG, Asset, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.operations import marks
 from lamplighter.operations.marks import mark_run, mark_step

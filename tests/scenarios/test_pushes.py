@@ -19,11 +19,9 @@ from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import assets
-from lamplighter.registry import import_problems
-from lamplighter.registry import pushes
+from lamplighter.registry import bundles, problems, references
 from lamplighter.registry import register as register_module
-from lamplighter.registry.pushes import Push
+from lamplighter.registry.definition import Source
 from lamplighter.registry.register import register
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
@@ -83,7 +81,7 @@ def upload(stack: LocalStack, tmp_path: Path) -> Upload:
             Key=bundle_key("bundle", archive.hash),
             Body=archive.data,
         )
-        return Source("bundle", archive.hash, pushes.number("bundle"))
+        return Source("bundle", archive.hash, bundles.number("bundle"))
 
     return upload
 
@@ -423,9 +421,9 @@ def test_older_push_that_comes_later_is_refused(stack: LocalStack, upload: Uploa
     """The second push is announced first; the first changes nothing and is acknowledged."""
     first = upload({"a.py": "DAG('old')\n"})
     second = upload({"a.py": HOURLY})
-    pushes.announce(second)
+    bundles.announce(second)
     stack.run_until_idle()
-    pushes.announce(first)
+    bundles.announce(first)
     stack.run_until_idle()
     assert [row.dag_id for row in Dags.scan()] == ["hourly"]
     assert Catalog.get("bundle", "bundle").bundle_version == second.version
@@ -438,7 +436,7 @@ def test_push_delivered_twice_is_harmless(stack: LocalStack, upload: Upload) -> 
     """The same message once more leaves every row what it was, apart from its revision."""
     source = upload({"a.py": HOURLY, "b.py": "DAG('c', schedule=[Asset('a')])\n1\n"})
     for _ in range(2):
-        pushes.announce(source)
+        bundles.announce(source)
         stack.run_until_idle()
     row = stack.dag("hourly")
     assert columns(row, "push", "version", "is_stale") == (1, "000001", False)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, aws, runtime, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
-from lamplighter.store.models import Runs
 from lamplighter.store.dags import read_dag
+from lamplighter.store.models import Runs
 from lamplighter_local.emr.fake_emr import EventFaults, Outcome
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws, runtime
 from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visible, replay
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
@@ -334,7 +334,8 @@ def test_letter_that_cannot_be_kept_comes_again(stack: LocalStack) -> None:
     """A refused message is acknowledged only when it lies among the dead."""
     stack.push_dags([watched({"a": {"m1": "reject", "m2": "1"}})], bundle="objects")
     send(stack, "m1", "m2")
-    with runtime.using(settings=replace(stack.settings, watch_dead_queue_url="https://no.such/queue")):
+    urls = stack.settings.queue_urls | {"sources-dlq": "https://no.such/queue"}
+    with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
         assert watch_once(stack) == ["m1"]
     assert kept() == {}
 

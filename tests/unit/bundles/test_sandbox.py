@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lamplighter.dags.upcoming import NextRunsResult, LastRun, NextRunsQuery
+from lamplighter.bundles.following import Answer, LastRun, Question
 from lamplighter.bundles.fork import OUTPUT_BYTES, Limits
 from lamplighter.bundles.importer import ParsedFile
-from lamplighter.bundles.parsing import query_timetables, limits_within, parse_files
+from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
 from tests.patience import LONG_SECONDS, with_patience
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -224,18 +224,18 @@ BAD_DEEDS = {
 }
 
 
-def question(dag_id: str, *, file: str = "dags/a.py", **changes: Any) -> NextRunsQuery:
+def question(dag_id: str, *, file: str = "dags/a.py", **changes: Any) -> Question:
     """Ask for three runs at eight in the morning of the first day."""
-    asked = NextRunsQuery(file=file, dag_id=dag_id, last=None, count=3, at="2026-01-05T08:30:00+00:00")
+    asked = Question(file=file, dag_id=dag_id, last=None, count=3, at="2026-01-05T08:30:00+00:00")
     return asked | changes  # type: ignore[return-value]
 
 
-def ask(root: Path, *questions: NextRunsQuery, seconds: float = LONG_SECONDS) -> list[NextRunsResult]:
+def ask(root: Path, *questions: Question, seconds: float = LONG_SECONDS) -> list[Answer]:
     """Ask with a limit that a healthy timetable never meets."""
-    return query_timetables(root, questions, limits=Limits(seconds=seconds))
+    return coming_runs_of(root, questions, limits=Limits(seconds=seconds))
 
 
-def is_late(answer: NextRunsResult) -> bool:
+def is_late(answer: Answer) -> bool:
     """Return whether a timetable did not answer in time, or its file was not imported in time."""
     return "took longer than" in (answer["error"] or "")
 

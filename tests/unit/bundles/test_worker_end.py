@@ -11,9 +11,9 @@ from subprocess import Popen
 
 import pytest
 
-from lamplighter.bundles.parsing import parse_files
+from lamplighter.bundles.sandbox import parse_files
 from lamplighter.bundles.worker import ParseRequest
-from lamplighter.bundles.parsing import start_worker
+from lamplighter.bundles.workers import _start_worker
 from tests.conftest import WriteBundle
 from tests.patience import LONG_SECONDS
 
@@ -44,7 +44,7 @@ def root(write_bundle: WriteBundle, tmp_path: Path) -> Path:
 @pytest.fixture
 def importing(root: Path) -> Iterator[Popen[str]]:
     """Yield a worker in the middle of importing the file."""
-    worker = start_worker()
+    worker = _start_worker()
     request = ParseRequest(
         root=str(root),
         file="dags/slow.py",

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lamplighter import runtime, aws, settings
+from lamplighter import runtime
 from lamplighter.settings import Settings
 
 Command = Callable[..., Any]
@@ -27,10 +27,8 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    aws.client.cache_clear()
-    with runtime.using(settings=Settings(events_queue_url=QUEUE)):
+    with runtime.using(settings=Settings(queue_urls={"events": QUEUE}), new_clients=True):
         yield
-    aws.client.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["dags list", "assets emit x", "--stack x runs list"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import runtime, DAG, aws, settings
+from lamplighter import DAG, aws, runtime, settings
 from lamplighter.settings import Settings
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
@@ -91,7 +91,10 @@ class TestStack:
         self, lamplighter: Command, elsewhere: Settings
     ) -> None:
         """What needs no queue works all the same."""
-        make_stack("half", replace(elsewhere, events_queue_url="").as_outputs())
+        make_stack(
+            "half",
+            replace(elsewhere, queue_urls=elsewhere.queue_urls | {"events": ""}).as_outputs(),
+        )
         assert lamplighter("--stack", "half", "dags", "list").code == 0
         result = lamplighter("--stack", "half", "assets", "emit", "orders")
         assert (result.code, "the output EventsQueueUrl" in result.err) == (1, True)

@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from lamplighter import runtime, DAG, aws, settings
+from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry import pushes
-from lamplighter.serialization import SCHEMA
+from lamplighter.registry import bundles
+from lamplighter.serialization.schema import SCHEMA
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags
@@ -70,7 +70,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
 
 def never_registered(stack: LocalStack) -> None:
     """Number a push that nobody registers."""
-    pushes.number("lost")
+    bundles.number("lost")
     stack.clock.advance(timedelta(minutes=16))
     stack.tick()
 
@@ -90,7 +90,7 @@ def dead_letter(stack: LocalStack) -> None:
 
 def dead_claim(_: LocalStack) -> None:
     """Let a message of another queue be dead, which only its policy leads to."""
-    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dead")["QueueUrl"]
+    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dlq")["QueueUrl"]
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
@@ -176,7 +176,8 @@ def test_tables_of_another_shape_are_named(
 @pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
-    with runtime.using(settings=replace(sound.settings, claims_queue_url=url)):
+    urls = sound.settings.queue_urls | {"claims": url}
+    with runtime.using(settings=replace(sound.settings, queue_urls=urls)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 

@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 from pynamodb.exceptions import QueryError
 
-from lamplighter import runtime, DAG, Asset, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags

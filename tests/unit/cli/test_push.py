@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from lamplighter import runtime, aws, settings
+from lamplighter import aws, runtime
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_cli import console
 from lamplighter_local.stack import LocalStack

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime, DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.executors.job_logs import log_uri
 from lamplighter.settings import Settings
 from lamplighter_local.definitions import register_dags

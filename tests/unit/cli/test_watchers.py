@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import runtime, aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.stack import LocalStack
 
@@ -17,7 +17,7 @@ Command = Callable[..., Any]
 
 TRIGGERS = """
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.sources import QueueTrigger
+from lamplighter.triggers.queue import QueueTrigger
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
 
 class OrderTrigger(QueueTrigger):

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, clock
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, clock, runtime
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction

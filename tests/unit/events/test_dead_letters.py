@@ -7,14 +7,21 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import aws, queues, settings
+from lamplighter import aws, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
-from lamplighter.events.dead_letters import FailedMessage, send_to_dlq, dead_letters, make_visible, replay
+from lamplighter.events.dead_letters import (
+    FailedMessage,
+    dead_letters,
+    make_visible,
+    reject_events,
+    replay,
+)
 from lamplighter.queues import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
+from lamplighter.topology import MAX_RECEIVES, QUEUES, Queue
 from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
 from tests.unit.events.batches import (
@@ -35,7 +42,7 @@ TOO_OFTEN = "delivered too often without success"
 UNNAMED = '{"asset": "orders"}'  # its only id is that of its message
 
 
-def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> Reject:
+def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> FailedMessage:
     """Return a message that is given up."""
     return FailedMessage(Delivery(name, text, name, "", 1, None), reason, event_ids)
 
@@ -77,7 +84,7 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
     queues_send = queues.send
     with patch.object(queues, "send", send):
-        assert send_to_dlq(rejects) == []
+        assert reject_events(rejects) == []
     weights = [sum(len(one["MessageBody"].encode()) for one in call) for call in calls]
     assert max(weights) <= (1 << 20) - 100_000
     assert max(len(call) for call in calls) <= 10
@@ -88,20 +95,22 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
 def test_reject_leaves_a_trace_for_each_event() -> None:
     """Why an event is not among its asset's is found by its id, or by the message's if unknown."""
-    assert send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+    assert (
+        reject_events([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+    )
     assert traces() == {"a": "no asset", "b": "no asset", "m2": "no JSON"}
 
 
 def test_same_event_in_two_rejects_is_one_trace() -> None:
     """Two messages with one id are two letters; DynamoDB would refuse the same key twice."""
-    assert send_to_dlq([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
+    assert reject_events([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
     assert (traces(), len(letters())) == ({"a": "second"}, 2)
 
 
 def test_reason_is_kept_as_the_queue_can_take_it() -> None:
     """Characters that SQS refuses are replaced, and a long reason is cut."""
     reason = "bad \x00 nul, \x1b[31m colour, \n line, \ud800 half, \uffff none, ü 漢" + "x" * 600
-    assert send_to_dlq([reject("m", reason=reason)]) == []
+    assert reject_events([reject("m", reason=reason)]) == []
     (letter,) = dead_letters(limit=1)
     assert letter.reason.startswith("bad ? nul, ?[31m colour, ? line, ? half, ? none, ü 漢xxx")
     assert len(letter.reason) == 500
@@ -122,7 +131,7 @@ def test_rejects_that_could_not_be_kept_are_returned() -> None:
     planned = Faults()
     planned.at(2, "throttle", "SendMessageBatch")
     with planned.on(aws.client("sqs")):
-        lost = send_to_dlq(rejects)
+        lost = reject_events(rejects)
     assert [one.delivery.message_id for one in lost] == [f"m{at}" for at in range(10, 20)]
     assert len(letters()) == 15
 
@@ -132,14 +141,14 @@ def test_reject_that_was_refused_by_the_queue_is_returned() -> None:
     failed = {"Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
     client = aws.client("sqs")
     with patch.object(client, "send_message_batch", return_value=failed):
-        assert send_to_dlq([reject("m")]) == [reject("m")]
+        assert reject_events([reject("m")]) == [reject("m")]
 
 
 def test_no_rejects_call_nobody() -> None:
     """Most batches have none."""
     planned = Faults()
     with planned.on(aws.client("sqs")):
-        assert send_to_dlq([]) == []
+        assert reject_events([]) == []
     assert planned.calls == []
 
 
@@ -158,7 +167,7 @@ def test_letters_are_listed_with_all_that_is_known(stack: LocalStack) -> None:
 
 def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
     """Who lists letters has them alone, and gives them back."""
-    send_to_dlq([reject(f"m{at}") for at in range(25)])
+    reject_events([reject(f"m{at}") for at in range(25)])
     mine = dead_letters(limit=100)
     assert (len(mine), dead_letters(limit=100)) == (25, [])
     make_visible(mine)
@@ -168,7 +177,7 @@ def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
 
 def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
     """If nobody releases them they are hidden for a short time only."""
-    send_to_dlq([reject("m")])
+    reject_events([reject("m")])
     dead_letters(limit=1)
     stack.clock.move(to=stack.clock.now().add(seconds=31))
     assert len(dead_letters(limit=1)) == 1
@@ -177,7 +186,7 @@ def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
 @pytest.mark.parametrize("limit", [1, 7, 10, 13])
 def test_no_more_letters_are_listed_than_asked_for(limit: int) -> None:
     """The others stay visible for whoever asks next."""
-    send_to_dlq([reject(f"m{at}") for at in range(20)])
+    reject_events([reject(f"m{at}") for at in range(20)])
     assert len(dead_letters(limit=limit)) == limit
     assert len(dead_letters(limit=100)) == 20 - limit
 
@@ -188,7 +197,7 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
     client = aws.client("sqs")
     with patch.object(client, "receive_message", return_value={"Messages": [again]}) as receive:
         (letter,) = dead_letters(limit=100)
-    assert (letter.message_id, receive.call_count) == ("m", len(settings.DEAD_QUEUES) + 1)
+    assert (letter.message_id, receive.call_count) == ("m", len(QUEUES) + 1)
 
 
 # Sending them again.
@@ -227,7 +236,7 @@ def test_replay_of_what_was_recorded_before_changes_nothing(stack: LocalStack) -
     """A message that was recorded and then given up all the same is no second event."""
     known("orders")
     assert ingest([message("first", UNNAMED)]) == []
-    send_to_dlq([reject("first", UNNAMED)])
+    reject_events([reject("first", UNNAMED)])
     (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
@@ -296,12 +305,12 @@ def test_message_that_never_succeeds_is_listed_and_replayed(
         url, dead = made.queue_url("events.fifo"), made.queue_url("events-dlq.fifo")
         group = {"MessageGroupId": lane, "MessageDeduplicationId": "once"}
     sent = send(url, UNNAMED, **group)
-    for _ in range(settings.MAX_RECEIVES + 1):
+    for _ in range(MAX_RECEIVES + 1):
         # A function that dies each time gets to decide nothing.
         aws.client("sqs").receive_message(QueueUrl=url, VisibilityTimeout=1)
         stack.clock.move(to=stack.clock.now().add(seconds=2))
     (lying,) = letters(dead.rpartition("/")[2])
-    assert lying.approximate_receive_count == settings.MAX_RECEIVES
+    assert lying.approximate_receive_count == MAX_RECEIVES
 
     (letter,) = dead_letters(limit=10)
     assert (letter.reason, letter.queue_url) == (TOO_OFTEN, dead)
@@ -347,7 +356,7 @@ def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
 def test_both_queues_are_listed(stack: LocalStack) -> None:
     """Rejects and what SQS gave up are listed together, from the queue with lanes too."""
     made = stack.settings
-    send_to_dlq([reject("rejected")])
+    reject_events([reject("rejected")])
     group = {"MessageGroupId": "listed", "MessageDeduplicationId": "listed"}
     send(made.queue_url("events-dlq.fifo"), body("orders"), **group)
     found = dead_letters(limit=10)
@@ -355,16 +364,13 @@ def test_both_queues_are_listed(stack: LocalStack) -> None:
     assert [letter.lane for letter in found] == [None, "listed"]
 
 
-@pytest.mark.parametrize(("live", "dead"), settings.DEAD_QUEUES.items())
-def test_letter_of_any_queue_is_listed_and_sent_back(
-    stack: LocalStack, live: str, dead: str
-) -> None:
+@pytest.mark.parametrize("queue", QUEUES.values(), ids=list(QUEUES))
+def test_letter_of_any_queue_is_listed_and_sent_back(stack: LocalStack, queue: Queue) -> None:
     """Whatever SQS has moved among the dead letters returns to the queue that it came from."""
-    is_fifo = dead == "events-dlq.fifo"
-    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if is_fifo else {}
-    send(getattr(stack.settings, dead), "text", **group)
+    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if queue.is_fifo else {}
+    send(stack.settings.queue_url(queue.dlq), "text", **group)
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == getattr(stack.settings, dead)
+    assert letter.queue_url == stack.settings.queue_url(queue.dlq)
     replay(letter)
-    (again,) = letters(getattr(stack.settings, live).rpartition("/")[2])
+    (again,) = letters(stack.settings.queue_url(queue.name).rpartition("/")[2])
     assert (again.body, letters(letter.queue)) == ("text", [])

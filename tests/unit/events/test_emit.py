@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime, aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RejectedError, SettingsError
 from lamplighter.events.emit import emit, event_body
 from lamplighter.events.message import AssetEvent, read_events
@@ -27,7 +27,8 @@ def deployment() -> Iterator[Settings]:
         sqs = aws.client("sqs")
         plain = sqs.create_queue(QueueName="sent")["QueueUrl"]
         fifo = sqs.create_queue(QueueName="sent.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-        made = replace(stack.settings, events_queue_url=plain, events_fifo_queue_url=fifo)
+        urls = stack.settings.queue_urls | {"events": plain, "events.fifo": fifo}
+        made = replace(stack.settings, queue_urls=urls)
         with runtime.using(settings=made):
             yield made
 

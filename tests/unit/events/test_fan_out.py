@@ -15,7 +15,7 @@ from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record
 from lamplighter.events.fan_out import MAX_AT_ONCE, fan_out, sweep_open
 from lamplighter.scheduler import claim
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection

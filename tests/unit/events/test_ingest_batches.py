@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, settings
+from lamplighter import DAG, Asset, AssetAlias, runtime
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import ingest as module
 from lamplighter.events import record

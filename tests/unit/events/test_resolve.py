@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, settings
+from lamplighter import DAG, Asset, AssetAlias, runtime
 from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.message import AssetEvent

@@ -6,7 +6,7 @@ import pendulum
 import pytest
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.testing import check_timetable
 from timetables.workday import (

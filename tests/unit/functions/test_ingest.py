@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import runtime, DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.errors import TransientError
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record as record_module
@@ -228,7 +228,8 @@ def test_unreachable_dead_queue_fails_the_message(lane: str | None) -> None:
 def test_dead_queue_that_is_not_named_fails_the_message(stack: LocalStack) -> None:
     """A deployment without a dead-letter queue loses no message either."""
     known("orders")
-    with runtime.using(settings=replace(stack.settings, events_dead_queue_url="")):
+    urls = stack.settings.queue_urls | {"events-dlq": ""}
+    with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
         assert ingest(lines(body("orders", "a"), NO_JSON)) == ["m1"]
         assert recorded("orders") == ["a"]
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lamplighter import aws
+from lamplighter import aws, runtime
 from lamplighter.bundles.archive import Archive, build_archive
 from lamplighter.bundles.layout import bundle_key
 from lamplighter_local.handlers import call
@@ -38,11 +38,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with mock_aws():
-        aws.client.cache_clear()
+    with mock_aws(), runtime.using(new_clients=True):
         aws.client("s3").create_bucket(Bucket="lake")
         yield "lake"
-        aws.client.cache_clear()
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.runs import cancel_run, clear_run
-from lamplighter.runs.advance import settle as settle_message
+from lamplighter.runs.settle import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
 from lamplighter_local.call_counter import counted_calls

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import runtime, DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run
@@ -104,7 +104,7 @@ def test_submits_at_once_start_one_job(executing: LocalStack, emr: FakeEmr) -> N
     queue_run(one_task())
     with ThreadPoolExecutor(8) as threads:
         for _ in range(16):
-            threads.submit(advance_all, [(DAG_ID, KEY)], permissions=SUBMIT)
+            threads.submit(advance_all, [(DAG_ID, KEY)], hands=SUBMIT)
     submit(of_run())
     require_one_job(emr)
 

@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset
+from lamplighter import DAG, Asset, runtime
 from lamplighter.operations.runs import cancel_run
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.definitions import register_dags

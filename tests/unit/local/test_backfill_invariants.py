@@ -10,8 +10,7 @@ from lamplighter import DAG
 from lamplighter.backfill.plan import Request
 from lamplighter.operations import repair as backfill_slots
 from lamplighter.operations.backfills import create_backfill
-from lamplighter.operations.repair import find_drift
-from lamplighter.operations.repair import BackfillDrift
+from lamplighter.operations.repair import BackfillDrift, find_drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
 from lamplighter_local.definitions import register_dags

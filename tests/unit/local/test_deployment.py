@@ -15,9 +15,9 @@ from botocore.client import BaseClient
 from pendulum import DateTime, duration
 from pendulum import datetime as instant
 
-from lamplighter import DAG, Asset, SparkTask, aws, clock, settings
+from lamplighter import DAG, Asset, SparkTask, clock, runtime
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.executors.base import Job, JobRequest, JobState
+from lamplighter.executors.job import Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter_local import LocalDeployment
@@ -433,11 +433,12 @@ def traces() -> tuple[object, ...]:
     return (
         BaseClient._make_api_call,
         dict(os.environ),
-        settings._given,
+        runtime.current(),
+        runtime.current().settings,
+        set(runtime.current().clients),
+        set(runtime.current().caches),
         type(clock.now()),
         abs(clock.now() - DateTime.now("UTC")) < duration(hours=1),
-        aws.client.cache_info().currsize,
-        dict(vars(Runs.Meta)),
     )
 
 

@@ -15,8 +15,8 @@ import pytest
 from pendulum import datetime, duration
 
 from lamplighter import settings
-from lamplighter.bundles import parsing
-from lamplighter.bundles.parsing import _ask, start_worker
+from lamplighter.bundles import sandbox
+from lamplighter.bundles.workers import _ask, _start_worker
 from lamplighter.errors import RefusedError
 from lamplighter.views import AssetProgress
 from lamplighter_local import handlers
@@ -80,7 +80,7 @@ class Session:
 @pytest.fixture(scope="module", autouse=True)
 def warm_worker() -> Iterator[None]:
     """Let one process import the DAG files of all tests here: each takes long to start."""
-    worker = start_worker()
+    worker = _start_worker()
     with patch.object(
         sandbox,
         "ask_workers",

@@ -22,7 +22,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lamplighter.store.runs import all_dags
+from lamplighter.store.listing import all_dags
 from lamplighter_cli import console
 from lamplighter_cli import dev as dev_command
 from lamplighter_local.dev import state as dev_state
@@ -55,7 +55,7 @@ class Target:
     @property
     def queue(self) -> str:
         """The path of the queue of asset events."""
-        return urlsplit(str(self.state.settings["events"])).path
+        return urlsplit(str(self.state.settings["queue_urls"]["events"])).path
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes = b""

@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lamplighter import runtime, clock
+from lamplighter import runtime
 from lamplighter.zones import as_utc
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.server import read_request, serving_emr

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
-from lamplighter import runtime, aws, clock, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
@@ -57,7 +57,8 @@ def whole_deployment() -> Iterator[Deployment]:
     """Yield a deployment for the module."""
     with local_stack(at=START) as stack:
         url = boto3.client("sqs").create_queue(QueueName="states")["QueueUrl"]
-        with runtime.using(settings=replace(stack.settings, jobstates_queue_url=url)):
+        urls = stack.settings.queue_urls | {"jobstates": url}
+        with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
             yield Deployment(stack.clock, url, stack.settings.bucket)
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.errors import RefusedError
 from lamplighter_local.movable_clock import MovableClock
 

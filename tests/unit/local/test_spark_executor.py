@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime, clock, settings
+from lamplighter import runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter.executors.job import Executor, JobRequest, JobState
 from lamplighter.settings import Settings
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.spark import executor as spark_executor

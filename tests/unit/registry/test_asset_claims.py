@@ -13,9 +13,9 @@ from lamplighter.events import ingest
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.models import AssetQueue, Dags
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.dags import change_dag
+from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.endings import finish_run
@@ -81,7 +81,11 @@ def test_condition_that_holds_becomes_a_run(register_dags: Register, stack: Loca
     assert run.run_id.startswith("asset_triggered__2026-01-05T12:00:05+00:00_")
     assert consumed() == {"a": 3, "b": 1}
     row = stack.dag("dag")
-    assert columns(row, "asset_condition_met_at", "active", "due_shard") == (None, {run.run_key}, None)
+    assert columns(row, "asset_condition_met_at", "active", "due_shard") == (
+        None,
+        {run.run_key},
+        None,
+    )
     require_sound()
 
 
@@ -127,7 +131,10 @@ def test_condition_waits_for_a_slot(register_dags: Register, stack: LocalStack) 
     stack.clock.advance(timedelta(minutes=1))
     claim(stack)
     row = stack.dag("dag")
-    assert columns(row, "asset_condition_met_at", "due_shard") == (stack.clock.now().subtract(minutes=1), None)
+    assert columns(row, "asset_condition_met_at", "due_shard") == (
+        stack.clock.now().subtract(minutes=1),
+        None,
+    )
     assert consumed() == {"a": 1}
     emit(stack, a=2)
     finish_run("dag", stack.runs("dag")[0].run_key, state="success")

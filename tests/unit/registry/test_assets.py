@@ -19,13 +19,19 @@ from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws
 from lamplighter.assets.asset import AssetRef
 from lamplighter.events import record as record_module
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import pushes
+from lamplighter.registry import bundles
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.pushes import Push
+from lamplighter.registry.definition import Source
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import TransactionCanceled, CancellationReason, Cause, Write, transact
+from lamplighter.store.transactions import (
+    CancellationReason,
+    Cause,
+    TransactionCanceled,
+    Write,
+    transact,
+)
 from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.faults.faults import Crash, Faults
@@ -81,7 +87,9 @@ def require_tied() -> None:
             assert uri_id(found[row.target].uri) == key, f"{row.uri} leads to {row.target}"
     for key, row in found.items():
         waited_for = {uri for uri in uris if uris[uri].target == key and uris[uri].has_consumers}
-        assert (row.mirrored_uris or set()) == waited_for, f"{key} is also recorded under {row.mirrored_uris}"
+        assert (row.mirrored_uris or set()) == waited_for, (
+            f"{key} is also recorded under {row.mirrored_uris}"
+        )
 
 
 def require_all_consumed(stack: LocalStack) -> None:
@@ -393,10 +401,10 @@ def test_two_assets_change_places_in_one_push(stack: LocalStack) -> None:
 # Crashes.
 
 
-def begun(bundle: str = "objects") -> Push:
+def begun(bundle: str = "objects") -> Source:
     """Return a new push of a bundle, of which only assets will be registered."""
-    source = Push(bundle, "0" * 64, pushes.number(bundle))
-    pushes.begin(source)
+    source = Source(bundle, "0" * 64, bundles.number(bundle))
+    bundles.begin(source)
     return source
 
 

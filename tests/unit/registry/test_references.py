@@ -10,14 +10,13 @@ from lamplighter import DAG, Asset, AssetAlias, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter.events import ingest
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import assets
-from lamplighter.registry import pushes
+from lamplighter.registry import bundles, references
 from lamplighter.registry import register as register_module
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.custom_timetables import query_definitions
-from lamplighter.registry.pushes import Push
+from lamplighter.registry.authors import ask_authors
+from lamplighter.registry.definition import Source
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -112,7 +111,10 @@ def test_reference_by_uri_stays_when_its_asset_comes(
     register_dags(DAG("x", schedule=[A]), bundle="other")
     register_dags(dag)
     after = stack.dag("dag")
-    assert columns(after, "asset_condition", "asset_condition_met_at") == (before.asset_condition, None)
+    assert columns(after, "asset_condition", "asset_condition_met_at") == (
+        before.asset_condition,
+        None,
+    )
     assert waits_for() == {uri_id("s3://lake/a"): (0, 0)}
 
 
@@ -181,7 +183,10 @@ def test_condition_without_events_is_not_claimed(
 def test_new_dag_is_looked_at_once(register_dags: Register, stack: LocalStack) -> None:
     """A new DAG is sent to be claimed, finds nothing, and is forgotten until an event comes."""
     register_dags(DAG("dag", schedule=[A]))
-    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (stack.clock.now(), 0)
+    assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (
+        stack.clock.now(),
+        0,
+    )
     stack.run_until_idle()
     assert columns(stack.dag("dag"), "asset_condition_met_at", "due_shard") == (None, None)
     assert stack.runs("dag") == []
@@ -195,7 +200,7 @@ def test_event_before_the_row_of_a_new_dag_counts(
     def emit(*arguments: Any, **named: Any) -> Any:
         stack.emit("a")
         deliver(stack.settings.queue_url("events"), "ingest")
-        return query_definitions(*arguments, **named)
+        return ask_authors(*arguments, **named)
 
     with patch.object(register_module, "ask_authors", emit):
         register_dags(DAG("dag", schedule=[A]))
@@ -242,13 +247,13 @@ def test_references_come_before_and_go_after(register_dags: Register, stack: Loc
     register_dags(DAG("dag", schedule=[A]))
     seen: list[list[str]] = []
 
-    def look(source: Push, writes: Any) -> None:
+    def look(source: Source, writes: Any) -> None:
         if any(isinstance(write.row, Dags) for write in writes):
             seen.append(list(waits_for()))
         write_all(source, writes)
 
-    write_all = pushes.write
-    with patch.object(pushes, "write", look):
+    write_all = bundles.write
+    with patch.object(bundles, "write", look):
         register_dags(DAG("dag", schedule=[B]))
     assert seen == [["a", "b"]]
     assert list(waits_for()) == ["b"]
@@ -262,15 +267,15 @@ def test_event_during_the_addition_is_not_missed(
     register_dags(DAG("first", schedule=[A]))
     is_first = True
 
-    def overtaken(source: Push, writes: Any) -> None:
+    def overtaken(source: Source, writes: Any) -> None:
         nonlocal is_first
         if is_first:
             is_first = False
             record_event(stack, "a")
         write_all(source, writes)
 
-    write_all = pushes.write
-    with patch.object(pushes, "write", overtaken):
+    write_all = bundles.write
+    with patch.object(bundles, "write", overtaken):
         register_dags(DAG("first", schedule=[A]), DAG("dag", schedule=[A]))
     assert waits_for() == {"a": (1, 1)}
     assert itself("a").seq == 1
@@ -280,7 +285,7 @@ def test_crash_before_the_removal_is_made_up_for(register_dags: Register) -> Non
     """A registration that died before it dropped old references drops them when repeated."""
     register_dags(DAG("dag", schedule=[A, B]))
     with (
-        patch.object(assets, "drop_consumers", side_effect=KeyboardInterrupt),
+        patch.object(references, "drop_consumers", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         register_dags(DAG("dag", schedule=[B]))
@@ -298,6 +303,6 @@ def test_overtaken_push_leaves_the_newer_asset(register_dags: Register) -> None:
     old = DAG("dag", schedule=[Asset("a", "s3://old/a", extra={"k": 1})])
 
     with pytest.raises(RefusedError):
-        register_assets([old], Push("bundle", "0" * 64, 0))
+        register_assets([old], Source("bundle", "0" * 64, 0))
 
     assert (itself("a").uri, itself("a").extra) == ("s3://new/a", {"k": 2})

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, DAG, Asset, AssetAlias, AssetWatcher, settings
+from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, runtime, settings
 from lamplighter.registry import watchers as registry
 from lamplighter.registry.register import RegisterReport
 from lamplighter.registry.watchers import unwired
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
-from lamplighter.store.watchers import WatcherKey, read_watchers
+from lamplighter.store.watchers import Place, read_watchers
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Feed
@@ -61,7 +61,7 @@ def rows() -> dict[str, Catalog]:
 def places(dag_id: str = "dag") -> set[str]:
     """Return what the row of a DAG says of its watchers, by queue and name."""
     noted = Dags.get(dag_id, consistent_read=True).watchers or set()
-    return {f"{place.queue} {place.name}" for place in map(WatcherKey.of, noted)}
+    return {f"{place.queue} {place.name}" for place in map(Place.of, noted)}
 
 
 # What a push writes.

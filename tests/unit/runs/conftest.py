@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lamplighter import runtime, settings
+from lamplighter import runtime
 from lamplighter.settings import Settings
 
 

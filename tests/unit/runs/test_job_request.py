@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lamplighter import runtime, Asset, AssetAlias, aws, clock, settings
+from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.base import JobState
-from lamplighter.runs.job_request import JobName
+from lamplighter.executors.job import JobState
+from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -224,10 +224,8 @@ def test_sizes_of_a_task_become_settings_of_spark() -> None:
 def emr() -> Any:
     """Yield a fake EMR Serverless that checks requests against the service's own model."""
     fake = FakeEmr()
-    aws.client.cache_clear()
-    with runtime.using(clock=MovableClock(NOON)), fake.answering():
+    with runtime.using(clock=MovableClock(NOON), new_clients=True), fake.answering():
         yield fake
-    aws.client.cache_clear()
 
 
 @pytest.fixture(autouse=True)

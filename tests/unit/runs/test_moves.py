@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from lamplighter.runs.states import LIVE, OVER, RUN_MOVES, STEP_MOVES, move_run, move_step
+from lamplighter.runs.moves import LIVE, OVER, RUN_MOVES, STEP_MOVES, move_run, move_step
 from tests.unit.runs.rows import make_run, make_step
 
 # Written down a second time, so that a slip in the table does not go unseen.

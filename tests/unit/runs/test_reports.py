@@ -8,15 +8,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter.executors.base import Job, JobState
-from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
+from lamplighter.executors.job import Job, JobState
+from lamplighter.runs.reports import NO_REPORT, Report, read_report
 from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
 
 FOLDER = "jobs/orders/2026-01-31/load/1-0123456789ab"
 UNREADABLE = "the job's report cannot be read"
 
-Reporting = Callable[[bytes], JobReport]
+Reporting = Callable[[bytes], Report]
 
 
 def job(stack: LocalStack) -> Job:
@@ -28,7 +28,7 @@ def job(stack: LocalStack) -> Job:
 def reporting(stack: LocalStack) -> Reporting:
     """Return a function that lets a job leave a report, and reads it."""
 
-    def read(body: bytes) -> JobReport:
+    def read(body: bytes) -> Report:
         key = f"{FOLDER}/report.json"
         aws.client("s3").put_object(Bucket=stack.settings.bucket, Key=key, Body=body)
         return read_report(job(stack))
@@ -76,7 +76,7 @@ def test_report_of_a_job_is_read_as_written(reporting: Reporting) -> None:
 
     report = reporting(json.dumps(said).encode())
 
-    assert report == JobReport(False, None, said["outlets"], said["aliases"])  # type: ignore[arg-type] # mappings
+    assert report == Report(False, None, said["outlets"], said["aliases"])  # type: ignore[arg-type] # mappings
 
 
 def test_report_of_a_skip_says_why(reporting: Reporting) -> None:
@@ -103,13 +103,13 @@ def test_report_of_a_skip_says_why(reporting: Reporting) -> None:
 )
 def test_report_that_is_garbage_is_called_so(reporting: Reporting, body: bytes) -> None:
     """What is no report is not believed, not even about a skip."""
-    assert reporting(body) == JobReport(reason=UNREADABLE)
+    assert reporting(body) == Report(reason=UNREADABLE)
 
 
 def test_report_that_is_huge_is_not_read_to_its_end(reporting: Reporting) -> None:
     """A report of many megabytes is cut off, which makes it unreadable."""
     body = json.dumps({"state": "skipped", "reason": "x" * 4_000_001}).encode()
-    assert reporting(body) == JobReport(reason=UNREADABLE)
+    assert reporting(body) == Report(reason=UNREADABLE)
 
 
 def test_report_of_the_largest_size_is_read(reporting: Reporting) -> None:
@@ -123,7 +123,7 @@ def test_report_of_the_largest_size_is_read(reporting: Reporting) -> None:
 def test_report_with_fields_of_a_wrong_kind_loses_them(reporting: Reporting, value: Any) -> None:
     """Outlets and aliases that are no mappings are as good as none."""
     report = reporting(json.dumps({"outlets": value, "aliases": value, "state": value}).encode())
-    assert report == JobReport()
+    assert report == Report()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pendulum
 from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import PrecomputedRunsExhausted
-from lamplighter.store.models import Dags
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted
 from lamplighter.store.dags import change_dag
+from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.definitions import register_dags

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pendulum import DateTime
 from pendulum import datetime as instant
 
-from lamplighter import runtime, Asset, clock
+from lamplighter import Asset, runtime
 from lamplighter.clock import FixedClock
-from lamplighter.scheduler.cursor import Due, TimetableRuns, newest_due, runs_due
+from lamplighter.scheduler.cursor import Due, newest_due, runs_due
+from lamplighter.scheduler.schedules import TimetableRuns
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, Timetable
 from lamplighter.timetables.events import EventsTimetable

@@ -7,7 +7,7 @@ import pytest
 from dateutil.relativedelta import relativedelta
 from pendulum import DateTime, datetime
 
-from lamplighter import runtime, DAG, Asset, clock
+from lamplighter import DAG, Asset, runtime
 from lamplighter.clock import FixedClock
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags

@@ -43,12 +43,12 @@ def test_resource_that_was_not_named_is_missed() -> None:
     with pytest.raises(SettingsError, match="LAMPLIGHTER_CLAIMS_QUEUE_URL"):
         Settings().queue_url("claims")
 
-    assert Settings(claims_queue_url="there").queue_url("claims") == "there"
+    assert Settings(queue_urls={"claims": "there"}).queue_url("claims") == "there"
 
 
 def test_output_is_named_like_its_field() -> None:
     """A field and its output have one name, written in two ways."""
-    assert output_key("events-dlq.fifo") == "EventsDeadFifoQueueUrl"
+    assert output_key("events_fifo_dlq_url") == "EventsFifoDlqUrl"
 
 
 def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:

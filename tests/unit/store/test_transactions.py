@@ -15,28 +15,19 @@ from pendulum import datetime
 
 from lamplighter import DAG, clock
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.store.dags import change_dag, dag_write, read_dag, read_dags, require_dag
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
-from lamplighter.store.transactions import update_if
-from lamplighter.store.dags import read_dag
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import require_dag
-from lamplighter.store.dags import change_dag
-from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
-    TransactionCanceled,
+    Cause,
     Delete,
     Put,
+    TransactionCanceled,
     Update,
-    Cause,
     Write,
-    
-    
-    transact_with_retry,
-    
-    
-    
     transact,
+    transact_with_retry,
+    update_if,
 )
 from lamplighter_local.definitions import store_dags
 from lamplighter_local.faults.faults import Faults

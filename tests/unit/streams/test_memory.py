@@ -4,33 +4,33 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.streams import seen_items
-from lamplighter.streams.seen_items import MAX_SIGHTINGS, SeenItems, written
-from lamplighter.triggers.sources import SourceItem
+from lamplighter.streams import memory
+from lamplighter.streams.memory import MAX_SIGHTINGS, Memory, written
+from lamplighter.triggers.offered import Sighting
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
 
 
-def seen(name: str, version: str = "1", modified_at: DateTime | None = None) -> SourceItem:
+def seen(name: str, identity: str = "1", changed_at: DateTime | None = None) -> Sighting:
     """Return something that was there."""
-    return SourceItem(name, version, modified_at=modified_at)
+    return Sighting(name, identity, changed_at=changed_at)
 
 
-def news(remembered: bytes | None, *items: SourceItem) -> list[str]:
+def news(remembered: bytes | None, *sightings: Sighting) -> list[str]:
     """Return the names of what is new."""
-    return [one.name for one in SeenItems(remembered, since=SINCE).new(items)]
+    return [one.name for one in Memory(remembered, since=SINCE).new(sightings)]
 
 
 def test_first_look_finds_what_came_since_the_watcher() -> None:
     """What was there before is no news, and neither is what does not say when it came."""
     before, after = SINCE.subtract(seconds=1), SINCE.add(seconds=1)
-    things = [seen("old", modified_at=before), seen("new", modified_at=after), seen("silent")]
+    things = [seen("old", changed_at=before), seen("new", changed_at=after), seen("silent")]
     assert news(None, *things) == ["new"]
 
 
 def test_first_look_counts_the_second_in_which_the_watcher_came() -> None:
     """A source that tells whole seconds means any instant of that second."""
-    assert news(None, seen("a", modified_at=SINCE.start_of("second"))) == ["a"]
+    assert news(None, seen("a", changed_at=SINCE.start_of("second"))) == ["a"]
 
 
 def test_thing_that_stays_is_known() -> None:
@@ -60,7 +60,7 @@ def test_nothing_there_is_remembered_as_such() -> None:
 
 def test_memory_of_the_most_fits_into_a_row() -> None:
     """As much as may be there takes less than DynamoDB's 400 KB."""
-    assert MAX_SIGHTINGS * seen_items._BYTES < 390_000
+    assert MAX_SIGHTINGS * memory._BYTES < 390_000
 
 
 def test_more_than_the_most_is_refused() -> None:

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import runtime, aws, settings
+from lamplighter import aws, runtime
 from lamplighter.streams import outbox as outbox_module
-from lamplighter.streams.outbox import WatcherEvent, Outbox, send_to_sqs
-from lamplighter.streams.session import run_in_new_loop
-from lamplighter.triggers.sources import QueueMessage
+from lamplighter.streams.outbox import Derived, Outbox, send_to_sqs
+from lamplighter.streams.session import run_in_a_loop
+from lamplighter.triggers.queue import QueueMessage
 from lamplighter_local.stack import LocalStack
 from tests.unit.streams.scripted import scripted, sending
 
@@ -33,10 +33,10 @@ class Told:
         )
 
 
-def derived(seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any) -> WatcherEvent:
+def derived(seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any) -> Derived:
     """Return an event that was made of a message."""
     message = QueueMessage("m", "", group=group)
-    return WatcherEvent(scripted().watcher, f"e{seq}", body, message, seq, **more)
+    return Derived(scripted().watcher, f"e{seq}", body, message, seq, **more)
 
 
 def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
@@ -47,10 +47,10 @@ def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
         act(outbox)
         return outbox
 
-    return run_in_new_loop(run())
+    return run_in_a_loop(run())
 
 
-def add_and_flush(*events: WatcherEvent) -> tuple[Told, Outbox]:
+def add_and_flush(*events: Derived) -> tuple[Told, Outbox]:
     """Send events, and return what was told of them."""
     told = Told()
 
@@ -132,7 +132,7 @@ def test_events_that_cannot_be_sent_in_time_are_lost(monkeypatch: pytest.MonkeyP
 def test_kept_events_are_letters_that_can_be_sent() -> None:
     """What is not to be sent is kept with the reason, as the event that it is."""
     with sending() as sent:
-        told, outbox = add_and_flush(derived(0), derived(1, body="kept", parked_reason="parked"))
+        told, outbox = add_and_flush(derived(0), derived(1, body="kept", kept_because="parked"))
     assert sorted(told.confirmed) == [0, 1]
     assert (outbox.sent, outbox.kept) == (1, 1)
     assert sent.letters == {"kept": "parked"}
@@ -141,7 +141,7 @@ def test_kept_events_are_letters_that_can_be_sent() -> None:
 def test_failed_letter_confirms_nothing() -> None:
     """Also what is kept must have been taken by the queue."""
     with sending(1):
-        told, outbox = add_and_flush(derived(0, parked_reason="parked"))
+        told, outbox = add_and_flush(derived(0, kept_because="parked"))
     assert (told.confirmed, told.lost, outbox.kept) == ([], [0], 0)
 
 
@@ -168,6 +168,6 @@ def test_outbox_sends_by_itself_what_comes(count: int) -> None:
 
     told = Told()
     with sending() as sent:
-        run_in_new_loop(run())
+        run_in_a_loop(run())
     assert told.confirmed == list(range(count))
     assert len(sent.calls) == (count + 9) // 10

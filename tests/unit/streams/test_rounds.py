@@ -257,9 +257,9 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
 
 def test_again_is_the_same_watcher_with_a_fresh_start() -> None:
     """Whoever begins anew has read nothing, and keeps its key and why it is parked."""
-    first = work(Scripted, parked_reason="parked", pulled=3, fired=2, has_left=True)
+    first = work(Scripted, kept_because="parked", pulled=3, fired=2, has_left=True)
     again = first.again(frozenset({1}))
     assert isinstance(again.watcher, MadeUpWatcher)
     assert again.trigger is not first.trigger
-    assert (again.key, again.parked_reason, again.passed) == ("stream", "parked", {1})
+    assert (again.key, again.kept_because, again.passed) == ("stream", "parked", {1})
     assert (again.pulled, again.fired, again.has_left) == (0, 0, False)

@@ -10,7 +10,7 @@ import pytest
 from dateutil import tz
 from dateutil.relativedelta import relativedelta
 
-from lamplighter import runtime, DAG, Asset, clock
+from lamplighter import DAG, Asset, clock, runtime
 from lamplighter.errors import DefinitionError, InvalidTimetableError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable

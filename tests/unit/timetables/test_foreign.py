@@ -13,10 +13,14 @@ from lamplighter.loading import author_code_allowed, author_code_as_data
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
-from lamplighter.timetables.codec import ForeignTimetable, is_foreign
+from lamplighter.timetables.codec import (
+    ForeignTimetable,
+    decode_timetable,
+    encode_timetable,
+    is_foreign,
+)
 from lamplighter.timetables.simple import AssetTriggeredTimetable, OnceTimetable
-from lamplighter.triggers.feeds import ForeignTrigger
+from lamplighter.triggers.foreign import ForeignTrigger
 
 DOCUMENT = {"type": "timetables.moon.FullMoon", "data": {"phase": 3}}
 MONDAY = pendulum.datetime(2026, 1, 5)

@@ -20,7 +20,7 @@ from lamplighter.triggers import (
     SqsTrigger,
 )
 from lamplighter.triggers.base import BaseEventTrigger, BaseTrigger
-from lamplighter.triggers.feeds import SOURCES, StreamInfo
+from lamplighter.triggers.feeds import SOURCES, Watched
 from tests.unit.triggers.made_up import play
 
 EVENTS = {"source": ["shop.orders"], "detail": {"size": [{"numeric": [">", 0]}]}}
@@ -82,7 +82,7 @@ def test_trigger_in_asset_survives_being_written(
     (watcher,) = read.watchers
     assert type(watcher.trigger) is type(trigger)
     assert watcher.trigger == trigger
-    assert StreamInfo.of(watcher.trigger) == StreamInfo.of(trigger)
+    assert Watched.by(watcher.trigger) == Watched.by(trigger)
     assert encode_condition(read) == written
 
 

@@ -10,7 +10,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.events.message import CreatedObject
 from lamplighter.triggers import S3ObjectTrigger, S3PrefixTrigger
 from lamplighter.triggers.feeds import SOURCES, Feed
-from lamplighter.triggers.sources import SourceItem
+from lamplighter.triggers.offered import Sighting
 from tests.unit.triggers.made_up import message, play
 
 
@@ -20,9 +20,9 @@ def created(key: str, bucket: str = "landing", **facts: Any) -> CreatedObject:
     return CreatedObject(bucket=bucket, key=key, created_at=datetime(2026, 1, 5), **known)
 
 
-def seen(key: str) -> SourceItem:
+def seen(key: str) -> Sighting:
     """Return an object as a listing shows it."""
-    return SourceItem(key, version="etag-1", payload={"key": key})
+    return Sighting(key, identity="etag-1", payload={"key": key})
 
 
 def test_object_that_fits_fires_with_its_facts() -> None:

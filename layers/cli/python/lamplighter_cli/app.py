@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from lamplighter.store.rows import StoreError
 
 import lamplighter
 from lamplighter.errors import LamplighterError
+from lamplighter.store.rows import StoreError
 from lamplighter_cli import assets, backfill, console, dags, dlq, events, runs, watchers
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo

@@ -7,10 +7,13 @@ import typer
 from rich.text import Text
 
 from lamplighter.events.emit import emit as send
-from lamplighter.registry.assets import producers_of
-from lamplighter.store.assets import read_assets
-from lamplighter.store.runs import assets_and_consumers, consumed_by
-from lamplighter.store.assets import consumers_of
+from lamplighter.registry.producers import producers_of
+from lamplighter.store.assets import (
+    assets_and_consumers,
+    consumers_of,
+    read_asset_queue,
+    read_assets,
+)
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment
@@ -109,7 +112,8 @@ def show(
 def _consumers(row: "Assets") -> list[dict[str, Any]]:
     """Return the DAGs that consume an asset, or its URI, and how many events each has consumed."""
     assets = {row.asset_id: row} | (read_assets(row.mirrored_uris) if row.mirrored_uris else {})
-    found = consumed_by({key: consumers_of(key) for key in assets})
+    keys = [(dag_id, key) for key in assets for dag_id in consumers_of(key)]
+    found = read_asset_queue(keys) if keys else []
     return [
         {
             "dag_id": queue.dag_id,

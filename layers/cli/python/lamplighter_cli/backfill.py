@@ -17,10 +17,10 @@ from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Request
 from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills as operations
 from lamplighter.operations.backfills import create_backfill, plan_backfill
-from lamplighter.registry.custom_timetables import custom_runs_between
-from lamplighter.store.versions import newest_document
+from lamplighter.registry.between import author_runs_between
+from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import COMPLETED, backfills_of
-from lamplighter.store.runs import dags_with_backfills
+from lamplighter.store.dags import all_dags
 from lamplighter.views import Backfill, view_backfill, view_dag
 from lamplighter.zones import Zone, as_utc, iso, later_reading, parse_zone
 from lamplighter_cli import console
@@ -96,7 +96,7 @@ def plan(
         run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request, ask_author=author_runs_between)
     if as_json:
         console.print_json(plan_json(dag, made))
         return
@@ -133,12 +133,12 @@ def create(
         conf=read_conf(conf),
         max_cost=max_cost or None,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request, ask_author=author_runs_between)
     if not as_json and made.todo:
         console.out().print(plan_table(dag, made, _zone(dag)))
     if len(made.todo) > MAX_UNCONFIRMED_RUNS and not yes:
         _confirm(len(made.todo))
-    created = view_backfill(create_backfill(request, ask_author=custom_runs_between))
+    created = view_backfill(create_backfill(request, ask_author=author_runs_between))
     if as_json:
         console.print_json(backfill_json(created))
         return
@@ -163,7 +163,7 @@ def list_backfills(
     as_json: AsJson = False,
 ) -> None:
     """List backfills, newest first."""
-    dags = [find_dag(dag_id)] if dag_id else dags_with_backfills()
+    dags = [find_dag(dag_id)] if dag_id else all_dags(with_backfills=True, consistent=False)
     found = [view_backfill(row) for row in backfills_of(dags)]
     if as_json:
         console.print_json([backfill_json(each) for each in found])

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
+from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter_cli import console
 from lamplighter_cli.options import AsJson, BundleDir
 

@@ -7,9 +7,10 @@ from rich.text import Text
 
 from lamplighter.operations import pause as operations
 from lamplighter.operations.pause import Missed
-from lamplighter.registry.import_problems import all_problems
-from lamplighter.store.versions import newest_document
-from lamplighter.store.runs import all_dags, dags_with_schedule_errors, last_runs, runs_of
+from lamplighter.registry.problems import all_problems
+from lamplighter.runs.definitions import newest_document
+from lamplighter.store.dags import all_dags, dags_with_schedule_errors
+from lamplighter.store.runs import last_runs, runs_of
 from lamplighter.views import AssetProgress, Dag, Run, asset_progress, run_summary, view_dag
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
@@ -29,7 +30,7 @@ _SHOWN_RUNS = 5
 @on_deployment
 def list_dags(*, as_json: AsJson = False) -> None:
     """List all DAGs with their schedules, states, next runs and last runs."""
-    rows = all_dags()
+    rows = sorted(all_dags(consistent=False), key=lambda row: row.dag_id)
     progress = asset_progress(rows)
     last = {dag_id: run_summary(row) for dag_id, row in last_runs([r.dag_id for r in rows]).items()}
     dags = [view_dag(row) for row in rows]
@@ -138,9 +139,7 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
 def _previous_schedule(dag: Dag) -> str | None:
     if dag.previous_schedule is None:
         return None
-    return (
-        f"{dag.previous_schedule}, for the runs that were due until {instant(dag.schedule_switch_at, dag.zone)}"
-    )
+    return f"{dag.previous_schedule}, for the runs that were due until {instant(dag.schedule_switch_at, dag.zone)}"
 
 
 @app.command()

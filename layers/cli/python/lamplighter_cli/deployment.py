@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lamplighter import runtime, aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.settings import Settings, output_key
 from lamplighter_local.dev import state as dev_state

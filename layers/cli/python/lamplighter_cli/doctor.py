@@ -10,7 +10,6 @@ from rich.text import Text
 import lamplighter
 from lamplighter import aws, settings
 from lamplighter.operations import repair as slot_repair
-from lamplighter.operations import repair as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment

@@ -12,11 +12,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
-from lamplighter.registry.import_problems import all_problems
-from lamplighter.store.versions import newest_documents
+from lamplighter.registry.problems import all_problems
+from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
-from lamplighter.store.runs import all_dags, dags_with_schedule_errors, read_bundles
-from lamplighter.store.catalog import read_look_ahead
+from lamplighter.store.catalog import read_bundles, read_look_ahead
+from lamplighter.store.dags import all_dags, dags_with_schedule_errors
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
 from lamplighter_cli import console
@@ -205,7 +205,7 @@ def _import_errors() -> Finding:
 def _rows() -> Iterator[Finding]:
     """Report DAGs whose rows cannot be read, and those whose claims keep failing."""
     malformed: list[MalformedRowError] = []
-    rows = all_dags(consistent_read=True, malformed=malformed)
+    rows = all_dags(malformed=malformed)
     for error in malformed:
         yield Finding("rows", ERROR, str(error), "correct the attribute in DynamoDB")
     stalled = [row for row in rows if (row.claim_failures or 0) >= PATIENT_FAILURES]
@@ -238,7 +238,7 @@ def _watchers() -> Finding:
 def _versions() -> Finding:
     ours = f"lamplighter {lamplighter.__version__} on Python {platform.python_version()}"
     try:
-        newest_documents(all_dags())
+        newest_documents(all_dags(consistent=False))
     except SerializationError as error:
         return Finding("versions", ERROR, f"{ours}: {error}", "install the deployed version")
     return Finding("versions", OK, f"{ours} can read all definitions")

@@ -12,9 +12,9 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from lamplighter.store.rows import StoreError
 
 from lamplighter.errors import LamplighterError, PermanentError, TransientError
+from lamplighter.store.rows import StoreError
 
 # Our errors that wrap one of AWS; all others already have a message for the user.
 _WRAPPERS = (TransientError, PermanentError)

@@ -9,8 +9,7 @@ from rich.text import Text
 from lamplighter.events.lineage import ConsumerStatus, EventTrace
 from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
-from lamplighter.store.assets import recent_events
-from lamplighter.store.runs import last_updated_assets
+from lamplighter.store.assets import last_updated_assets, recent_events
 from lamplighter.zones import iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment

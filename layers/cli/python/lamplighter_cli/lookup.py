@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lamplighter.errors import RefusedError
-from lamplighter.store.runs import require_run
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.assets import read_assets
+from lamplighter.store.assets import all_asset_names, read_assets
 from lamplighter.store.backfills import newest_of, read_backfill
-from lamplighter.store.runs import STATES, dag_ids, names_of_assets, runs_of
-from lamplighter.store.dags import read_dag
+from lamplighter.store.dags import all_dag_ids, read_dag
+from lamplighter.store.runs import STATES, require_run, runs_of
 from lamplighter.views import view_dag
 from lamplighter.zones import Zone
 
@@ -24,7 +23,7 @@ def find_dag(dag_id: str) -> "Dags":
     """Return the row of a DAG, or suggest similar ids."""
     row = read_dag(dag_id)
     if row is None:
-        raise RefusedError(f"there is no DAG {dag_id!r}{_suggestions(dag_id, dag_ids())}")
+        raise RefusedError(f"there is no DAG {dag_id!r}{_suggestions(dag_id, all_dag_ids())}")
     return row
 
 
@@ -50,7 +49,7 @@ def find_asset(name: str) -> "Assets":
     if row is not None and row.target is not None:
         row = read_assets([row.target]).get(row.target)
     if row is None:
-        raise RefusedError(f"there is no asset {name!r}{_suggestions(name, names_of_assets())}")
+        raise RefusedError(f"there is no asset {name!r}{_suggestions(name, all_asset_names())}")
     return row
 
 

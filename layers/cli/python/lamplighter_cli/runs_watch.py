@@ -12,8 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from lamplighter import clock
-from lamplighter.store.runs import recent_runs, runs_of
-from lamplighter.store.runs import FINISHED, SUCCESS
+from lamplighter.store.runs import FINISHED, SUCCESS, recent_runs, runs_of
 from lamplighter.views import run_summary, steps_of, view_dag
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from lamplighter import clock
-from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console

@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.bundles.parsing import check_bundle
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import check_bundle
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
-from lamplighter.registry.definition import read_definition
+from lamplighter.registry.reading import read_definition
 from lamplighter.registry.watchers import watchers_of
 from lamplighter.store.watchers import read_parked, read_registered_watchers
 from lamplighter.store.watchers import resume as resume_watchers

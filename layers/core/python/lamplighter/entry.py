@@ -20,6 +20,7 @@ from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, in_short
 from lamplighter.events.dead_letters import FailedMessage, send_expired_to_dlq, send_to_dlq
 from lamplighter.queues import Delivery
+from lamplighter.topology import QUEUES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -133,7 +134,7 @@ def answer_each(
     """Handle the body of each message; those that raise are delivered again, the others not.
 
     One that is rejected is kept among the dead letters instead, and so is one that has failed for
-    too long. `queue` is the setting that names where they come from.
+    too long. `queue` is the queue that they come from.
     """
     if not event.get("Records"):
         return {"batchItemFailures": []}
@@ -159,7 +160,7 @@ def answer_each(
         processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
         context=context,
     )
-    not_kept = send_to_dlq(rejected, settings.DEAD_QUEUES[queue])
+    not_kept = send_to_dlq(rejected, QUEUES[queue].dlq)
     report = BatchReport(rejected=len(rejected) - len(not_kept))
     return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
 
@@ -171,7 +172,7 @@ def deliver_again(
 
     Returns what a handler answers about them, and publishes how many there were.
     """
-    given_up = send_expired_to_dlq(failed, settings.DEAD_QUEUES[queue])
+    given_up = send_expired_to_dlq(failed, QUEUES[queue].dlq)
     again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
     if again:
         queues.delay_redelivery(queue, [(one.receipt, one.receives) for one in again])

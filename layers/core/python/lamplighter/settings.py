@@ -7,30 +7,13 @@ Owns: the only reading of the environment, and both ways of naming a field outsi
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, NoReturn, Self
 
+from lamplighter import runtime
 from lamplighter.errors import SettingsError
-
-# The queues of a deployment. `sources` is what its own rules tell watchers.
-QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
-# The setting that names a queue, and the one that names the queue of its dead letters.
-DEAD_QUEUES = {
-    "claims_queue_url": "claims_dead_queue_url",
-    "submits_queue_url": "submits_dead_queue_url",
-    "jobstates_queue_url": "jobstates_dead_queue_url",
-    "registers_queue_url": "registers_dead_queue_url",
-    "events_queue_url": "events_dead_queue_url",
-    "events_fifo_queue_url": "events_dead_fifo_queue_url",
-    "sources_queue_url": "watch_dead_queue_url",
-}
-# As many as SQS allows. Our own code gives messages up, by their age; SQS moves only those of a
-# function that never gets to decide about them.
-MAX_RECEIVES = 1_000
-# As long as SQS allows, on queues and on those for dead letters.
-RETENTION_DAYS = 14
+from lamplighter.topology import URL_SETTINGS
 
 _PREFIX = "LAMPLIGHTER_"
 _CHOICES = {"unknown_assets": ("reject", "register")}
@@ -49,22 +32,8 @@ class Settings:
 
     table_prefix: str = "lamplighter-"
     bucket: str = ""
-    claims_queue_url: str = ""
-    submits_queue_url: str = ""
-    jobstates_queue_url: str = ""
-    registers_queue_url: str = ""
-    claims_dead_queue_url: str = ""
-    submits_dead_queue_url: str = ""
-    jobstates_dead_queue_url: str = ""
-    registers_dead_queue_url: str = ""
-    events_queue_url: str = ""
-    events_fifo_queue_url: str = ""
-    events_dead_queue_url: str = ""
-    events_dead_fifo_queue_url: str = ""
-    # The queue of the stack on which S3 and EventBridge tell watchers what happened.
-    sources_queue_url: str = ""
-    # What watchers refuse is kept here, with the reason.
-    watch_dead_queue_url: str = ""
+    # By the names of queues and dead-letter queues; outside, each has a variable and an output.
+    queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
@@ -177,34 +146,51 @@ class Settings:
     @classmethod
     def _read(cls, texts: Mapping[str, str], name_of: Callable[[str], str]) -> Self:
         values: dict[str, object] = {}
-        for field in fields(cls):
-            name = name_of(field.name)
+        for each in _single_fields(cls):
+            name = name_of(each.name)
             text = texts.get(name)
             if text is not None:
-                values[field.name] = _READERS[field.type](name, text)
+                values[each.name] = _READERS[each.type](name, text)
+        urls = {queue: texts.get(name_of(setting), "") for queue, setting in URL_SETTINGS.items()}
+        values["queue_urls"] = {queue: url for queue, url in urls.items() if url}
         return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
     def as_outputs(self) -> dict[str, str]:
         """Return the outputs of a stack with these settings; an output cannot be empty."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in _single_fields(self)}
+        values |= self._url_settings()
         return {output_key(name): str(value) for name, value in values.items() if value != ""}
 
     def as_environment(self) -> dict[str, str]:
         """Return the variables of a process with these settings; defaults need none."""
-        given = ((field, getattr(self, field.name)) for field in fields(self))
-        return {
-            _variable(field.name): str(value) for field, value in given if value != field.default
-        }
+        given = ((each, getattr(self, each.name)) for each in _single_fields(self))
+        values = {each.name: value for each, value in given if value != each.default}
+        values |= self._url_settings()
+        return {_variable(name): str(value) for name, value in values.items()}
+
+    def _url_settings(self) -> dict[str, str]:
+        return {URL_SETTINGS[queue]: url for queue, url in self.queue_urls.items() if url}
+
+    def queue_url(self, queue: str) -> str:
+        """Return the URL of a queue or dead-letter queue, such as `claims` or `claims-dlq`."""
+        return self.queue_urls.get(queue) or _missing(URL_SETTINGS[queue])
 
     def require(self, name: str) -> str:
         """Return a name that must have been given, or say which variable or output is missing."""
         value: str = getattr(self, name)
-        if not value:
-            raise SettingsError(
-                f"set {_variable(name)}: it names a resource of the stack, which has it as the"
-                f" output {output_key(name)}"
-            )
-        return value
+        return value or _missing(name)
+
+
+def _missing(name: str) -> NoReturn:
+    raise SettingsError(
+        f"set {_variable(name)}: it names a resource of the stack, which has it as the"
+        f" output {output_key(name)}"
+    )
+
+
+def _single_fields(settings: Settings | type[Settings]) -> list[Field[Any]]:
+    """Return the fields that are one variable each: all but the URLs of queues."""
+    return [each for each in fields(settings) if each.name != "queue_urls"]
 
 
 def output_key(field: str) -> str:
@@ -242,26 +228,10 @@ _READERS: Mapping[Any, Callable[[str, str], object]] = {
     float: _price,
 }
 
-_given: Settings | None = None
-_found: Settings | None = None
-
 
 def current() -> Settings:
-    """Return the settings in force: given ones, else those of the environment, read once."""
-    global _found  # noqa: PLW0603 - a process has one environment
-    if _given is not None:
-        return _given
-    if _found is None:
-        _found = Settings.from_environment()
-    return _found
-
-
-@contextmanager
-def using(settings: Settings) -> Iterator[Settings]:
-    """Let `settings` be in force for the whole process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, settings
-    try:
-        yield settings
-    finally:
-        _given = before
+    """Return the settings of the current runtime."""
+    here = runtime.current()
+    if here.settings is None:
+        here.settings = Settings.from_environment()
+    return here.settings

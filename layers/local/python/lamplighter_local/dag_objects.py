@@ -11,13 +11,13 @@ from typing import Any
 from unittest.mock import patch
 
 from lamplighter.assets.asset import Asset
-from lamplighter.dags.upcoming import NextRunsResult, find_next_runs, failed_result
+from lamplighter.bundles.following import Answer, answer_to, failure
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, in_short
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.serialization import content_hash, encode_dag
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger
@@ -31,7 +31,7 @@ class DagObjects:
     def __init__(self) -> None:
         self._pushed: dict[str, Mapping[str, DAG]] = {}
 
-    def push(self, dags: Iterable[DAG], bundle: str, *, skip_owed: bool = False) -> Push:
+    def push(self, dags: Iterable[DAG], bundle: str, *, skip_owed: bool = False) -> Source:
         """Announce DAGs as a bundle that has these and no others."""
         found: dict[str, DAG] = {}
         for dag in _require_dags(dags):
@@ -40,8 +40,8 @@ class DagObjects:
         hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
         version = hashlib.sha256(hashes.encode()).hexdigest()
         self._pushed[bundle_key(bundle, version)] = found
-        source = Push(bundle, version, pushes.number(bundle), skip_owed=skip_owed)
-        pushes.announce(source)
+        source = Source(bundle, version, bundles.number(bundle), skip_owed=skip_owed)
+        bundles.announce(source)
         return source
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -90,11 +90,11 @@ def _require_dags(dags: object) -> Iterable[DAG]:
         yield dag
 
 
-def _answer(question: Any, dags: Mapping[str, DAG]) -> NextRunsResult:
+def _answer(question: Any, dags: Mapping[str, DAG]) -> Answer:
     try:
-        return find_next_runs(question, dags)
+        return answer_to(question, dags)
     except Exception as error:  # noqa: BLE001 - a timetable of the test's may raise whatever it likes
-        return failed_result(question, in_short(error))
+        return failure(question, in_short(error))
 
 
 def found_in_a_file(dag: DAG) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from unittest.mock import patch
 from lamplighter import clock
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import pushes
+from lamplighter.registry import bundles
 from lamplighter.registry.definition import Definition, Source, define, new_row
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.cursor import ask_schedule
 from lamplighter.serialization import content_hash, encode_dag, to_json
-from lamplighter.store.models import Dags
 from lamplighter.store.dags import dag_write
+from lamplighter.store.models import Dags
 from lamplighter_local.dag_objects import FILE, found_in_a_file
 
 _SOURCE = Source("objects", "0" * 64, 1)
@@ -50,13 +50,13 @@ def register_found(
     files: Mapping[str, list[dict[str, Any]]],
     bundle: str,
     *,
-    upcoming_runs: Mapping[str, Any] = MappingProxyType({}),
+    coming_runs: Mapping[str, Any] = MappingProxyType({}),
 ) -> RegisterReport:
     """Register what a sandbox would have found in files, with its answers about timetables."""
-    source = Source(bundle, _SOURCE.version, pushes.number(bundle))
+    source = Source(bundle, _SOURCE.version, bundles.number(bundle))
     parsed = [ParsedFile(file, dags=dags) for file, dags in files.items()]
     with (
         patch.object(Sandbox, "parse", lambda _: iter(parsed)),
-        patch.object(Sandbox, "coming_runs", lambda *_: dict(upcoming_runs)),
+        patch.object(Sandbox, "coming_runs", lambda *_: dict(coming_runs)),
     ):
         return register(source)

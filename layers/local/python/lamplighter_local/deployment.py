@@ -25,18 +25,18 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
-from lamplighter.executors.base import Executor
+from lamplighter.executors.job import Executor
 from lamplighter.operations import backfills, pause
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.custom_timetables import custom_runs_between
-from lamplighter.store.versions import newest_document
+from lamplighter.registry.between import author_runs_between
+from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
-from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.dags import require_dag
+from lamplighter.store.models import TABLES, Dags
 from lamplighter.timetables.base import DataInterval
+from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
-from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -45,6 +45,7 @@ from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
+from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -273,7 +274,7 @@ class LocalDeployment(OpenDeployment):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
+        return view_backfill(create_backfill(request, ask_author=author_runs_between))
 
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""
@@ -293,7 +294,9 @@ class LocalDeployment(OpenDeployment):
     def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
         self._require_open()
-        return view_backfill(backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs))
+        return view_backfill(
+            backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
+        )
 
     # What becomes of instant steps.
 
@@ -362,13 +365,10 @@ class LocalDeployment(OpenDeployment):
 
     def queue_url(self, queue: str) -> str:
         """Return the URL of a queue, such as "events", "events.fifo" or "claims"."""
-        name = f"{queue.replace('.', '_')}_queue_url"
-        urls = {k: v for k, v in vars(self.stack.settings).items() if k.endswith("_queue_url")}
-        if name not in urls:
-            names = ", ".join(sorted(key.removesuffix("_queue_url") for key in urls))
+        if queue not in URL_SETTINGS:
+            names = ", ".join(sorted(URL_SETTINGS))
             raise RefusedError(f"there is no queue {queue!r} (there are: {names})")
-        url: str = urls[name]
-        return url
+        return self.stack.settings.queue_url(queue)
 
     def table_name(self, table: str) -> str:
         """Return the name of a table, such as "Runs"."""

@@ -2,20 +2,17 @@
 
 from lamplighter import clock, queues
 from lamplighter.errors import TransientError
-from lamplighter.runs.transitions import end_run
+from lamplighter.runs.finish import end_run
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import backfill_write, read_backfill
+from lamplighter.store.dags import dag_write, read_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs
-from lamplighter.store.dags import read_dag
-from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
+    TransactionCanceled,
     Write,
-    
     retry_attempts,
-    
     transact,
 )
 

@@ -8,9 +8,8 @@ from unittest.mock import patch
 
 from pendulum import DateTime
 
-from lamplighter import clock, queues, settings
-from lamplighter.executors import current
-from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter import clock, queues, runtime, settings
+from lamplighter.executors.job import Executor, JobRequest, JobState
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
@@ -103,20 +102,21 @@ def tell(job_run_id: str, state: JobState) -> None:
 
 @contextmanager
 def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
-    """Let jobs be executed until the block ends; with None, runs stay queued for ever."""
+    """Let jobs of the current runtime be executed; with None, runs stay queued for ever."""
     if on is None:
         yield None
     elif isinstance(on, FakeEmr):
         with on.answering():
             yield OnFakeEmr(on)
     elif isinstance(on, LocalSparkExecutor):
+        runtime.current().executor = on
         on.listeners.append(tell)
         try:
-            with current.using(on):
-                yield OnSpark(on)
+            yield OnSpark(on)
         finally:
             on.listeners.remove(tell)
     else:
+        runtime.current().executor = on
         execution = OnExecutor(on)
-        with current.using(on), execution.noticing_starts():
+        with execution.noticing_starts():
             yield execution

@@ -7,11 +7,11 @@ thousands of runs.
 from collections.abc import Sequence
 
 from lamplighter import clock
-from lamplighter.registry.owed import skip_owed
+from lamplighter.registry.skipping import skip_owed
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import is_owing
-from lamplighter.store.models import Dags
 from lamplighter.store.dags import change_dag
+from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write
 from lamplighter.timetables.base import DagRunInfo
 

@@ -10,8 +10,7 @@ from unittest.mock import patch
 
 from botocore.client import BaseClient
 
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.store.versions import forget_definitions
+from lamplighter import runtime
 from lamplighter_local import handlers
 
 
@@ -38,8 +37,7 @@ def noted_calls(note: Note) -> Iterator[None]:
 
     def noting(function: str, event: dict[str, Any], *rest: Any) -> Any:
         # On AWS it has a memory of its own, and would have to ask.
-        forget_definitions()
-        forget_consumers()
+        runtime.current().caches.clear()
         running.append(function)
 
         def note_own(made: FunctionCall) -> None:

@@ -4,23 +4,20 @@ Owns: that one is open at a time, and that one which is not open is not used: it
 AWS, or to another one. Refuses: to be opened a second time, because a history begins once.
 """
 
-import random
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Self
-from unittest.mock import patch
 
 from moto.moto_api._internal import mock_random
 
-from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import Executor
-from lamplighter.store import transactions
+from lamplighter.executors.job import Executor
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
@@ -61,8 +58,6 @@ class OpenDeployment:
             making.enter_context(_alone())
             self._has_begun = True
             mock_random.seed(self._chance_begins)
-            chance = random.Random(self._chance_begins)  # noqa: S311 - it must be repeatable here
-            making.enter_context(patch.object(transactions, "DICE", chance))
             self.executor = self._make_executor(making)
             making.callback(self._forget_stack)
             self._stack = stack = making.enter_context(
@@ -71,6 +66,7 @@ class OpenDeployment:
             # Timers read each shard, and a source is listened to in real time.
             made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
             stack.settings = made
+            stack.runtime.random = Random(self._chance_begins)  # noqa: S311 - it must be repeatable
             making.enter_context(self.faults.striking(stack))
             self._begin()
             self._until_the_end = making.pop_all()

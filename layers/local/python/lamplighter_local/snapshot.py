@@ -4,9 +4,7 @@ import copy
 
 from pendulum import DateTime
 
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.store.versions import forget_definitions
-from lamplighter.store.backfills import forget_dates
+from lamplighter import runtime
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_memory import buckets, queues, tables
 from lamplighter_local.execution import OnFakeEmr
@@ -32,9 +30,8 @@ def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
 
 
 def _forget(stack: LocalStack, at: DateTime) -> None:
-    forget_consumers()
-    forget_definitions()
-    forget_dates()
+    for each in (stack.runtime, runtime.current()):  # a test may have other settings in force
+        each.caches.clear()
     stack.clock._at = at  # noqa: SLF001 - nothing that was written later remains
 
 

@@ -20,17 +20,16 @@ from unittest.mock import patch
 from botocore import session
 from pendulum import DateTime
 
-from lamplighter import runtime, aws, clock, settings
+from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.executors.base import Executor
+from lamplighter.executors.job import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.store.versions import forget_definitions
-from lamplighter.store.steps import run_ref
+from lamplighter.runs.view import run_ref
+from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
-from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
@@ -49,7 +48,7 @@ from lamplighter_local.emulator.object_times import objects_on_our_clock
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
+from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
 
 NAME = "local"
 _ENVIRONMENT = {
@@ -70,13 +69,13 @@ class LocalStack:
 
     def __init__(
         self,
-        settings: Settings,
+        runtime: Runtime,
         clock: MovableClock,
         execution: Execution | None,
         objects: DagObjects,
         lock: threading.RLock,
     ) -> None:
-        self.settings = settings
+        self.runtime = runtime
         self.clock = clock
         self.execution = execution
         self._objects = objects
@@ -88,6 +87,17 @@ class LocalStack:
         self.call: Call = handlers.call
         # Whether the newest call of a timer ended in a death: its work is left to the next one.
         self._has_timer_died = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the deployment; others may be assigned."""
+        assert self.runtime.settings is not None
+        return self.runtime.settings
+
+    @settings.setter
+    def settings(self, changed: Settings) -> None:
+        self.runtime.settings = changed
+        self.runtime.caches.clear()
 
     def push(
         self,
@@ -142,7 +152,7 @@ class LocalStack:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
 
-    def poll_sources(self) -> None:
+    def ask_sources(self) -> None:
         """Fire the timer that asks the sources which do not tell by themselves."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
@@ -166,17 +176,18 @@ class LocalStack:
 
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
-        made = self.settings
-        runs = [(made.queue_url("jobstates"), "settle"), (made.queue_url("submits"), "submit")]
+        # Without anything to execute them, runs stay as they were claimed.
+        left_out = () if self.execution is not None else ("settle", "submit")
         return [
-            # Without anything to execute them, runs stay as they were claimed.
-            *(runs if self.execution is not None else ()),
-            (made.queue_url("registers"), "register"),
-            *((url, "watch") for url in (made.queue_url("sources"), *self._watched.values())),
-            (made.queue_url("events"), "ingest"),
-            (made.queue_url("events.fifo"), "ingest"),
-            (made.queue_url("claims"), "claim"),
+            (url, queue.consumer)
+            for queue in QUEUES.values()
+            if queue.consumer not in left_out
+            for url in (self.settings.queue_url(queue.name), *self._watched_by(queue.consumer))
         ]
+
+    def _watched_by(self, function: str) -> Iterable[str]:
+        """Return the queues of others that a function consumes."""
+        return self._watched.values() if function == "watch" else ()
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
         """Let time pass: timers at the minutes where they could act, messages at their instants."""
@@ -187,7 +198,7 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_poll(now, self.settings)
+                ask_at = next_asking(now, self.settings)
                 message_at = self._next_message()
             instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
             instant = min(instants, default=None)
@@ -199,7 +210,7 @@ class LocalStack:
             if instant == sweep_at:
                 self.sweep()
             if instant == ask_at:
-                self.poll_sources()
+                self.ask_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
@@ -251,18 +262,16 @@ def local_stack(
     with (
         _only_moto(),
         guarded_moto(over_http=over_http) as lock,
-        runtime.using(clock=movable),
+        runtime.activate(Runtime(clock=movable)) as here,
         queues_on_our_clock(),
         objects_on_our_clock(),
         local_invocations(f"{NAME}-", objects=objects),
         objects.building_triggers(),
     ):
         made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
-        forget_consumers()
-        forget_definitions()
-        forget_dates()
-        with runtime.using(settings=made), executing(on) as execution:
-            yield LocalStack(made, movable, execution, objects, lock)
+        here.settings = made
+        with executing(on) as execution:
+            yield LocalStack(here, movable, execution, objects, lock)
 
 
 @contextmanager
@@ -272,8 +281,4 @@ def _only_moto() -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("AWS_") and name not in _ENVIRONMENT:
                 del os.environ[name]
-        aws.client.cache_clear()
-        try:
-            yield
-        finally:
-            aws.client.cache_clear()
+        yield

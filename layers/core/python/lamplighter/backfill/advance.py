@@ -25,24 +25,24 @@ from lamplighter.store.backfills import (
     PAUSED,
     RUNNING,
     backfill_write,
+    due_backfills,
     left,
+    occupy,
     pass_over,
     planned_dates,
     read_backfill,
 )
+from lamplighter.store.dags import read_dag
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.store.dags import read_dag
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
     Put,
+    TransactionCanceled,
     Write,
     retry_attempts,
-    
     transact,
 )
-from lamplighter.store.backfills import due_backfills
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
         else:
             passed.append((key, act.value))
     row.position = first + len(dates)
-    row.active = set(row.active or ()) | {run.run_key for run in turn.runs} or None
+    occupy(row, [run.run_key for run in turn.runs])
     pass_over(row, passed)
     turn.passed = len(passed)
     return turn
@@ -185,7 +185,7 @@ def _out_of_money(turn: _Turn) -> _Turn:
 
 def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
     keys = [(dag.dag_id, key_of(info)) for info in dates]
-    return {run.run_key: run for run in Runs.batch_get(keys, consistent_read=True)}
+    return {run.run_key: run for run in run_rows.read_runs(keys)}
 
 
 def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:

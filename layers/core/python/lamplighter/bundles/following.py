@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.upcoming import following_runs
+from lamplighter.dags.owed import following_runs
 from lamplighter.dags.upcoming import run_as_json
 from lamplighter.errors import DefinitionError, InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval
@@ -44,7 +44,7 @@ class Answer(TypedDict):
     error: str | None
 
 
-def find_next_runs(question: Question, dags: Mapping[str, DAG]) -> Answer:
+def answer_to(question: Question, dags: Mapping[str, DAG]) -> Answer:
     """Return what the timetable of the DAG answers; whatever it raises is raised."""
     dag = dags.get(question["dag_id"])
     if dag is None:

@@ -55,7 +55,7 @@ class Outcome:
         return f"{process} ended before it was done (exit code {code})"
 
 
-def run_in_fork(
+def in_a_fork(
     work: Callable[[], Iterator[Any]], *, count: int, limits: Limits, caller: int | None = None
 ) -> Outcome:
     """Return the first `count` JSON values that `work` yields, or as many as came in time.

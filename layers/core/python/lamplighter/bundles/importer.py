@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
+from lamplighter.bundles.entry_points import missing_program
 from lamplighter.bundles.layout import DAGS, add_to_import_path
-from lamplighter.dags.dag import Definitions, collect_definitions
+from lamplighter.dags.context import Definitions, collecting
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
@@ -22,7 +23,7 @@ from lamplighter.serialization import content_hash, decode_dag, encode_dag
 
 
 @dataclass(frozen=True)
-class ImportProblem:
+class Problem:
     """Something to mend: where, and what, in words for the author."""
 
     file: str
@@ -37,8 +38,8 @@ class ParsedFile:
 
     file: str
     dags: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[ImportProblem] = field(default_factory=list)
-    errors: list[ImportProblem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
     output: str = ""
     """The beginning of what the file printed while it was imported."""
 
@@ -51,7 +52,7 @@ class ParsedFile:
         """Read what `to_json` wrote."""
         problems = {
             name: [
-                ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]
+                Problem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]
             ]
             for name in ("warnings", "errors")
         }
@@ -62,7 +63,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
     """Return what `file` defines, as documents and as objects; an author's error is data."""
     parsed = ParsedFile(file)
     add_to_import_path(root)
-    with warnings.catch_warnings(record=True) as caught, collect_definitions() as definitions:
+    with warnings.catch_warnings(record=True) as caught, collecting() as definitions:
         warnings.simplefilter("always", UserWarning)
         try:
             _run(root, file)
@@ -80,7 +81,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
 def load_dags(root: Path, file: str) -> list[DAG]:
     """Return the DAGs that `file` defines, their schedules untried; an author's error is raised."""
     add_to_import_path(root)
-    with collect_definitions() as definitions:
+    with collecting() as definitions:
         _run(root, file)
         return _dags_of(root, file, definitions)
 
@@ -137,7 +138,7 @@ def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
             )
 
 
-def problem_of(root: Path, file: str, error: BaseException) -> ImportProblem:
+def problem_of(root: Path, file: str, error: BaseException) -> Problem:
     """Return what an exception of author code means to its author: their frames only."""
     places = [
         (path, frame.lineno, frame.name)
@@ -152,7 +153,7 @@ def problem_of(root: Path, file: str, error: BaseException) -> ImportProblem:
     line = next((number for path, number, _ in reversed(places) if path == file), None)
     if places and places[-1][0] != file:
         message += f" (in {places[-1][0]}, line {places[-1][1]})"
-    return ImportProblem(file, line, message, tuple(f"{p}:{n} in {name}" for p, n, name in places))
+    return Problem(file, line, message, tuple(f"{p}:{n} in {name}" for p, n, name in places))
 
 
 def _sentence(error: BaseException) -> str:
@@ -170,18 +171,18 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -> list[ImportProblem]:
+def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -> list[Problem]:
     found = []
     for item in caught:
         path = _below(root, item.filename)
         line = item.lineno if path == file else None
         if path is not None or issubclass(item.category, UserWarning):
-            found.append(ImportProblem(file, line, str(item.message)))
+            found.append(Problem(file, line, str(item.message)))
     return found
 
 
-def _never_called(file: str, dag_id: str) -> ImportProblem:
-    return ImportProblem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
+def _never_called(file: str, dag_id: str) -> Problem:
+    return Problem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
 
 
 @cache  # asked once for each DAG, about the same few files

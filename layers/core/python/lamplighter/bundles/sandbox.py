@@ -7,11 +7,11 @@ fork with limits; whatever an author's code does there is data in the answer, ne
 from collections.abc import Sequence
 from pathlib import Path
 
-from lamplighter.dags.upcoming import Answer, Question
+from lamplighter.bundles.following import Answer, Question
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.worker import ParseRequest, RunsRequest
-from lamplighter.bundles.parsing import ask_workers
+from lamplighter.bundles.workers import ask_workers
 
 MAX_FILES_PER_CALL = 50
 """How many files a caller should ask for at once, to stay within the time of one Lambda call."""
@@ -48,7 +48,7 @@ def parse_files(
     return [ParsedFile.from_json(answer) for answer in answers]
 
 
-def query_timetables(
+def coming_runs_of(
     root: Path, questions: Sequence[Question], *, limits: Limits = DEFAULT_LIMITS
 ) -> list[Answer]:
     """Return the answer to each question, in their order; the time limit is for each of them."""

@@ -14,16 +14,17 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
-from lamplighter.dags.upcoming import Answer, Question, find_next_runs, failure
-from lamplighter.bundles.fork import Limits, Outcome, run_in_fork
+from lamplighter.bundles.following import Answer, Question, answer_to, failure
+from lamplighter.bundles.fork import Limits, Outcome, in_a_fork
 from lamplighter.bundles.importer import (
     ParsedFile,
-    ImportProblem,
+    Problem,
     import_file,
     load_dags,
     problem_of,
 )
-from lamplighter.dags.upcoming import upcoming_runs, run_as_json
+from lamplighter.bundles.shifted_clock import shift_clock
+from lamplighter.dags.upcoming import coming_runs, run_as_json
 from lamplighter.zones import parse_instant
 
 # Standard input: the next request comes only after an answer, so until then it can only end.
@@ -110,11 +111,11 @@ def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
             shift_clock()
         yield _parsed(request)
 
-    outcome = run_in_fork(work, count=1, limits=_limits(request), caller=_CALLER)
+    outcome = in_a_fork(work, count=1, limits=_limits(request), caller=_CALLER)
     if outcome.answers and _is_parsed_file(outcome.answers[0]):
         answer: dict[str, Any] = outcome.answers[0]
     else:
-        problem = ImportProblem(request["file"], None, _why_not_imported(request, outcome))
+        problem = Problem(request["file"], None, _why_not_imported(request, outcome))
         answer = ParsedFile(request["file"], errors=[problem]).to_json()
     return answer | {"output": outcome.output}
 
@@ -143,7 +144,7 @@ def _parsed(request: ParseRequest) -> dict[str, Any]:
         if question is None or dag.dag_id != question["dag_id"]:
             continue
         try:
-            runs = upcoming_runs(dag, question["count"], at=parse_instant(question["at"]))
+            runs = coming_runs(dag, question["count"], at=parse_instant(question["at"]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
             answer["runs_error"] = problem_of(Path(request["root"]), request["file"], error).message
         else:
@@ -158,7 +159,7 @@ def _ask_timetables(request: RunsRequest) -> list[Answer]:
     """Return an answer to each question; a fork that dies of one is replaced for the rest."""
     answers: list[Answer] = []
     while rest := request["questions"][len(answers) :]:
-        outcome = run_in_fork(
+        outcome = in_a_fork(
             partial(_answers, request, rest),
             count=1 + len(rest),
             limits=_limits(request),
@@ -198,7 +199,7 @@ def _answers(request: RunsRequest, questions: list[Question]) -> Iterator[Answer
     yield None
     for question in questions:
         try:
-            answer = find_next_runs(question, dags)
+            answer = answer_to(question, dags)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             answer = failure(question, problem_of(root, file, error).message)
         yield answer

@@ -21,7 +21,7 @@ def ask_workers(requests: Sequence[Request], *, at_once: int) -> Iterator[Any]:
     """Yield the answer to each request, in their order."""
     width = max(1, min(at_once, len(requests)))
     idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
-    workers = [start_worker() for _ in range(width)]
+    workers = [_start_worker() for _ in range(width)]
     for worker in workers:
         idle.put(worker)
 
@@ -48,7 +48,7 @@ def ask_workers(requests: Sequence[Request], *, at_once: int) -> Iterator[Any]:
 _WITHHELD = ("AWS_", "_X_AMZN", "LAMBDA_", "LAMPLIGHTER_")
 
 
-def start_worker() -> subprocess.Popen[str]:
+def _start_worker() -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
         stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """What is being defined at this moment: the DAG whose block is open, and what a file has so far.
 
 A DAG notes itself here when it is constructed, so that a file need not keep it in a global name.
-Outside a `collect_definitions` block nothing is kept: a long-lived process that reads definitions back from
+Outside a `collecting` block nothing is kept: a long-lived process that reads definitions back from
 storage does not pile them up.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lamplighter.dags.dag import DAG
-    from lamplighter.dags.dag import DagFactory
+    from lamplighter.dags.decorator import DagFactory
 
 
 class Definitions:
@@ -30,7 +30,7 @@ _collections: list[Definitions] = []
 
 
 @contextmanager
-def collect_definitions() -> Iterator[Definitions]:
+def collecting() -> Iterator[Definitions]:
     """Collect every definition made until the block ends."""
     definitions = Definitions()
     _collections.append(definitions)

@@ -11,8 +11,9 @@ from pendulum import DateTime
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.task import find_cycle
-from lamplighter.dags.schedule import next_run
+from lamplighter.dags.context import note_dag, open_dag
+from lamplighter.dags.graph import find_cycle
+from lamplighter.dags.next_run import next_run
 from lamplighter.dags.schedule import Schedule, timetable_for
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError

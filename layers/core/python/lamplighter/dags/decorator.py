@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lamplighter.dags.dag import note_factory
+from lamplighter.dags.context import note_factory
 from lamplighter.dags.dag import DAG
 
 

@@ -15,7 +15,7 @@ from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.zones import as_utc
 
-MAX_OWED_COUNTED = 10_000
+STOP_COUNTING_AT = 10_000
 MAX_STEPS = 100_000
 # Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
 # the one after it as far as can be said now.
@@ -31,7 +31,7 @@ class Following(NamedTuple):
 
 
 def owed_runs(
-    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = MAX_OWED_COUNTED
+    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = STOP_COUNTING_AT
 ) -> int:
     """Return how many runs after `last` may be created at `at`: one at most without catchup."""
     with clock.at(at):

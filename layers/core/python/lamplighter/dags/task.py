@@ -9,7 +9,8 @@ from pendulum import DateTime
 from lamplighter.assets import Asset, AssetAlias, AssetRef
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import optional, whole_number
-from lamplighter.dags.dag import open_dag
+from lamplighter.dags.context import open_dag
+from lamplighter.dags.graph import Tasks, link
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 

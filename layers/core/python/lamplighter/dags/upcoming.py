@@ -2,7 +2,7 @@
 
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
@@ -15,7 +15,7 @@ from lamplighter.zones import iso
 _MAX_STEPS = 1_000_000
 
 
-def upcoming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
+def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
     """Return up to `count` runs that may be created at or after `at`, as if nothing were owed."""
     runs: list[DagRunInfo] = []
     with runtime.using(clock=clock.FixedClock(at)):

@@ -8,17 +8,13 @@ all of its consumers itself. Looking at a consumer twice changes nothing.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 
-from lamplighter import clock, queues, settings
+from lamplighter import clock, queues, runtime, settings
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.assets import read_assets
+from lamplighter.scheduler.claim import ClaimReport, claim_all
+from lamplighter.store.assets import consumers_of, open_assets, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import TransactionCanceled, Change, Cause, transact
-from lamplighter.store.assets import open_assets
-from lamplighter.store.assets import consumers_of
+from lamplighter.store.transactions import Cause, Change, TransactionCanceled, transact
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +52,9 @@ def _waiting(row: Assets) -> tuple[str, ...]:
 
 
 # Whoever comes or goes raises the number, so that what is remembered cannot be out of date.
-@lru_cache(maxsize=1_000)
+@runtime.cached(maxsize=1_000)
 def _consumers(asset_id: str, refs_rev: int) -> tuple[str, ...]:  # noqa: ARG001 - it is the key
     return tuple(consumers_of(asset_id))
-
-
-def forget_consumers() -> None:
-    """Forget who waits for what: for tests, which begin again with other tables."""
-    _consumers.cache_clear()
 
 
 def _close(assets: Iterable[Assets]) -> None:

@@ -11,14 +11,21 @@ from typing import Any
 from lamplighter import clock
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events.record import event_id_of, recorded_event_id
-from lamplighter.identifiers import asset_id, is_alias, run_key
+from lamplighter.identifiers import asset_id, is_alias
 from lamplighter.scheduler.pending import ids_of, pending_of, share_events
-from lamplighter.store.assets import read_assets
-from lamplighter.store.due import free_slots
-from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
-from lamplighter.store.models.assets import ITSELF, REJECTED
+from lamplighter.store.assets import (
+    all_asset_ids,
+    consumers_of,
+    events_between,
+    read_asset_events,
+    read_asset_queue,
+    read_assets,
+)
 from lamplighter.store.dags import read_dag
-from lamplighter.store.assets import consumers_of
+from lamplighter.store.models import AssetEvents, AssetQueue, Dags, Runs
+from lamplighter.store.models.assets import REJECTED
+from lamplighter.store.runs import runs_from
+from lamplighter.store.slots import free_slots
 from lamplighter.zones import iso
 
 # The index by number lags behind the table by less than this.
@@ -26,22 +33,22 @@ _INDEX_LAG_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Fate:
+class ConsumerStatus:
     """What one consumer did with an event: consumed, pending, waiting, dropped, or never owed."""
 
     dag_id: str
     state: str
-    why: str = ""
+    reason: str = ""
     run_id: str | None = None
 
 
 @dataclass(frozen=True)
-class Trace:
-    """One event of one asset, and its fate with everyone who waits for that asset now."""
+class EventTrace:
+    """One event of one asset, and its status with everyone who waits for that asset now."""
 
     asset: str
     event: AssetEvents
-    fates: list[Fate] = field(default_factory=list)
+    consumers: list[ConsumerStatus] = field(default_factory=list)
 
     @property
     def rejected(self) -> str | None:
@@ -52,13 +59,13 @@ class Trace:
 # From an event to its runs.
 
 
-def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
+def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
     """Return what became of an event of an asset, or of every asset that has one of this id."""
-    streams = _all_streams()
+    streams = all_asset_ids()
     keys = [(stream, event_id) for stream in (*streams, REJECTED) if not is_alias(stream)]
     found = [
         event
-        for event in AssetEvents.batch_get(keys, consistent_read=True)
+        for event in read_asset_events(keys)
         if event.origin is None and (asset is None or event.asset_id == asset_id(asset))
     ]
     if not found:
@@ -70,8 +77,8 @@ def trace(event_id: str, *, asset: str | None = None) -> list[Trace]:
     traces = []
     for event in found:
         recorded = [event, *_copies(event, streams)]
-        fates = [fate for row in recorded for fate in _fates(row)]
-        traces.append(Trace(names.get(event.asset_id, ""), event, list(dict.fromkeys(fates))))
+        statuses = dict.fromkeys(each for row in recorded for each in _consumer_statuses(row))
+        traces.append(EventTrace(names.get(event.asset_id, ""), event, list(statuses)))
     return traces
 
 
@@ -82,13 +89,7 @@ def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
         for stream in streams
         if share_events([stream])
     ]
-    found = AssetEvents.batch_get(keys, consistent_read=True)
-    return [row for row in found if row.origin == event.asset_id]
-
-
-def _all_streams() -> list[str]:
-    rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
-    return [row.asset_id for row in rows]
+    return [row for row in read_asset_events(keys) if row.origin == event.asset_id]
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, str]:
@@ -96,29 +97,29 @@ def asset_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: row.name or row.uri or key for key, row in read_assets(keys).items()}
 
 
-def _fates(event: AssetEvents) -> Iterator[Fate]:
+def _consumer_statuses(event: AssetEvents) -> Iterator[ConsumerStatus]:
     if event.seq is None:
         return
     keys = [(dag_id, event.asset_id) for dag_id in consumers_of(event.asset_id)]
-    found = {row.dag_id: row for row in AssetQueue.batch_get(keys, consistent_read=True)}
+    found = {row.dag_id: row for row in read_asset_queue(keys)}
     for dag_id in sorted(found):
-        yield _fate(event, found[dag_id])
+        yield _consumer_status(event, found[dag_id])
 
 
-def _fate(event: AssetEvents, queue: AssetQueue) -> Fate:
+def _consumer_status(event: AssetEvents, queue: AssetQueue) -> ConsumerStatus:
     dag_id, seq = queue.dag_id, int(event.seq or 0)
     if seq <= queue.since_seq:
-        return Fate(dag_id, "not owed", "recorded before the DAG waited for it")
+        return ConsumerStatus(dag_id, "not owed", "recorded before the DAG waited for it")
     for after, until, when, why in queue.dropped or ():
         if after < seq <= until:
-            return Fate(dag_id, "dropped", f"{why}, un-paused at {when}")
+            return ConsumerStatus(dag_id, "dropped", f"{why}, un-paused at {when}")
     if seq > queue.consumed_seq:
         row = read_dag(dag_id)
-        return Fate(dag_id, *_why_pending(row)) if row else Fate(dag_id, "pending", "no such DAG")
+        return ConsumerStatus(dag_id, *(_why_pending(row) if row else ("pending", "no such DAG")))
     run = _run_with(event, dag_id)
     if run is None:
-        return Fate(dag_id, "consumed", "by a run that is no longer kept")
-    return Fate(dag_id, "consumed", run_id=run.run_id)
+        return ConsumerStatus(dag_id, "consumed", "by a run that is no longer kept")
+    return ConsumerStatus(dag_id, "consumed", run_id=run.run_id)
 
 
 def _why_pending(row: Dags) -> tuple[str, str]:
@@ -140,7 +141,7 @@ def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
     """Return the run that consumed an event; its key begins no earlier than the event's second."""
     # Runs are named by the newest of their events, down to a fraction that may be left out.
     not_before = event.recorded_at.format("YYYY-MM-DDTHH:mm:ss")
-    for run in Runs.query(dag_id, Runs.run_key >= not_before, consistent_read=True):
+    for run in runs_from(dag_id, not_before):
         after, until = (run.events or {}).get(event.asset_id, (0, 0))
         if after < (event.seq or 0) <= until:
             return run
@@ -172,7 +173,7 @@ def triggering_asset_events(run: Runs) -> RunEvents:
     rows: dict[tuple[str, str], AssetEvents] = {}
     expired: dict[str, int] = {}
     for stream, (after, until) in sorted((run.events or {}).items()):
-        found = list(AssetEvents.by_seq.query(stream, AssetEvents.seq.between(after + 1, until)))
+        found = events_between(stream, after=after, until=until)
         # Numbers are dense, so that it can be told whether some are missing.
         missing = until - after - len(found)
         if missing and _may_be_lagging(run):
@@ -200,16 +201,3 @@ def _described(row: AssetEvents) -> dict[str, Any]:
         "source": row.source,
         "partition_key": row.partition_key,
     }
-
-
-def require_run(name: str) -> Runs:
-    """Return the run that is called `DAG/RUN`, by its id or its key."""
-    dag_id, slash, rest = name.partition("/")
-    if not slash or not dag_id or not rest:
-        raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
-    for key in (run_key(rest), rest):
-        try:
-            return Runs.get(dag_id, key, consistent_read=True)
-        except Runs.DoesNotExist:
-            continue
-    raise RefusedError(f"DAG {dag_id!r} has no run {rest!r}")

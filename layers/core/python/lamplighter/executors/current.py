@@ -1,25 +1,10 @@
-"""The executor in force: EMR Serverless, unless another one was given."""
+"""The executor in force: EMR Serverless, unless the runtime has another one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from lamplighter import runtime
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.base import Executor
-
-_given: Executor | None = None
+from lamplighter.executors.job import Executor
 
 
 def current() -> Executor:
-    """Return what runs the jobs of this process."""
-    return EmrServerless() if _given is None else _given
-
-
-@contextmanager
-def using(executor: Executor) -> Iterator[Executor]:
-    """Let `executor` run all jobs of the process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, executor
-    try:
-        yield executor
-    finally:
-        _given = before
+    """Return what runs the jobs of the current runtime."""
+    return runtime.current().executor or EmrServerless()

@@ -20,10 +20,10 @@ from lamplighter.operations.runs import (
     wait_for_slot,
     with_downstream,
 )
-from lamplighter.runs.effects import wake_waiting_runs
-from lamplighter.runs.transitions import end_run
-from lamplighter.runs.transitions import MARKS, assign_mark, note_mark, text_of
-from lamplighter.runs.states import (
+from lamplighter.runs.acts import wake_others
+from lamplighter.runs.finish import end_run
+from lamplighter.runs.marking import MARKS, assign_mark, note_mark, text_of
+from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -33,8 +33,8 @@ from lamplighter.runs.states import (
     move_run,
     move_step,
 )
-from lamplighter.runs.job_observation import keep_or_expire
-from lamplighter.runs.dependencies import NextSteps, next_steps, removed_tasks
+from lamplighter.runs.observe import keep_or_expire
+from lamplighter.runs.plan import Plan, plan, removed_tasks
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED
@@ -104,7 +104,7 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
     run = change_run(dag_id, run_key, change)
     _log(run, task_id)
     if view is not None and view.dag.tasks[task_id].depends_on_past:
-        wake_waiting_runs(view)
+        wake_others(view)
     return run
 
 
@@ -151,11 +151,11 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
     if freed:
         run.reason = None
         return queue_again(view, now)
-    final_state = _plan(view).final_state
-    if final_state not in {None, run.state} and run.state != CANCELLED:
-        assert final_state is not None
+    outcome = _plan(view).outcome
+    if outcome not in {None, run.state} and run.state != CANCELLED:
+        assert outcome is not None
         run.reason = None
-        _end_as(view, final_state, now)
+        _end_as(view, outcome, now)
     return True
 
 
@@ -165,9 +165,9 @@ def _end_as(view: RunView, state: str, now: DateTime) -> None:
     end_run(view.run, view.row, state, now=now)
 
 
-def _plan(view: RunView, but: dict[str, str] | None = None) -> NextSteps:
+def _plan(view: RunView, but: dict[str, str] | None = None) -> Plan:
     states = {step_id: step.state for step_id, step in view.steps.items()}
-    return next_steps(view.dag, removed_tasks(view.dag, view.run) | states | (but or {}))
+    return plan(view.dag, removed_tasks(view.dag, view.run) | states | (but or {}))
 
 
 def _log(run: Runs, task_id: str | None) -> None:

@@ -7,18 +7,23 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler import schedules
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import PrecomputedRunsExhausted, RunSource
+from lamplighter.scheduler import cursor, schedules
 from lamplighter.scheduler.pending import pending_of
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    PrecomputedRunsExhausted,
+    RunSource,
+    followed_until,
+    schedule_in_force,
+)
 from lamplighter.store.backfills import newest_of
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import require_dag
-from lamplighter.store.dags import change_dag
-from lamplighter.store.transactions import TransactionCanceled, Write, retry_attempts
+from lamplighter.store.transactions import (
+    TransactionCanceled,
+    Write,
+    retry_attempts,
+)
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000
@@ -86,7 +91,7 @@ def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
     stored = cursor.stored_next(row)
     if not row.is_paused or row.schedule_switch_at is None or stored is None:
         return None
-    newest, _ = _newest_missed(row, _outlook(row), stored, Missed.NONE, now)
+    newest, _ = _newest_missed(row, cursor.run_source_of(row), stored, Missed.NONE, now)
     cursor.set_position(row, newest)
     cursor.switch_schedule(row, now=now)
     return []
@@ -107,7 +112,7 @@ def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
 
 def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
     """Let the next run be the newest that was missed, or the one after it."""
-    run_source, catchup = _outlook(row), schedule_in_force(row).catchup
+    run_source, catchup = cursor.run_source_of(row), schedule_in_force(row).catchup
     try:
         newest, following = _newest_missed(row, run_source, stored, choice, now)
     except PrecomputedRunsExhausted:
@@ -126,10 +131,6 @@ def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
         cursor.set_position(row, done)
     cursor.set_next(row, following if choice is Missed.NONE else newest)
     cursor.switch_if_done(row, now=now)
-
-
-def _outlook(row: Dags) -> RunSource:
-    return schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
 
 
 def _newest_missed(

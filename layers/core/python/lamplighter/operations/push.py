@@ -8,8 +8,8 @@ from lamplighter import aws, settings
 from lamplighter.bundles.archive import Archive, build_archive
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.identifiers import require_id
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 
 # An archive over a slow line; at most 260 MB, and one request may have 5 GB.
 _UPLOAD_SECONDS = 120.0
@@ -29,8 +29,8 @@ def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> S
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
         _put_if_absent(bucket, key, archive.data)
-    source = Source(bundle, archive.hash, pushes.number(bundle), skip_owed=skip_owed)
-    pushes.announce(source)
+    source = Source(bundle, archive.hash, bundles.number(bundle), skip_owed=skip_owed)
+    bundles.announce(source)
     return source
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.bundles.parsing import CheckedDag
-from lamplighter.bundles.parsing import query_timetables
-from lamplighter.dags.upcoming import MAX_OWED_COUNTED
-from lamplighter.registry.custom_timetables import Answer, question, read_answer
+from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.sandbox import coming_runs_of
+from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.registry.authors import Answer, question, read_answer
 from lamplighter.registry.definition import (
     Definition,
     Source,
@@ -20,21 +20,18 @@ from lamplighter.registry.definition import (
     new_row,
     owed_of,
 )
-from lamplighter.registry.definition import read_definition
-from lamplighter.registry.assets import compile_condition
-from lamplighter.registry.owed import skip_owed
+from lamplighter.registry.reading import read_definition
+from lamplighter.registry.references import compile_condition
+from lamplighter.registry.skipping import skip_owed
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler import schedules
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import PrecomputedRunsExhausted
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
-from lamplighter.scheduler.schedules import followed_until
-from lamplighter.store.models import Dags
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, followed_until
 from lamplighter.store.dags import read_dags
+from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 if TYPE_CHECKING:
-    from lamplighter.dags.upcoming import Question
+    from lamplighter.bundles.following import Question
 
 _NO_SOURCE = Source("", "", 0)
 
@@ -90,7 +87,7 @@ class _Asked:
     dropped_events: int
 
 
-def preview_push(
+def changes_of_push(
     root: Path,
     dags: Sequence[CheckedDag],
     *,
@@ -109,7 +106,7 @@ def preview_push(
         for one in asked
         if one.definition.is_custom
     ]
-    said = {answer["dag_id"]: read_answer(answer) for answer in query_timetables(root, questions)}
+    said = {answer["dag_id"]: read_answer(answer) for answer in coming_runs_of(root, questions)}
     found = [
         _change(one, said.get(one.row.dag_id), now=now, is_skipping=is_skipping) for one in asked
     ]
@@ -145,9 +142,9 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
 
 
 def _owed(row: Dags, now: DateTime) -> int:
-    run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
+    run_source = cursor.run_source_of(row)
     try:
-        return owed_of(row, run_source, now=now, stop_at=MAX_OWED_COUNTED)
+        return owed_of(row, run_source, now=now, stop_at=STOP_COUNTING_AT)
     except PrecomputedRunsExhausted:
         return 1  # at least the next one
 
@@ -177,7 +174,7 @@ def _seam(
 
 def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
     """Return the number of owed runs of each DAG whose schedule is new or changed."""
-    return {change.dag_id: change.owed for change in preview_push(root, dags) if change.owed}
+    return {change.dag_id: change.owed for change in changes_of_push(root, dags) if change.owed}
 
 
 def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> list[_Asked]:
@@ -206,7 +203,7 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
-    run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
+    run_source = cursor.run_source_of(row)
     try:
         newest = cursor.newest_due(run_source, stored, now=until)
     except PrecomputedRunsExhausted:

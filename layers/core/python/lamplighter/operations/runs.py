@@ -12,9 +12,9 @@ from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import require_usable
-from lamplighter.runs.effects import publish_state_change
-from lamplighter.runs.transitions import end_run
-from lamplighter.runs.states import (
+from lamplighter.runs.acts import tell_of_move
+from lamplighter.runs.finish import end_run
+from lamplighter.runs.moves import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -25,9 +25,9 @@ from lamplighter.runs.states import (
     move_run,
     move_step,
 )
-from lamplighter.runs.job_observation import CLEAR, expire, keep_or_expire
+from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
 from lamplighter.runs.view import RunView
-from lamplighter.store.due import waiting_entry
+from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
@@ -159,7 +159,7 @@ def wait_for_slot(view: RunView, now: DateTime) -> None:
         raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
     move_run(run, QUEUED)
     set_state_columns(run, now)
-    row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+    slots.wait_for_slot(row, run.run_key, since=now)
 
 
 def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
@@ -188,7 +188,7 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
             sleep_with_jitter()
             continue
         if is_done:
-            publish_state_change(view)
+            tell_of_move(view)
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run

@@ -11,11 +11,11 @@ from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.json_values import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
+from lamplighter.store.dags import change_dag, require_dag
+from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.dags import require_dag
-from lamplighter.store.dags import change_dag
-from lamplighter.store.transactions import TransactionCanceled, Put, Write
+from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.codec import is_foreign
 
@@ -61,9 +61,9 @@ def create_manual_run(
         require_usable(row)
         is_active = is_open(row) and free_slots(row) > 0 and not row.waiting
         if is_active:
-            row.active = set(row.active or ()) | {run.run_key}
+            occupy(row, [run.run_key])
         else:
-            row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+            wait_for_slot(row, run.run_key, since=now)
         return [Put(run)]
 
     try:

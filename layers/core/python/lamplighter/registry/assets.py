@@ -19,11 +19,19 @@ from lamplighter.assets.condition import AssetLeaf
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, new_rows, read_assets
 from lamplighter.store.models import Assets
-from lamplighter.store.transactions import TransactionCanceled, Change, Check, Put, Write, pack, retry_attempts
+from lamplighter.store.transactions import (
+    Change,
+    Check,
+    Put,
+    TransactionCanceled,
+    Write,
+    pack,
+    retry_attempts,
+)
 
 Rows = Mapping[str, Assets]
 
@@ -81,7 +89,7 @@ def _put(missing: Rows, source: Source) -> None:
     for group in pack(_units(missing), (len, room)):
         rows = [row for unit in group for row in unit]
         try:
-            pushes.write(source, [Put(row) for row in rows])
+            bundles.write(source, [Put(row) for row in rows])
         except TransactionCanceled:
             for row in rows:
                 _put_alone(row, source)
@@ -101,7 +109,7 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
 def _put_alone(row: Assets, source: Source) -> None:
     row.target = None
     with suppress(TransactionCanceled):  # another registration was faster, which is as good
-        pushes.write(source, [Put(row)])
+        bundles.write(source, [Put(row)])
 
 
 # Rows that say something else.
@@ -138,7 +146,7 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source)
         if not any(row.is_changed for row in rows.values()):
             return
         try:
-            pushes.write(source, [_write(row) for row in rows.values()])
+            bundles.write(source, [_write(row) for row in rows.values()])
         except TransactionCanceled:
             continue
         return

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.dags.upcoming import Question
+from lamplighter.bundles.following import Question
 from lamplighter.errors import RefusedError
-from lamplighter.registry import custom_timetables
+from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.models import Dags
@@ -19,18 +19,18 @@ from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso
 
 if TYPE_CHECKING:
-    from lamplighter.dags.upcoming import LastRun
+    from lamplighter.bundles.following import LastRun
 
 _AT_ONCE = 5_000
 
 
-def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
+def author_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
     """Yield the runs whose dates are in the range and whose data is complete, oldest first."""
     now = clock.now()
     sandbox = Sandbox(row.bundle, row.bundle_version)
     last: DagRunInfo | None = None
     while True:
-        said = custom_timetables.read_answer(_ask(sandbox, row, last, at=start), limit=_AT_ONCE)
+        said = authors.read_answer(_ask(sandbox, row, last, at=start), limit=_AT_ONCE)
         if said.error is not None:
             raise RefusedError(f"DAG {row.dag_id!r}: its timetable cannot answer: {said.error}")
         for info in said.runs:
@@ -56,7 +56,7 @@ def _ask(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) 
         count=_AT_ONCE,
         at=iso(seen_from),
     )
-    return sandbox.upcoming_runs([question]).get(row.dag_id, "no answer")
+    return sandbox.coming_runs([question]).get(row.dag_id, "no answer")
 
 
 def _place(info: DagRunInfo) -> DateTime:

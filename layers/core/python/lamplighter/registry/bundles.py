@@ -5,10 +5,17 @@ from collections.abc import Sequence
 
 from lamplighter import aws, clock, settings
 from lamplighter.errors import RefusedError
-from lamplighter.registry.pushes import Push
+from lamplighter.registry.definition import Source
 from lamplighter.store.models import Catalog
-from lamplighter.store.transactions import update, update_if
-from lamplighter.store.transactions import TransactionCanceled, Check, Cause, Write, transact_with_retry
+from lamplighter.store.transactions import (
+    Cause,
+    Check,
+    TransactionCanceled,
+    Write,
+    transact_with_retry,
+    update,
+    update_if,
+)
 
 KIND = "bundle"
 _PUSHES = "pushes"

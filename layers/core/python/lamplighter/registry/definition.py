@@ -11,14 +11,17 @@ from pendulum import DateTime
 
 from lamplighter.dags.dag import DAG
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Due, RunSource
+from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import ids_of
-from lamplighter.scheduler.schedules import followed_until, own_schedule, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    RunSource,
+    followed_until,
+    own_schedule,
+    schedule_in_force,
+)
 from lamplighter.serialization import to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.codec import encode_timetable, is_foreign
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,9 @@ def owed_of(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) ->
         return 0
     due = _due(row, run_source, now=now, limit=stop_at)
     count = len(due.runs)
-    if row.schedule_switch_at is None or (due.then is not None and due.then.run_after <= row.schedule_switch_at):
+    if row.schedule_switch_at is None or (
+        due.then is not None and due.then.run_after <= row.schedule_switch_at
+    ):
         return count
     later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
 from lamplighter import queues
-from lamplighter.registry.pushes import read_announcement
-from lamplighter.registry.pushes import Push
+from lamplighter.registry.bundles import read_announcement
+from lamplighter.registry.definition import Source
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from lamplighter.assets.codec import decode_condition
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.loading import author_code_as_data
-from lamplighter.store.versions import newest_documents
+from lamplighter.runs.definitions import newest_documents
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Dags
 

@@ -4,13 +4,13 @@ import gzip
 from collections.abc import Iterable
 from typing import Any
 
-from lamplighter.bundles.parsing import CheckedDag
-from lamplighter.bundles.importer import ParsedFile, ImportProblem
+from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.importer import ParsedFile, Problem
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry.definition import Definition
 from lamplighter.serialization import content_hash, decode_dag, to_json
-from lamplighter.serialization import MAX_BYTES
+from lamplighter.serialization.dags import MAX_BYTES
 from lamplighter.timetables.codec import is_foreign
 
 # A person can read the document in the table up to here; then it is compressed.
@@ -34,15 +34,15 @@ _SHAPE: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:
+def keep_sound(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[Problem]]:
     """Return the files with what has the shape of a DAG, and what to say about the rest."""
     kept: list[ParsedFile] = []
-    nonsense: list[ImportProblem] = []
+    nonsense: list[Problem] = []
     for file in files:
         name = _name_of(file)
         dags = file.dags if isinstance(file.dags, list) else [file.dags]
         sound = [found for found in dags if _is_sound(found)]
-        nonsense += [ImportProblem(name, None, _NO_DAG)] * (len(dags) - len(sound))
+        nonsense += [Problem(name, None, _NO_DAG)] * (len(dags) - len(sound))
         kept.append(
             ParsedFile(
                 name,
@@ -59,10 +59,10 @@ def _name_of(file: ParsedFile) -> str:
     return file.file if is_name else "(a file without a name)"
 
 
-def _problem(file: str, said: ImportProblem) -> ImportProblem:
+def _problem(file: str, said: Problem) -> Problem:
     """Return a problem of this file, whatever it says it is of."""
     line = said.line if isinstance(said.line, int) else None
-    return ImportProblem(file, line, in_short(said.message), tuple(map(str, said.frames)))
+    return Problem(file, line, in_short(said.message), tuple(map(str, said.frames)))
 
 
 def _is_sound(found: Any) -> bool:

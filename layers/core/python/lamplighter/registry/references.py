@@ -10,23 +10,22 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from lamplighter import clock, settings
-from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition, AssetLeaf
+from lamplighter.assets.condition import AssetCondition, encode_on_ids
 from lamplighter.errors import TransientError
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.store.assets import leaf_id, read_assets
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import CONSUMER, ITSELF
-from lamplighter.store.dags import change_dag
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Change,
     Check,
     Delete,
     Put,
+    TransactionCanceled,
     Update,
     Write,
-    
     retry_attempts,
 )
 
@@ -36,14 +35,7 @@ Compiled = Any
 
 def compile_condition(condition: AssetCondition) -> Compiled:
     """Return a condition on the ids of assets, as a DAG's row has it; None if there is none."""
-    match condition:
-        case AssetAll(objects=objects):
-            return {"all": [compile_condition(item) for item in objects]}
-        case AssetAny(objects=objects):
-            return {"any": [compile_condition(item) for item in objects]}
-        case AssetLeaf():
-            return leaf_id(condition)
-    return None
+    return encode_on_ids(condition, leaf_id)
 
 
 def add_consumers(wanted: Mapping[str, Iterable[str]], source: Source) -> None:
@@ -97,12 +89,12 @@ def drop_consumers(dag_id: str, keep: AbstractSet[str], source: Source) -> None:
 
     def change(row: Dags) -> list[Write]:
         row.referenced_assets = set(keep) or None
-        return [pushes.is_newest(source)]
+        return [bundles.is_newest(source)]
 
     try:
         change_dag(dag_id, change)
     except TransactionCanceled as cancelled:
-        pushes.require_newest(source, cancelled)
+        bundles.require_newest(source, cancelled)
         raise
 
 
@@ -119,7 +111,7 @@ def _change_asset(asset: str, writes: Callable[[Assets], Sequence[Write]], sourc
         unchanged = (Assets.seq == seen_seq) & (Assets.refs_rev == seen_rev)
         own = Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged)
         try:
-            pushes.write(source, [*writes(row), own])
+            bundles.write(source, [*writes(row), own])
         except TransactionCanceled:
             continue
         return

@@ -1,10 +1,10 @@
-"""Asks an author's timetable for more runs when half of the precomputed ones are used."""
+"""Asks an author's timetable for more runs when half of the foretold ones are used."""
 
 from collections.abc import Sequence
 
 from lamplighter import clock, queues
 from lamplighter.errors import DefinitionError, TransientError, in_short
-from lamplighter.registry import custom_timetables
+from lamplighter.registry import authors
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.schedules import (
     Schedule,
@@ -12,15 +12,14 @@ from lamplighter.scheduler.schedules import (
     is_custom,
     schedule_in_force,
 )
+from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import read_dag
-from lamplighter.store.dags import change_dag
 from lamplighter.store.transactions import Write, retry_attempts
 
 
 def refill(dag_id: str) -> None:
-    """Replace what is precomputed for a DAG by what its timetable says now."""
+    """Replace what is foretold for a DAG by what its timetable says now."""
     for _ in retry_attempts():
         row = read_dag(dag_id)
         if row is None or row.is_stale or not is_custom(row):
@@ -47,11 +46,11 @@ def _refill(row: Dags) -> bool:
     return is_same
 
 
-def _ask(row: Dags, schedule: Schedule) -> custom_timetables.Answer:
+def _ask(row: Dags, schedule: Schedule) -> authors.Answer:
     # Of an old schedule, what was due when it was replaced: without catchup that is one run.
     at = followed_until(row, clock.now())
-    asked = custom_timetables.question(row.dag_id, schedule.file, row, now=at)
+    asked = authors.question(row.dag_id, schedule.file, row, now=at)
     try:
-        return custom_timetables.ask(Sandbox(schedule.bundle, schedule.bundle_version), [asked])[row.dag_id]
+        return authors.ask(Sandbox(schedule.bundle, schedule.bundle_version), [asked])[row.dag_id]
     except DefinitionError as error:  # the bundle itself is gone
-        return custom_timetables.Answer(error=in_short(error))
+        return authors.Answer(error=in_short(error))

@@ -10,16 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lamplighter import clock, queues, settings
-from lamplighter.bundles.parsing import CheckedDag, combine
-from lamplighter.bundles.importer import ImportProblem
-from lamplighter.dags.upcoming import MAX_OWED_COUNTED
+from lamplighter.bundles.check import CheckedDag, combine
+from lamplighter.bundles.importer import Problem
+from lamplighter.dags.owed import STOP_COUNTING_AT
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
-from lamplighter.registry import watchers
-from lamplighter.registry import assets
-from lamplighter.registry import import_problems
-from lamplighter.registry import pushes
+from lamplighter.registry import bundles, problems, references, watchers
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.custom_timetables import Answer, agree, query_definitions
+from lamplighter.registry.authors import Answer, agree, ask_authors
 from lamplighter.registry.definition import (
     Definition,
     Source,
@@ -30,29 +27,22 @@ from lamplighter.registry.definition import (
     owed_of,
     version_row,
 )
-from lamplighter.registry.definition import drop_malformed, read_definition
+from lamplighter.registry.reading import keep_sound, read_definition
+from lamplighter.registry.retire import retire
 from lamplighter.registry.sandbox import Sandbox
-from lamplighter.registry.owed import skip_owed
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler import schedules
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import PrecomputedRuns, PrecomputedRunsExhausted
+from lamplighter.registry.skipping import skip_owed
+from lamplighter.scheduler import cursor, schedules
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
-from lamplighter.scheduler.schedules import own_schedule
+from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, own_schedule
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import read_dag
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
-    TransactionCanceled,
     Put,
+    TransactionCanceled,
     Write,
-    
     pack,
     retry_attempts,
-    
-    
 )
 
 if TYPE_CHECKING:
@@ -78,13 +68,13 @@ class RegisterReport:
     stale: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     owed: dict[str, int] = field(default_factory=dict)
-    errors: list[ImportProblem] = field(default_factory=list)
-    warnings: list[ImportProblem] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
 
 def register(source: Source) -> RegisterReport:
     """Write everything a push defines; refuse it if a newer one has been seen."""
-    is_tidy = pushes.begin(source)
+    is_tidy = bundles.begin(source)
     return _Registration(source, is_tidy=is_tidy).run()
 
 
@@ -126,13 +116,13 @@ class _Registration:
 
     def run(self) -> RegisterReport:
         try:
-            parsed, nonsense = drop_malformed(self.sandbox.parse())
+            parsed, nonsense = keep_sound(self.sandbox.parse())
         except DefinitionError as error:
             # Nothing can be read: what was registered before stays as it is.
-            problem = ImportProblem("(the whole bundle)", None, str(error))
-            import_problems.note(self.source, problem)
+            problem = Problem("(the whole bundle)", None, str(error))
+            problems.note(self.source, problem)
             self.report.errors.append(problem)
-            pushes.end_unread(self.source)
+            bundles.end_unread(self.source)
             return self.report
         found = combine(parsed)
         self.report.errors += [*found.errors, *nonsense]
@@ -142,7 +132,7 @@ class _Registration:
         register_assets(dags, self.source)
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
-        import_problems.store(
+        problems.store(
             self.source,
             self.report.errors,
             self.report.warnings,
@@ -150,7 +140,7 @@ class _Registration:
             refused=self.refused,
         )
         self.report.stale, self.report.broken = retire(self.source)
-        pushes.end(self.source)
+        bundles.end(self.source)
         queues.send_retire(self.source.bundle, self.source.push, delay=_INDEX_LAG_SECONDS)
         return self.report
 
@@ -159,13 +149,13 @@ class _Registration:
             try:
                 definition = read_definition(found)
             except DefinitionError as error:
-                self._refuse(found.dag_id, ImportProblem(found.file, found.line, str(error)))
+                self._refuse(found.dag_id, Problem(found.file, found.line, str(error)))
                 continue
             for sentence in watchers.unwired(definition.dag, settings.current()):
-                self.report.warnings.append(ImportProblem(found.file, found.line, sentence))
+                self.report.warnings.append(Problem(found.file, found.line, sentence))
             yield definition
 
-    def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
+    def _refuse(self, dag_id: str, problem: Problem) -> None:
         """Note that a DAG is defined, but in a way that cannot be stored."""
         self.report.errors.append(problem)
         self.refused[problem.file].add(dag_id)
@@ -179,7 +169,7 @@ class _Registration:
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
-        assets.add_consumers(wanted, self.source)
+        references.add_consumers(wanted, self.source)
         self._ask_authors(mine, rows)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
@@ -188,7 +178,7 @@ class _Registration:
             # Noted on the row, so that whoever repeats this after a crash still knows of them; not
             # those of a push that died before it wrote the row.
             if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
-                assets.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
+                references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
             if row.watchers:
                 declared = watchers.watchers_of(dags[row.dag_id])
                 watchers.register_watchers(row, declared, self.source)
@@ -203,7 +193,7 @@ class _Registration:
             if problem is None:
                 yield item
             else:
-                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, problem))
+                self._refuse(item.dag.dag_id, Problem(item.file, None, problem))
 
     def _ask_authors(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
         """Ask timetables what follows the positions of their DAGs, where that is not known."""
@@ -214,11 +204,11 @@ class _Registration:
             for item, id_ in zip(items, ids, strict=True)
             if id_ not in self.answers or self.asked_after[id_] != positions[id_]
         ]
-        self.answers |= query_definitions(self.sandbox, new, rows, now=self.now)
+        self.answers |= ask_authors(self.sandbox, new, rows, now=self.now)
         self.asked_after |= positions
 
-    def _condition(self, item: Definition) -> assets.Compiled:
-        return assets.compile_condition(item.dag.timetable.asset_condition)
+    def _condition(self, item: Definition) -> references.Compiled:
+        return references.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
         """Return whether this push may write a DAG's row."""
@@ -228,7 +218,7 @@ class _Registration:
             message = (
                 f"DAG {row.dag_id!r} belongs to bundle {row.bundle!r}; give this one another id"
             )
-            self.report.errors.append(ImportProblem(item.file, None, message))
+            self.report.errors.append(Problem(item.file, None, message))
             return False
         # A newer push was faster. (Numbers of another bundle, which gave the DAG up, do not count.)
         return row.bundle != self.source.bundle or row.push <= self.source.push
@@ -267,7 +257,7 @@ class _Registration:
             if row.schedule_switch_at is None:
                 writes = [self.answers[row.dag_id].apply(row)]
         if self.source.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
-            # Whatever was precomputed before is precomputed again, from the new position.
+            # Whatever was foretold before is foretold again, from the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
 
@@ -295,12 +285,12 @@ class _Registration:
             return []
         if not share_events(before_and_after):
             return []
-        return assets.begin_now(row.dag_id, new)
+        return references.begin_now(row.dag_id, new)
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
         """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
-            pushes.write(self.source, [write for member in bulk for write in member.writes])
+            bundles.write(self.source, [write for member in bulk for write in member.writes])
         except (TransactionCanceled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
@@ -321,11 +311,11 @@ class _Registration:
             self._ask_authors([item], {row.dag_id: row})
             member = self._member(item, row)
             try:
-                pushes.write(self.source, member.writes)
+                bundles.write(self.source, member.writes)
             except TransactionCanceled:
                 continue
             except PermanentError as error:
-                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, str(error)))
+                self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))
                 return None
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
@@ -345,7 +335,7 @@ class _Registration:
         answer = self.answers.get(row.dag_id)
         error = row.schedule_error or (None if answer is None else answer.error)
         if error is not None:
-            report.errors.append(ImportProblem(member.item.file, None, error))
+            report.errors.append(Problem(member.item.file, None, error))
         owed = self._owed(member)
         if owed:
             report.owed[row.dag_id] = owed
@@ -356,8 +346,8 @@ class _Registration:
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
             return self.answers[row.dag_id].owed
-        stop_at = min(MAX_OWED_COUNTED, max(1, self.steps_left))
-        run_source = schedules.precomputed_runs_of([row]).get(row.dag_id) or cursor.timetable_runs(row)
+        stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
+        run_source = cursor.run_source_of(row)
         try:
             owed = owed_of(row, run_source, now=self.now, stop_at=stop_at)
         except PrecomputedRunsExhausted:

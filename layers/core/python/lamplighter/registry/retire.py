@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-from lamplighter.registry import watchers
-from lamplighter.registry import import_problems
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles, problems, watchers
+from lamplighter.registry.definition import Source
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import change_dag
 from lamplighter.store.transactions import TransactionCanceled, Write
 
 
@@ -18,7 +15,7 @@ def retire(source: Source) -> tuple[list[str], list[str]]:
     A DAG whose file could not be imported, or which was refused, is not gone: it waits for its
     author.
     """
-    broken_files, refused = import_problems.broken(source.bundle)
+    broken_files, refused = problems.broken(source.bundle)
     stale: list[str] = []
     broken: list[str] = []
     # A row that cannot be read is named by `doctor`; the others are retired.
@@ -44,11 +41,11 @@ def _mark(row: Dags, source: Source, *, is_broken: bool) -> bool:
             return None
         is_marked = True
         row.has_import_errors, row.is_stale = is_broken, not is_broken
-        return [pushes.is_newest(source)]
+        return [bundles.is_newest(source)]
 
     try:
         change_dag(row.dag_id, change, row=row)
     except TransactionCanceled as cancelled:
-        pushes.require_newest(source, cancelled)
+        bundles.require_newest(source, cancelled)
         raise
     return is_marked

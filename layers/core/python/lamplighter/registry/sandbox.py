@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lamplighter import aws, settings
-from lamplighter.dags.upcoming import Question
-from lamplighter.bundles.importer import ParsedFile, ImportProblem
+from lamplighter.bundles.following import Question
+from lamplighter.bundles.importer import ParsedFile, Problem
 from lamplighter.bundles.layout import bundle_key
-from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
+from lamplighter.bundles.sandbox import MAX_FILES_PER_CALL
 from lamplighter.errors import DefinitionError, TransientError
 
 # As long as a Lambda can take.
@@ -36,7 +36,7 @@ class Sandbox:
             for file, data in zip(asked, answer["files"], strict=True):
                 yield _read_file(file, data)
 
-    def upcoming_runs(self, questions: Sequence[Question]) -> dict[str, Any]:
+    def coming_runs(self, questions: Sequence[Question]) -> dict[str, Any]:
         """Return what authors' timetables say about the runs to come, by DAG id."""
         found: dict[str, Any] = {}
         for at in range(0, len(questions), _QUESTIONS_PER_CALL):
@@ -75,5 +75,5 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     try:
         return ParsedFile.from_json({**data, "file": file})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = ImportProblem(file, None, f"the sandbox gave an answer that is none: {error!r}")
+        problem = Problem(file, None, f"the sandbox gave an answer that is none: {error!r}")
         return ParsedFile(file, errors=[problem])

@@ -13,15 +13,15 @@ from lamplighter import clock, settings
 from lamplighter.assets.asset import Asset
 from lamplighter.assets.codec import encode_watcher
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import pushes
-from lamplighter.registry.pushes import Push
+from lamplighter.registry import bundles
+from lamplighter.registry.definition import Source
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
-from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.dags import change_dag
-from lamplighter.store.transactions import TransactionCanceled, Delete, Put, Write, pack
-from lamplighter.store.watchers import Place, trigger_hash
-from lamplighter.triggers.feeds import SOURCES, Feed, StreamInfo
+from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, pack
+from lamplighter.store.watchers import Place, mark_of
+from lamplighter.triggers.feeds import SOURCES, Feed, Watched
 
 # In a list of what is wired: a deployment on one machine wires whatever is asked for.
 EVERYTHING = "*"
@@ -36,8 +36,8 @@ def watchers_of(dag: DAG) -> Watchers:
         if not isinstance(leaf, Asset):
             continue
         for watcher in leaf.watchers:
-            queue, written = StreamInfo.of(watcher.trigger).feed.queue, encode_watcher(watcher)
-            mark = trigger_hash(written["trigger"])
+            queue, written = Watched.by(watcher.trigger).feed.queue, encode_watcher(watcher)
+            mark = mark_of(written["trigger"])
             place = Place(queue, dag.dag_id, leaf_id(leaf), mark, watcher.name)
             found[place] = {"asset": leaf.name, **written}
     return found
@@ -48,37 +48,37 @@ def announce_watchers(row: Dags, wanted: Watchers) -> None:
     row.watchers = (row.watchers or set()) | {str(place) for place in wanted} or None
 
 
-def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
+def register_watchers(row: Dags, wanted: Watchers, source: Source) -> None:
     """Let the watchers of a DAG have their rows, and no others, as this push declares them."""
-    _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
+    _write([Put(row, may_replace=True) for row in _changed(wanted, source)], source)
     keep = {str(place) for place in wanted}
     if (row.watchers or set()) != keep:
-        drop_watchers(row, keep, push)
+        drop_watchers(row, keep, source)
 
 
-def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
+def drop_watchers(row: Dags, keep: AbstractSet[str], source: Source) -> None:
     """Remove the watchers of a DAG, but those to keep."""
     gone = [Place.of(text) for text in (row.watchers or set()) - keep]
-    _write([Delete(place.row) for place in gone], push)
+    _write([Delete(place.row) for place in gone], source)
 
     def change(row: Dags) -> list[Write]:
         row.watchers = set(keep) or None
-        return [pushes.newest_check(push)]
+        return [bundles.is_newest(source)]
 
     try:
         change_dag(row.dag_id, change)
     except TransactionCanceled as cancelled:
-        pushes.require_newest(push, cancelled)
+        bundles.require_newest(source, cancelled)
         raise
 
 
-def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
+def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
     """Yield the rows that are not there as they should be."""
     keys = {(place.row.kind, place.row.id): watcher for place, watcher in wanted.items()}
     there = {(row.kind, row.id): row for row in Catalog.batch_get(keys, consistent_read=True)}
     for key, watcher in keys.items():
         before = there.get(key)
-        bundle = (push.bundle, push.version)
+        bundle = (source.bundle, source.version)
         is_same = before is not None and before.watcher == watcher
         if before is not None and is_same and (before.bundle, before.bundle_version) == bundle:
             continue
@@ -87,17 +87,17 @@ def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
         yield Catalog(
             *key,
             watcher=watcher,
-            bundle=push.bundle,
-            bundle_version=push.version,
+            bundle=source.bundle,
+            bundle_version=source.version,
             since=since,
             updated_at=clock.now(),
         )
 
 
-def _write(writes: Sequence[Write], push: Push) -> None:
+def _write(writes: Sequence[Write], source: Source) -> None:
     room = settings.current().transaction_actions - 1  # one is for the check of the push
     for some in pack(writes, (lambda _: 1, room)):
-        pushes.write(push, some)
+        bundles.write(source, some)
 
 
 # What must be wired.
@@ -106,7 +106,7 @@ def _write(writes: Sequence[Write], push: Push) -> None:
 def unwired(dag: DAG, deployment: Settings) -> Iterator[str]:
     """Yield a sentence for each watcher of a DAG that would never hear anything."""
     for place, watcher in watchers_of(dag).items():
-        missing = _missing(StreamInfo.from_json(watcher["trigger"]).feed, deployment)
+        missing = _missing(Watched.from_json(watcher["trigger"]).feed, deployment)
         if missing is not None:
             title = f"watcher {place.name!r} of asset {watcher['asset']!r}"
             yield f"DAG {dag.dag_id!r}: {title}: {missing}"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from lamplighter import settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.queues import RunName
-from lamplighter.runs.effects import act, cancel_orphaned_jobs
-from lamplighter.runs.job_observation import JobObservation
-from lamplighter.runs.decision import RunsReport
-from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision
+from lamplighter.runs.acts import act, cancel_strays
+from lamplighter.runs.observe import Seen
+from lamplighter.runs.report import RunsReport
+from lamplighter.runs.turn import SETTLE, SUBMIT, Hands, Turn
 from lamplighter.runs.view import RunView
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
@@ -26,16 +26,16 @@ _TRIES = 24
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-def advance(dag_id: str, run_key: str, *, seen: Sequence[JobObservation] = (), permissions: JobPermissions) -> RunsReport:
+def advance(dag_id: str, run_key: str, *, seen: Sequence[Seen] = (), hands: Hands) -> RunsReport:
     """Let a run be as far as it can be now, given what is known of its jobs."""
     report = RunsReport()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
         view = RunView.read(dag_id, run_key)
         if view is None:
-            report.cancelled_jobs += cancel_orphaned_jobs(seen, permissions)
+            report.cancelled_jobs += cancel_strays(seen, hands)
             return report
-        turn = RunDecision(view, permissions, report)
+        turn = Turn(view, hands, report)
         turn.decide(seen)
         if turn.has_to_write:
             try:
@@ -52,13 +52,13 @@ def advance(dag_id: str, run_key: str, *, seen: Sequence[JobObservation] = (), p
     raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by too many at once")
 
 
-def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
+def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
     """Let each run be as far as it can be now; those that only begin something share a write.
 
     One that fails does not keep the others from being moved; its error is raised in the end.
     """
     report = RunsReport()
-    turns = _decided(names, permissions, report)
+    turns = _decided(names, hands, report)
     done = [turn for turn in turns if not turn.has_to_write]
     shared = [turn for turn in turns if turn.has_to_write and not turn.shares_a_row]
     limit = settings.current().transaction_actions
@@ -74,7 +74,7 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
         found = written.get(name)
         more = act(found) if found is not None else []
         if found is None or found.is_cut_short or more:
-            return advance(*name, seen=more, permissions=permissions)
+            return advance(*name, seen=more, hands=hands)
         return RunsReport()
 
     report.add(each_of(names, go_on))
@@ -95,11 +95,11 @@ def each_of(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> 
     return report
 
 
-def _decided(names: Sequence[RunName], permissions: JobPermissions, report: RunsReport) -> list[RunDecision]:
+def _decided(names: Sequence[RunName], hands: Hands, report: RunsReport) -> list[Turn]:
     """Return the turns of those runs about which a decision is possible."""
     turns = []
     for view in RunView.read_all(names):
-        turn = RunDecision(view, permissions, report)
+        turn = Turn(view, hands, report)
         try:
             turn.decide(())
         except Exception:  # whoever moves it alone is told what is wrong with it

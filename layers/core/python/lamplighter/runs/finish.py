@@ -2,9 +2,8 @@
 
 from pendulum import DateTime
 
-from lamplighter.runs.states import move_run
-from lamplighter.runs.slots import forget
-from lamplighter.store import backfills
+from lamplighter.runs.moves import move_run
+from lamplighter.store import backfills, slots
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Backfills, Dags, Runs
 
@@ -33,7 +32,7 @@ def end_run(
             seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
             backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
     elif row is not None:
-        forget(row, run.run_key)
+        slots.release(row, run.run_key)
         _count_failures(row, state)
 
 
@@ -42,6 +41,9 @@ def _count_failures(row: Dags, state: str) -> None:
         row.consecutive_failed_runs = None
     elif state == run_rows.FAILED:
         row.consecutive_failed_runs = (row.consecutive_failed_runs or 0) + 1
-        if row.max_consecutive_failed_runs and row.consecutive_failed_runs >= row.max_consecutive_failed_runs:
+        if (
+            row.max_consecutive_failed_runs
+            and row.consecutive_failed_runs >= row.max_consecutive_failed_runs
+        ):
             row.is_paused = True
             row.pause_reason = f"{row.consecutive_failed_runs:.0f} runs failed in a row"

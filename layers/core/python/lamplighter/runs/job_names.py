@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import OUTLET
-from lamplighter.store.rows import instant_text
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.rows import instant_text
 
 _PREFIX = "jobs"
 _CONTEXT = "context.json"
@@ -29,7 +29,7 @@ _LONGEST_TAG = 256
 
 
 @dataclass(frozen=True)
-class SubmissionKey:
+class JobPlace:
     """Whose job it is, as its argument says."""
 
     dag_id: str
@@ -71,9 +71,9 @@ class JobName:
         return cls(run.dag_id, run.run_key, step.step_id, number, digest)
 
     @property
-    def place(self) -> SubmissionKey:
+    def place(self) -> JobPlace:
         """Whose job it is, as it will say itself."""
-        return SubmissionKey(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
+        return JobPlace(self.dag_id, self.run_key, self.task_id, self.submission, self._mark)
 
     @property
     def _mark(self) -> str:

@@ -16,8 +16,9 @@ from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.events.lineage import triggering_asset_events
-from lamplighter.executors.base import JobRequest
+from lamplighter.executors.job import JobRequest
 from lamplighter.runs import templates
+from lamplighter.runs.job_names import JobName
 from lamplighter.store.models import Runs, Steps
 from lamplighter.zones import iso
 

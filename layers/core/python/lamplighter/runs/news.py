@@ -18,7 +18,7 @@ _TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 
 
-def publish_run_finished(run: Runs) -> None:
+def tell_finished(run: Runs) -> None:
     """Put the event `Run Finished` on the deployment's bus, if it has one.
 
     At best effort, as AWS's own events are: the run is over whether or not anyone is told.

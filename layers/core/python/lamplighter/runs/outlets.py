@@ -18,13 +18,13 @@ from lamplighter.errors import UNREADABLE, RejectedError
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_request import JobName
-from lamplighter.runs.job_report import JobReport, readable
+from lamplighter.runs.job_names import JobName
+from lamplighter.runs.reports import Report, readable
 from lamplighter.runs.view import RunView
+from lamplighter.store.assets import pending_events
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import update_if
-from lamplighter.store.assets import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90
@@ -42,7 +42,7 @@ class _Told:
 
 
 def outlet_events(
-    view: RunView, step: Steps, report: JobReport, *, now: DateTime
+    view: RunView, step: Steps, report: Report, *, now: DateTime
 ) -> tuple[list[AssetEvents], str | None]:
     """Return the rows of a step's outlets, and what could not be told as the job reported it."""
     name = JobName.of(view.run, step)
@@ -92,7 +92,7 @@ def outlet_events(
     return list(rows.values()), "; ".join(problems) or None
 
 
-def room_needed(task: SparkTask, report: JobReport) -> int:
+def room_needed(task: SparkTask, report: Report) -> int:
     """Return how many events a step may have to tell of."""
     named = [report.aliases.get(outlet.name) for outlet in task.outlets]
     added = sum(len(found) for found in named if isinstance(found, list))
@@ -104,7 +104,7 @@ def _most_events() -> int:
     return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
-def _told(view: RunView, step: Steps, report: JobReport) -> Iterator[_Told | str]:
+def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
     """Yield what follows from the report, or what is wrong with it."""
     for outlet in view.dag.tasks[step.step_id].outlets:
         if not isinstance(outlet, AssetAlias):

@@ -1,8 +1,8 @@
 """Whether a step must wait for the same step of the run before."""
 
-from lamplighter.store.versions import definition_of
-from lamplighter.runs.states import SKIPPED, SUCCESS
-from lamplighter.runs.dependencies import removed_tasks
+from lamplighter.runs.definitions import definition_of
+from lamplighter.runs.moves import SKIPPED, SUCCESS
+from lamplighter.runs.plan import removed_tasks
 from lamplighter.runs.view import RunView, run_ref
 from lamplighter.store.models import Runs, Steps
 

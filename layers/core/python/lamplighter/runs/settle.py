@@ -12,16 +12,16 @@ from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.executors.current import current
-from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.job import Job, JobState
 from lamplighter.runs.advance import SETTLE, advance, each_of
-from lamplighter.runs.job_request import JobName, SubmissionKey
-from lamplighter.runs.states import RUNNING, SUBMITTED
-from lamplighter.runs.job_observation import JobObservation
-from lamplighter.runs.decision import RunsReport
+from lamplighter.runs.job_names import JobName, JobPlace
+from lamplighter.runs.moves import RUNNING, SUBMITTED
+from lamplighter.runs.observe import Seen
+from lamplighter.runs.report import RunsReport
 from lamplighter.runs.view import RunView, run_ref, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.transactions import update_if
 from lamplighter.store.runs import runs_to_wake
+from lamplighter.store.transactions import update_if
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def settle(body: str) -> RunsReport:
     """Do what a message on `jobstates` asks for."""
     runs, job_run_id = _read(body)
     if runs:
-        return each_of(runs, lambda name: check_run(*name))
+        return each_of(runs, lambda name: look_after(*name))
     return settle_job(job_run_id) if job_run_id is not None else RunsReport()
 
 
@@ -55,14 +55,14 @@ def settle_job(job_run_id: str) -> RunsReport:
         return RunsReport()  # not one of ours
     if _note_running(place, job):
         return RunsReport()
-    return advance(place.dag_id, place.run_key, seen=[JobObservation.of(place, job)], permissions=SETTLE)
+    return advance(place.dag_id, place.run_key, seen=[Seen.of(place, job)], hands=SETTLE)
 
 
-def _place_of(job: Job) -> SubmissionKey | None:
-    return SubmissionKey.read(job.context_uri, bucket=settings.current().require("bucket"))
+def _place_of(job: Job) -> JobPlace | None:
+    return JobPlace.read(job.context_uri, bucket=settings.current().require("bucket"))
 
 
-def _note_running(place: SubmissionKey, job: Job) -> bool:
+def _note_running(place: JobPlace, job: Job) -> bool:
     """Let a step be running, if that is all that is new; it decides about nothing."""
     if job.state is not JobState.RUNNING:
         return False
@@ -90,7 +90,7 @@ def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
     for shard in range(settings.current().run_shards):
         for dag_id, run_key in runs_to_wake(shard, now):
             try:
-                report = check_run(dag_id, run_key)
+                report = look_after(dag_id, run_key)
             except Exception:  # one run that cannot be moved must not hold up all after it
                 log.exception("run %s of DAG %s could not be looked after", run_key, dag_id)
                 report = RunsReport()
@@ -99,19 +99,19 @@ def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
                 return
 
 
-def check_run(dag_id: str, run_key: str) -> RunsReport:
+def look_after(dag_id: str, run_key: str) -> RunsReport:
     """Ask about the jobs of a run, and move it on."""
     view = RunView.read(dag_id, run_key)
     if view is None:
         return RunsReport()
     asked = [_ask(view, step) for step in view.live if step.job_run_id is not None]
     seen = [one for one in asked if one is not None]
-    report = advance(dag_id, run_key, seen=seen, permissions=SETTLE)
+    report = advance(dag_id, run_key, seen=seen, hands=SETTLE)
     _come_back(view, seen)
     return report
 
 
-def _ask(view: RunView, step: Steps) -> JobObservation | None:
+def _ask(view: RunView, step: Steps) -> Seen | None:
     assert step.job_run_id is not None
     given = settings.current()
     place = JobName.of(view.run, step).place
@@ -120,11 +120,11 @@ def _ask(view: RunView, step: Steps) -> JobObservation | None:
         if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
             return None  # it may be too new to be known everywhere
         details = f"the executor does not know job {step.job_run_id} any more"
-        return JobObservation(place, Job(step.job_run_id, JobState.FAILED, "", details=details))
-    return JobObservation.of(place, job)
+        return Seen(place, Job(step.job_run_id, JobState.FAILED, "", details=details))
+    return Seen.of(place, job)
 
 
-def _come_back(view: RunView, seen: list[JobObservation]) -> None:
+def _come_back(view: RunView, seen: list[Seen]) -> None:
     """Look again when a short time limit is up, which began only when the job did."""
     now = clock.now()
     for one in seen:

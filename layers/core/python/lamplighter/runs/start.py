@@ -14,12 +14,12 @@ from pendulum import DateTime
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.executors.current import current
-from lamplighter.executors.base import Job, JobState
-from lamplighter.runs.job_request import JobName
+from lamplighter.executors.job import Job, JobState
+from lamplighter.runs.job_names import JobName
 from lamplighter.runs.job_request import PreparedJob
-from lamplighter.runs.states import LIVE
-from lamplighter.runs.job_observation import JobObservation
-from lamplighter.runs.decision import RunsReport
+from lamplighter.runs.moves import LIVE
+from lamplighter.runs.observe import Seen
+from lamplighter.runs.report import RunsReport
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.models import Steps
 from lamplighter.store.transactions import update_if
@@ -32,27 +32,27 @@ _MARGIN_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class JobStart:
+class Start:
     """A step whose job is to be started, and with what."""
 
     step: Steps
     job: PreparedJob
 
 
-def start_jobs(
-    view: RunView, starts: Sequence[JobStart], report: RunsReport, *, now: DateTime
-) -> list[JobObservation]:
+def start_all(
+    view: RunView, starts: Sequence[Start], report: RunsReport, *, now: DateTime
+) -> list[Seen]:
     """Start jobs; return those that can never be started, and why.
 
     What cannot be started at this moment is tried again later, and costs no try.
     """
-    refused: list[JobObservation] = []
+    refused: list[Seen] = []
     for start in starts:
         try:
             job_run_id = _start(view, start, now)
         except RefusedError as error:
             job = Job("", JobState.FAILED, start.job.request.context_uri, details=str(error))
-            refused.append(JobObservation(JobName.of(view.run, start.step).place, job, is_final=True))
+            refused.append(Seen(JobName.of(view.run, start.step).place, job, is_final=True))
         except TransientError as error:
             log.warning("step %s of %s waits: %s", start.step.step_id, start.step.run_ref, error)
             report.postponed_jobs += 1
@@ -70,7 +70,7 @@ def find_job(view: RunView, step: Steps) -> str | None:
     return current().find(JobName.of(view.run, step).name, since=since)
 
 
-def _start(view: RunView, start: JobStart, now: DateTime) -> str:
+def _start(view: RunView, start: Start, now: DateTime) -> str:
     request, step = start.job.request, start.step
     if seconds_since(step.submitted_at, now) > settings.current().token_trust_seconds:
         found = find_job(view, step)

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
-from lamplighter.runs.states import FAILED, OVER, SKIPPED, SUCCESS, UPSTREAM_FAILED
+from lamplighter.runs.moves import FAILED, OVER, SKIPPED, SUCCESS, UPSTREAM_FAILED
 
 # A task that is not part of the run, because of its dates.
 REMOVED = "removed"
 _DONE = OVER | {REMOVED}
 
 
-class RuleDecision(Enum):
+class Verdict(Enum):
     """What a trigger rule says about a task."""
 
     WAIT = auto()
@@ -37,85 +37,85 @@ class _Upstream:
         return sum(self._counts[state] for state in _DONE) == self.total
 
 
-def evaluate_rule(rule: str, upstream: Iterable[str]) -> RuleDecision:
+def verdict(rule: str, upstream: Iterable[str]) -> Verdict:
     """Return what a rule says, given the states of the tasks directly before one."""
     before = _Upstream(upstream)
-    return _RULES[rule](before) if before.total else RuleDecision.RUN
+    return _RULES[rule](before) if before.total else Verdict.RUN
 
 
-def _all_success(up: _Upstream) -> RuleDecision:
+def _all_success(up: _Upstream) -> Verdict:
     if up.failed:
-        return RuleDecision.FAIL
+        return Verdict.FAIL
     if up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.success + up.removed == up.total else RuleDecision.WAIT
+        return Verdict.SKIP
+    return Verdict.RUN if up.success + up.removed == up.total else Verdict.WAIT
 
 
-def _all_failed(up: _Upstream) -> RuleDecision:
+def _all_failed(up: _Upstream) -> Verdict:
     if up.success or up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.failed + up.removed == up.total else RuleDecision.WAIT
+        return Verdict.SKIP
+    return Verdict.RUN if up.failed + up.removed == up.total else Verdict.WAIT
 
 
-def _all_done(up: _Upstream) -> RuleDecision:
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
+def _all_done(up: _Upstream) -> Verdict:
+    return Verdict.RUN if up.are_done else Verdict.WAIT
 
 
-def _all_done_min_one_success(up: _Upstream) -> RuleDecision:
+def _all_done_min_one_success(up: _Upstream) -> Verdict:
     if up.skipped:
-        return RuleDecision.SKIP
+        return Verdict.SKIP
     if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.RUN if up.success else RuleDecision.FAIL
+        return Verdict.WAIT
+    return Verdict.RUN if up.success else Verdict.FAIL
 
 
-def _one_success(up: _Upstream) -> RuleDecision:
+def _one_success(up: _Upstream) -> Verdict:
     if up.success:
-        return RuleDecision.RUN
+        return Verdict.RUN
     if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.FAIL if up.failed else RuleDecision.SKIP
+        return Verdict.WAIT
+    return Verdict.FAIL if up.failed else Verdict.SKIP
 
 
-def _one_failed(up: _Upstream) -> RuleDecision:
+def _one_failed(up: _Upstream) -> Verdict:
     if up.failed:
-        return RuleDecision.RUN
-    return RuleDecision.SKIP if up.are_done else RuleDecision.WAIT
+        return Verdict.RUN
+    return Verdict.SKIP if up.are_done else Verdict.WAIT
 
 
-def _one_done(up: _Upstream) -> RuleDecision:
+def _one_done(up: _Upstream) -> Verdict:
     if up.success or up.failed_themselves:
-        return RuleDecision.RUN
-    return RuleDecision.SKIP if up.are_done else RuleDecision.WAIT
+        return Verdict.RUN
+    return Verdict.SKIP if up.are_done else Verdict.WAIT
 
 
-def _none_failed(up: _Upstream) -> RuleDecision:
+def _none_failed(up: _Upstream) -> Verdict:
     if up.failed:
-        return RuleDecision.FAIL
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
+        return Verdict.FAIL
+    return Verdict.RUN if up.are_done else Verdict.WAIT
 
 
-def _none_failed_min_one_success(up: _Upstream) -> RuleDecision:
+def _none_failed_min_one_success(up: _Upstream) -> Verdict:
     if up.failed:
-        return RuleDecision.FAIL
+        return Verdict.FAIL
     if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.RUN if up.success else RuleDecision.SKIP
+        return Verdict.WAIT
+    return Verdict.RUN if up.success else Verdict.SKIP
 
 
-def _none_skipped(up: _Upstream) -> RuleDecision:
+def _none_skipped(up: _Upstream) -> Verdict:
     if up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
+        return Verdict.SKIP
+    return Verdict.RUN if up.are_done else Verdict.WAIT
 
 
-def _all_skipped(up: _Upstream) -> RuleDecision:
+def _all_skipped(up: _Upstream) -> Verdict:
     if up.success or up.failed:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
+        return Verdict.SKIP
+    return Verdict.RUN if up.are_done else Verdict.WAIT
 
 
-_RULES: dict[str, Callable[[_Upstream], RuleDecision]] = {
+_RULES: dict[str, Callable[[_Upstream], Verdict]] = {
     "all_success": _all_success,
     "all_failed": _all_failed,
     "all_done": _all_done,
@@ -127,5 +127,5 @@ _RULES: dict[str, Callable[[_Upstream], RuleDecision]] = {
     "none_failed_min_one_success": _none_failed_min_one_success,
     "none_skipped": _none_skipped,
     "all_skipped": _all_skipped,
-    "always": lambda _: RuleDecision.RUN,
+    "always": lambda _: Verdict.RUN,
 }

@@ -16,20 +16,16 @@ from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.queues import RunName
-from lamplighter.store.versions import definition_of
-from lamplighter.runs.states import LIVE, NONE
+from lamplighter.runs.definitions import definition_of
+from lamplighter.runs.moves import LIVE, NONE, RUNNING
+from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
-from lamplighter.store.dags import read_dag
-from lamplighter.store.dags import read_dags
-from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import (
     Change,
     Put,
     Write,
-    
-    
-    
     transact,
 )
 
@@ -79,7 +75,9 @@ class RunView:
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
         rows = {row.dag_id: row for row in found}
         unreadable = {key[0] for key, _ in malformed}
-        backfills = read_backfills(run.slot_backfill_id for run in runs if run.slot_backfill_id is not None)
+        backfills = read_backfills(
+            run.slot_backfill_id for run in runs if run.slot_backfill_id is not None
+        )
         views = []
         for run in runs:
             if run.dag_id in unreadable:
@@ -102,6 +100,17 @@ class RunView:
     def live(self) -> list[Steps]:
         """The steps for which a job may be running."""
         return [step for step in self.steps.values() if step.state in LIVE]
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the run occupies one of its DAG's slots; without a DAG, none are counted."""
+        row, run = self.row, self.run
+        return row is None or slots.holds_slot(row, run.run_key, is_running=run.state == RUNNING)
+
+    @property
+    def has_given_back(self) -> bool:
+        """Whether the run has given its slot back until the run before it is repaired."""
+        return self.row is not None and slots.waits_for_past(self.row, self.run.run_key)
 
     def step(self, task_id: str) -> Steps:
         """Return the step of a task; it gets a row when it is written."""
@@ -128,7 +137,7 @@ class RunView:
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write everything that was assigned, or raise `TransactionCanceled` if the run has moved on."""
+        """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:

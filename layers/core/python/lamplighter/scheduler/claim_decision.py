@@ -16,21 +16,24 @@ from pendulum import DateTime
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Due, RunSource
+from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import PendingEvents, is_met
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import dag_write
+from lamplighter.store.due import is_open
+from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import instant_text
-from lamplighter.store.due import (
+from lamplighter.store.slots import (
     by_logical_date,
     free_slots,
-    is_open,
+    named_runs,
+    occupy,
+    remember_served,
     run_of,
     slots_for_schedule,
+    stop_waiting,
 )
-from lamplighter.store.models import Dags, Runs
-from lamplighter.store.dags import dag_write
 from lamplighter.store.transactions import Change, Check, Put, Write
 from lamplighter.timetables.base import DagRunInfo
 
@@ -83,7 +86,9 @@ class ClaimDecision:
         """Return the writes that consume events, or make sure that there are not enough of them."""
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
-        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get("asset_condition_met_at")
+        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
+            "asset_condition_met_at"
+        )
         # Whoever recorded the event that was missing saw that the row knew of the condition.
         return self.pending.unchanged() if is_forgotten else []
 
@@ -111,18 +116,18 @@ def decide_claim(
 ) -> ClaimDecision | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `run_source` may be None if no next run is announced, `pending` are the asset events that wait for
-    the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up to
-    the first of them.
+    `run_source` may be None if no next run is announced, `pending` are the asset events that wait
+    for the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up
+    to the first of them.
     """
     if is_backing_off(row, now):
         return Skipped(BACKING_OFF)
-    plan = ClaimDecision(row, claim_id, now, pending=pending)
+    decision = ClaimDecision(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
     is_noted = _forget_failures(row) or is_noted
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
-        return plan if is_noted else Skipped(_why_closed(row))
+        return decision if is_noted else Skipped(_why_closed(row))
     known = _known_runs(row, taken)
     is_moved = _pass_over(row, run_source, known, now=now) or is_noted
     for_schedule = min(slots, slots_for_schedule(row))
@@ -130,19 +135,19 @@ def decide_claim(
     chosen = _take_turns(row, timed.runs, slots)
     if len(chosen.timed) < len(timed.runs):
         timed = _due(row, run_source, now=now, limit=len(chosen.timed))
-    plan.runs = [_scheduled_run(plan, info) for info in chosen.timed]
+    decision.runs = [_scheduled_run(decision, info) for info in chosen.timed]
     if timed.runs:
         cursor.advance(row, timed, now=now)
     if chosen.has_assets:
-        plan.runs.append(_asset_run(plan))
-        plan.is_consuming = True
+        decision.runs.append(_asset_run(decision))
+        decision.is_consuming = True
         row.asset_condition_met_at = None
-    plan.released = chosen.waiting
-    row.waiting = set(row.waiting or ()) - set(chosen.waiting) or None
-    row.active = set(row.active or ()) | set(plan.keys) or None
-    if not (is_moved or plan.keys):
+    decision.released = chosen.waiting
+    stop_waiting(row, chosen.waiting)
+    occupy(row, decision.keys)
+    if not (is_moved or decision.keys):
         return Skipped("not due")
-    return plan
+    return decision
 
 
 def is_backing_off(row: Dags, now: DateTime) -> bool:
@@ -165,8 +170,7 @@ def _forget_failures(row: Dags) -> bool:
 
 def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
     """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
-    named = (row.active or ()), (row.waiting_for_past or ()), map(run_of, row.waiting or ())
-    return set(taken).union(*named)
+    return {*taken, *named_runs(row)}
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
@@ -214,7 +218,9 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     since = {
         MANUAL: "",  # before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
-        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at) if row.asset_condition_met_at is not None else "",
+        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
+        if row.asset_condition_met_at is not None
+        else "",
     }
     served = set(row.served_run_types or ())
     first: list[DagRunInfo | str | None] = []
@@ -225,7 +231,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         kind = min(in_line - served, key=since.__getitem__)
         first.append(lines[kind].popleft())
         served.add(kind)
-    row.served_run_types = served or None
+    remember_served(row, served)
     return _Chosen(
         [item for item in first if isinstance(item, DagRunInfo)],
         [item for item in first if isinstance(item, str)],
@@ -233,30 +239,30 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
     )
 
 
-def _scheduled_run(plan: ClaimDecision, info: DagRunInfo) -> Runs:
+def _scheduled_run(decision: ClaimDecision, info: DagRunInfo) -> Runs:
     return run_rows.new_run(
-        plan.row,
+        decision.row,
         info,
-        run_id=_run_id(plan.row, info),
-        now=plan.now,
-        claim_id=plan.claim_id,
+        run_id=_run_id(decision.row, info),
+        now=decision.now,
+        claim_id=decision.claim_id,
         run_type="scheduled",
         triggered_by="timetable",
     )
 
 
-def _asset_run(plan: ClaimDecision) -> Runs:
-    pending = plan.pending.events
+def _asset_run(decision: ClaimDecision) -> Runs:
+    pending = decision.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
     return run_rows.new_run(
-        plan.row,
+        decision.row,
         DagRunInfo(run_after, None),
         run_id=run_id(
             "asset_triggered", run_after=run_after, logical_date=None, content={"events": events}
         ),
-        now=plan.now,
-        claim_id=plan.claim_id,
+        now=decision.now,
+        claim_id=decision.claim_id,
         run_type="asset_triggered",
         triggered_by="asset",
         events=events,
@@ -320,7 +326,7 @@ def step_over(
     """
     known = _known_runs(row, taken)
     gone = over & (row.waiting or set())
-    row.waiting = (row.waiting or set()) - gone or None
+    stop_waiting(row, gone)
     is_moved = _pass_over(row, run_source, known, now=now) or bool(gone)
     if not is_moved:
         return Skipped("not due")

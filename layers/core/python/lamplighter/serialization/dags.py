@@ -10,7 +10,7 @@ from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.serialization import SCHEMA, upgrade
+from lamplighter.serialization.schema import SCHEMA, upgrade
 from lamplighter.timetables.codec import decode_timetable, encode_timetable
 from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
 

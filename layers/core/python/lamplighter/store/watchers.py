@@ -32,7 +32,7 @@ class Place:
     @property
     def row(self) -> Catalog:
         """The row, with nothing but its key."""
-        return Catalog(kind_of(self.queue), str(self).partition("/")[2])
+        return Catalog(readers_of(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
         return "/".join((self.queue or "", self.dag_id, self.asset_id, self.mark, self.name))
@@ -44,20 +44,20 @@ class Place:
         return cls(queue or None, *rest)
 
 
-def trigger_hash(trigger: Mapping[str, Any]) -> str:
+def mark_of(trigger: Mapping[str, Any]) -> str:
     """Return what tells a trigger, as it is written, from others."""
     written = json.dumps([trigger["type"], trigger["data"]], sort_keys=True)
     return hashlib.sha256(written.encode()).hexdigest()[:8]
 
 
-def kind_of(queue: str | None) -> str:
+def readers_of(queue: str | None) -> str:
     """Return the kind of the rows of all who read a queue, or of those whose source is asked."""
     return f"{_READERS}{queue or ''}"
 
 
 def read_watchers(queue: str | None) -> list[Catalog]:
     """Return the rows of all who read a queue, or of those whose source must be asked."""
-    return list(Catalog.query(kind_of(queue), consistent_read=True))
+    return list(Catalog.query(readers_of(queue), consistent_read=True))
 
 
 # Those who fire too often.
@@ -102,7 +102,7 @@ def resume(watchers: Iterable[str]) -> None:
 
 
 def read_registered_watchers() -> list[Catalog]:
-    """Return the rows of all watchers that DAGs declare: a scan, for listings."""
+    """Return the rows of all watchers that DAGs list."""
     dags = Dags.scan(Dags.watchers.exists(), attributes_to_get=["dag_id", "watchers"])
     places = [Place.of(text) for row in dags for text in row.watchers or ()]
     keys = [(place.row.kind, place.row.id) for place in places]

@@ -15,14 +15,23 @@ from tempfile import mkdtemp
 from threading import RLock
 from types import ModuleType
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
 
 _lock = RLock()
-# Of each bundle, the version that is unpacked, and where; the modules of each folder.
-_folders: dict[str, tuple[str, Path]] = {}
-_modules: dict[Path, dict[str, ModuleType]] = {}
+
+
+@runtime.cached()
+def _folders() -> dict[str, tuple[str, Path]]:
+    """Return, of each bundle, the version that is unpacked, and where."""
+    return {}
+
+
+@runtime.cached()
+def _modules() -> dict[Path, dict[str, ModuleType]]:
+    """Return the imported modules of each folder."""
+    return {}
 
 
 @contextmanager
@@ -43,15 +52,16 @@ def importing_below(root: Path) -> Iterator[None]:
         others = {name: module for name, module in sys.modules.items() if _is_of_a_bundle(name)}
         importable = list(sys.path)
         _remove(others)
-        sys.modules.update(_modules.get(root, {}))
+        modules = _modules()
+        sys.modules.update(modules.get(root, {}))
         add_to_import_path(root)
         try:
             yield
         finally:
             sys.path[:] = importable
             now = list(sys.modules.items())
-            _modules[root] = {name: module for name, module in now if _is_below(module, root)}
-            _remove(_modules[root])
+            modules[root] = {name: module for name, module in now if _is_below(module, root)}
+            _remove(modules[root])
             sys.modules.update(others)
 
 
@@ -73,7 +83,8 @@ def _is_below(module: ModuleType, root: Path) -> bool:
 def unpacked(bundle: str, version: str) -> Path:
     """Return the folder of a bundle's version, fetched once; older versions of it are removed."""
     with _lock:
-        known = _folders.get(bundle)
+        folders = _folders()
+        known = folders.get(bundle)
         if known is not None and known[0] == version:
             return known[1]
         bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
@@ -87,8 +98,8 @@ def unpacked(bundle: str, version: str) -> Path:
         except BaseException:
             shutil.rmtree(folder)  # or a function that tries again and again fills its disk
             raise
-        _folders[bundle] = version, root
+        folders[bundle] = version, root
         if known is not None:
-            _modules.pop(known[1], None)
+            _modules().pop(known[1], None)
             shutil.rmtree(known[1].parent)
         return root

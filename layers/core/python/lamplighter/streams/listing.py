@@ -6,13 +6,13 @@ from typing import Any
 import pendulum
 
 from lamplighter import aws
-from lamplighter.streams.seen_items import MAX_SIGHTINGS
-from lamplighter.triggers.sources import SourceItem
+from lamplighter.streams.memory import MAX_SIGHTINGS
+from lamplighter.triggers.offered import Sighting
 
 
-def list_objects(bucket: str, prefix: str) -> Sequence[SourceItem]:
+def list_objects(bucket: str, prefix: str) -> Sequence[Sighting]:
     """Return the objects whose keys begin with a prefix; of too many, one more than is allowed."""
-    found: list[SourceItem] = []
+    found: list[Sighting] = []
     for content in _contents(bucket, prefix):
         found.append(_sighting(bucket, content))
         if len(found) > MAX_SIGHTINGS:
@@ -26,10 +26,10 @@ def _contents(bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
         yield from page.get("Contents", [])
 
 
-def _sighting(bucket: str, content: Mapping[str, Any]) -> SourceItem:
+def _sighting(bucket: str, content: Mapping[str, Any]) -> Sighting:
     key, etag = content["Key"], content["ETag"].strip('"')
     changed_at = pendulum.instance(content["LastModified"])
-    return SourceItem(
+    return Sighting(
         f"s3://{bucket}/{key}",
         # The same content may be put again, which is news.
         f"{etag} {changed_at.isoformat()}",

@@ -9,14 +9,14 @@ from typing import Any
 
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.queues import Delivery
 from lamplighter.events.message import (
     CreatedObject,
     created_objects,
     open_eventbridge,
     open_sns,
 )
-from lamplighter.triggers.sources import QueueMessage
+from lamplighter.queues import Delivery
+from lamplighter.triggers.queue import QueueMessage
 
 
 def message_of(delivery: Delivery) -> QueueMessage:

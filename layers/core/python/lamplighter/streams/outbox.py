@@ -33,7 +33,7 @@ class Derived:
     raw: Any  # what it was made of
     seq: int | None  # by which the stream is told that it is persisted
     # Why it is not sent but kept among the dead letters, from where it can be sent.
-    parked_reason: str | None = None
+    kept_because: str | None = None
 
     @property
     def lane(self) -> str | None:
@@ -43,17 +43,17 @@ class Derived:
 
     @property
     def queue(self) -> str:
-        """The setting that names where it goes; what came in order goes on in order."""
-        if self.parked_reason is not None:
+        """The queue to which it goes; what came in order goes on in order."""
+        if self.kept_because is not None:
             return KEPT
         return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:
         """What is sent there."""
-        if self.parked_reason is not None:
+        if self.kept_because is not None:
             return dead_letter(
-                self.body, reason=self.parked_reason, first_id=self.event_id, lane=self.lane
+                self.body, reason=self.kept_because, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:
             return {"MessageBody": self.body}

@@ -22,7 +22,7 @@ class WatchReport:
 
     received: int = 0
     sent_events: int = 0
-    parked_events: int = 0
+    kept_events: int = 0
     rejected: int = 0
     given_up: int = 0
     failed: set[str] = field(default_factory=set)

@@ -30,12 +30,12 @@ from lamplighter.streams.outbox import Derived, Outbox, Send, send_to_sqs
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import SharedStreamManager, reject_shared_stream_event
-from lamplighter.triggers.shared_stream.producer import (
+from lamplighter.triggers.shared_stream.failures import (
     AckTimeout,
     PollTerminated,
     SubscriberOverflow,
 )
-from lamplighter.triggers.shared_stream.subscriber import on_rejection
+from lamplighter.triggers.shared_stream.rejection import on_rejection
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Work:
     watcher: Watcher
     trigger: BaseEventTrigger
     key: Hashable | None  # of the stream that it shares; None: it reads by itself
-    parked_reason: str | None = None  # parked: its events are kept, not sent
+    kept_because: str | None = None  # parked: its events are kept, not sent
     # What it has read in earlier sessions, by `id`; it is not shown again.
     passed: AbstractSet[int] = frozenset()
     # What it has pulled last, and how much it has made of it.
@@ -76,7 +76,7 @@ class Work:
 
     def again(self, passed: AbstractSet[int]) -> "Work":
         """Return the same watcher with a fresh start, behind what it has read."""
-        return Work(self.watcher, self.watcher.build(), self.key, self.parked_reason, passed)
+        return Work(self.watcher, self.watcher.build(), self.key, self.kept_because, passed)
 
     def next_event_id(self) -> str:
         """Return an id that the same event has however often it is made."""
@@ -262,7 +262,7 @@ class Session:
             self._refuse(at, f"it made an event that cannot be sent: {error}")
             return
         seq = self._bind(at)
-        self.outbox.add(Derived(work.watcher, event_id, body, work.raw, seq, work.parked_reason))
+        self.outbox.add(Derived(work.watcher, event_id, body, work.raw, seq, work.kept_because))
 
     def _refuse(self, at: int, reason: str) -> None:
         """Reject what a watcher has open; of one that reads by itself, nothing is known."""
@@ -293,7 +293,7 @@ class Session:
                 log.exception("%s did not clean up", work.watcher.title)
 
 
-def subscribe_all(
+def works_of(
     watchers: Sequence[Watcher], parked: Container[str]
 ) -> tuple[list[Work], list[Watcher]]:
     """Return watchers ready for work, and those whose trigger cannot be built."""
@@ -327,7 +327,7 @@ async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, is_asked: bool = True)
     await asyncio.wait(tasks, timeout=_SECONDS_TO_END)
 
 
-def run_in_new_loop(main: Coroutine[Any, Any, T]) -> T:
+def run_in_a_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end in an event loop of its own; tasks that would not end are left behind."""
     # `asyncio.run` would wait for them for ever, and with it everyone's acknowledgement.
     loop = asyncio.new_event_loop()

@@ -12,12 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lamplighter import settings
-from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_expired_to_dlq, dead_letter
+from lamplighter.events.dead_letters import (
+    SOURCES_DLQ,
+    FailedMessage,
+    dead_letter,
+    send_expired_to_dlq,
+)
 from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
-from lamplighter.streams.delivery_rounds import WatchReport, send_to_dlq, park
-from lamplighter.streams.delivery_rounds import StreamMessage, DeliveryRounds
-from lamplighter.streams.session import run_in_new_loop, subscribe_all
+from lamplighter.streams.messages import message_of
+from lamplighter.streams.report import WatchReport, park, send_to_dlq
+from lamplighter.streams.rounds import Arrival, Rounds
+from lamplighter.streams.session import run_in_a_loop, works_of
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.feeds import SOURCES
 
@@ -35,7 +41,9 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
             failed = _watch(came, report, seconds=seconds)
     except Exception:  # an error of Lambda's would bring them back at once, and without a pause
         log.exception("a batch of %d messages failed", len(records))
-    kept = send_expired_to_dlq([FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ)
+    kept = send_expired_to_dlq(
+        [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
+    )
     report.given_up = len(kept)
     report.failed -= kept
     return report
@@ -48,14 +56,14 @@ def _watch(
     queue = queue_of(deliveries[0].queue_arn)
     # By the place in the batch: SQS may deliver a message twice at once.
     came = {_arrival(delivery): delivery for delivery in deliveries}
-    rounds = DeliveryRounds(list(came), seconds=seconds)
+    rounds = Rounds(list(came), seconds=seconds)
     watchers = watchers_in(read_watchers(queue))
-    works, broken = subscribe_all(watchers, read_parked())
+    works, broken = works_of(watchers, read_parked())
     for work in works:
         # Whatever a trigger says: what is heard on this queue is one stream.
         work.key = ("queue", queue)
     if watchers:
-        run_in_new_loop(rounds.run(works))
+        run_in_a_loop(rounds.run(works))
     else:
         rounds.done.update(came)
         rounds.reasons.update({arrival: [f"no watcher reads queue {queue!r}"] for arrival in came})
@@ -75,7 +83,7 @@ def _watch(
         }
     )
     report.rejected = len(rounds.rejected) - len(lost)
-    report.sent_events, report.parked_events = rounds.sent, rounds.kept
+    report.sent_events, report.kept_events = rounds.sent, rounds.kept
     report.failed_watchers = len(broken)
     failed = {one.message_id for arrival, one in came.items() if arrival not in rounds.done - lost}
     report.failed = from_first_in_lane(came.values(), failed)
@@ -94,12 +102,12 @@ def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
     return first
 
 
-def _arrival(delivery: Delivery) -> StreamMessage:
-    return StreamMessage(message_of(delivery), delivery.lane)
+def _arrival(delivery: Delivery) -> Arrival:
+    return Arrival(message_of(delivery), delivery.lane)
 
 
 def queue_of(arn: str) -> str:
     """Return the name by which watchers know a queue."""
     name = arn.rpartition(":")[2]
-    is_ours = name == settings.current().queue_url("sources").rpartition("/")[2]
+    is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name

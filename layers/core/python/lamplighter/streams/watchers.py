@@ -15,7 +15,8 @@ from pendulum import DateTime
 from lamplighter.assets.codec import decode_trigger
 from lamplighter.loading import author_code_allowed
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import trigger_hash
+from lamplighter.store.watchers import mark_of
+from lamplighter.streams.author_bundles import importing_from
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Watched
 
@@ -37,7 +38,7 @@ class Watcher:
     @cached_property
     def id(self) -> str:
         """What tells it from all others: a watcher that watches something else is another one."""
-        return f"{self.path}/{trigger_hash(self.trigger)}"
+        return f"{self.path}/{mark_of(self.trigger)}"
 
     @property
     def path(self) -> str:

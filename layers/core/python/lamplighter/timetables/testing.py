@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pendulum import DateTime
 
-from lamplighter import runtime, clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import UTC
 

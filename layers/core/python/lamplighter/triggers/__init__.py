@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lamplighter.triggers.directory import DirectoryTrigger
-    from lamplighter.triggers.aws import EventBridgeTrigger
+    from lamplighter.triggers.eventbridge import EventBridgeTrigger
     from lamplighter.triggers.http import HttpPollTrigger
-    from lamplighter.triggers.aws import S3ObjectTrigger, S3PrefixTrigger
-    from lamplighter.triggers.aws import SqsTrigger
+    from lamplighter.triggers.s3 import S3ObjectTrigger, S3PrefixTrigger
+    from lamplighter.triggers.sqs import SqsTrigger
 
 __all__ = [
     "DirectoryTrigger",

@@ -16,14 +16,14 @@ import pendulum
 
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import class_path
-from lamplighter.triggers.sources import SourceItem
-from lamplighter.triggers.sources import PollingTrigger
+from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.polled import PolledTrigger
 from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
 
-class DirectoryTrigger(PollingTrigger):
+class DirectoryTrigger(PolledTrigger):
     """Fires for each file of a folder that is new or has changed, within a minute or two.
 
     `pattern` is matched with the name of the file, as a shell does; files whose names begin with a
@@ -45,11 +45,11 @@ class DirectoryTrigger(PollingTrigger):
         return class_path(type(self)), {"path": self.path, "pattern": self.pattern}
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
         # In a thread, because a file system on a network can be slow.
         return await asyncio.to_thread(_files_in, kwargs["path"])
 
-    def payloads(self, sighting: SourceItem) -> Iterable[Any]:
+    def payloads(self, sighting: Sighting) -> Iterable[Any]:
         if fnmatchcase(sighting.name, self.pattern):
             yield sighting.payload
 
@@ -67,7 +67,7 @@ def _absolute(path: object) -> str:
     return os.path.normpath(path)
 
 
-def _files_in(folder: str) -> list[SourceItem]:
+def _files_in(folder: str) -> list[Sighting]:
     try:
         with os.scandir(folder) as entries:
             return [seen for entry in entries for seen in _seen(entry)]
@@ -76,7 +76,7 @@ def _files_in(folder: str) -> list[SourceItem]:
         return []
 
 
-def _seen(entry: "os.DirEntry[str]") -> Iterator[SourceItem]:
+def _seen(entry: "os.DirEntry[str]") -> Iterator[Sighting]:
     """Yield a file as it is now, unless it is hidden, or gone since the folder was read."""
     try:
         if entry.name.startswith(".") or not entry.is_file():
@@ -89,7 +89,7 @@ def _seen(entry: "os.DirEntry[str]") -> Iterator[SourceItem]:
         log.warning("%r is left alone: events can only name files in UTF-8", entry.path)
         return
     modified = pendulum.from_timestamp(found.st_mtime)
-    yield SourceItem(
+    yield Sighting(
         name=entry.name,
         identity=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
         payload={"path": entry.path, "size": found.st_size, "modified": iso(modified)},

@@ -7,7 +7,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.loading import class_path
 from lamplighter.triggers.feeds import SOURCES, Feed
 from lamplighter.triggers.patterns import EventPattern
-from lamplighter.triggers.sources import QueueMessage, QueueTrigger
+from lamplighter.triggers.queue import QueueMessage, QueueTrigger
 
 # What of an event is worth keeping; the rest is about its delivery.
 _USEFUL = ("id", "source", "detail-type", "time", "account", "region", "resources", "detail")

@@ -21,8 +21,8 @@ from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.loading import class_path
-from lamplighter.triggers.sources import SourceItem
-from lamplighter.triggers.sources import PollingTrigger
+from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.polled import PolledTrigger
 from lamplighter.zones import as_utc
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _NOT_IN_URLS = re.compile(r"[^!-~]")
 _NOTHING_THERE = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
 
 
-class HttpPollTrigger(PollingTrigger):
+class HttpPollTrigger(PolledTrigger):
     """Fires when what lies at `url` is new or has changed, within a minute or two.
 
     It has changed when its `ETag` has; without one when its `Last-Modified` has; without both when
@@ -57,7 +57,7 @@ class HttpPollTrigger(PollingTrigger):
         return class_path(type(self)), {"url": self.url, "timeout": self.timeout}
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
         return await asyncio.to_thread(_look_at, kwargs["url"], kwargs["timeout"])
 
     def shared_stream_key(self) -> Hashable | None:
@@ -83,7 +83,7 @@ def _address(url: object) -> str:
     return url
 
 
-def _look_at(url: str, timeout: float) -> list[SourceItem]:
+def _look_at(url: str, timeout: float) -> list[Sighting]:
     latest = monotonic() + timeout
     try:
         with _opener().open(url, timeout=timeout) as response:
@@ -114,7 +114,7 @@ def _opener() -> request.OpenerDirector:
     return opener
 
 
-def _sighting(url: str, response: HTTPResponse, *, latest: float) -> SourceItem:
+def _sighting(url: str, response: HTTPResponse, *, latest: float) -> Sighting:
     etag, last_modified = response.headers["ETag"], response.headers["Last-Modified"]
     known = {
         "url": url,
@@ -122,7 +122,7 @@ def _sighting(url: str, response: HTTPResponse, *, latest: float) -> SourceItem:
         "etag": etag,
         "last_modified": last_modified,
     }
-    return SourceItem(
+    return Sighting(
         name=url,
         identity=etag or last_modified or _digest(url, response, latest=latest),
         payload={name: value for name, value in known.items() if value is not None},

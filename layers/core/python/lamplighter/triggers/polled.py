@@ -11,21 +11,21 @@ from typing import Any, Never
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.sources import SourceItem, current_source
+from lamplighter.triggers.offered import Sighting, offered_producer
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 
-class PollingTrigger(BaseEventTrigger):
+class PolledTrigger(BaseEventTrigger):
     """A trigger on a source that is looked at once a minute; subclasses say how."""
 
     feed = Feed()
 
     @classmethod
     @abstractmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
         """Return everything that is there now, given the arguments of one of those who share it."""
 
-    def payloads(self, sighting: SourceItem) -> Iterable[Any]:
+    def payloads(self, sighting: Sighting) -> Iterable[Any]:
         """Return the payload of each event that the trigger makes of something new."""
         return [sighting.payload]
 
@@ -38,10 +38,10 @@ class PollingTrigger(BaseEventTrigger):
         cls,
         kwargs: dict[str, Any],  # noqa: ARG003 - the deployment has looked already
     ) -> SharedStreamProducer:
-        return current_source()
+        return offered_producer()
 
     async def filter_shared_stream(
-        self, shared_stream: AsyncIterator[SourceItem]
+        self, shared_stream: AsyncIterator[Sighting]
     ) -> AsyncIterator[TriggerEvent]:
         async for sighting in shared_stream:
             for payload in self.payloads(sighting):

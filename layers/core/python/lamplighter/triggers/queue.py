@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.sources import current_source
+from lamplighter.triggers.offered import offered_producer
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class QueueTrigger(BaseEventTrigger):
         cls,
         kwargs: dict[str, Any],  # noqa: ARG003 - the deployment knows the queue
     ) -> SharedStreamProducer:
-        return current_source()
+        return offered_producer()
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[QueueMessage]

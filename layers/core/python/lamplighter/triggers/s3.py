@@ -9,9 +9,9 @@ from lamplighter.errors import DefinitionError
 from lamplighter.loading import class_path
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import SOURCES, Feed
-from lamplighter.triggers.sources import SourceItem, offered
-from lamplighter.triggers.sources import PollingTrigger
-from lamplighter.triggers.sources import QueueMessage, QueueTrigger
+from lamplighter.triggers.offered import Sighting, offered
+from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.triggers.queue import QueueMessage, QueueTrigger
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -56,7 +56,7 @@ class S3ObjectTrigger(_Objects, QueueTrigger):
                 yield {**item.facts, "uri": f"s3://{item.bucket}/{item.key}"}
 
 
-class S3PrefixTrigger(_Objects, PollingTrigger):
+class S3PrefixTrigger(_Objects, PolledTrigger):
     """Fires for each object below a prefix that is new or has changed, within a minute or two.
 
     For buckets that cannot tell. A look costs one request for each 1,000 objects; triggers that
@@ -68,11 +68,11 @@ class S3PrefixTrigger(_Objects, PollingTrigger):
         self.feed = Feed(bucket=bucket)
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
         # In a thread, because a long listing must not hold up those who read other sources.
         return await asyncio.to_thread(offered().objects, kwargs["bucket"], kwargs["prefix"])
 
-    def payloads(self, sighting: SourceItem) -> Iterable[Any]:
+    def payloads(self, sighting: Sighting) -> Iterable[Any]:
         if sighting.name.endswith(self.suffix):
             yield sighting.payload
 

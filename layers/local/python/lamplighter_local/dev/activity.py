@@ -13,10 +13,10 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.runs.states import LIVE, NONE, SUBMITTED
-from lamplighter.store.steps import run_ref
-from lamplighter.store import runs
-from lamplighter.store.runs import FINISHED, QUEUED, RUNNING
+from lamplighter.runs.moves import LIVE, NONE, SUBMITTED
+from lamplighter.runs.view import run_ref
+from lamplighter.store.assets import assets_of_kind
+from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, runs_in_state, stored_steps
 from lamplighter.views import Step, view_steps
 
 # Other processes have clocks of their own, which may be ahead by a fraction of a second.
@@ -85,7 +85,7 @@ class ActivityFeed:
             # The index has finished runs by day.
             days = {since.date(): since, now.date(): now} if is_over else {now.date(): now}
             for day in days.values():
-                for row in runs.runs_in_state(state, day, since=since if is_over else None):
+                for row in runs_in_state(state, day, since=since if is_over else None):
                     name = f"{row.dag_id}/{row.run_id}"
                     yield _ListedRun(row.dag_id, row.run_key, name, state)
 
@@ -100,7 +100,7 @@ class ActivityFeed:
             yield Activity(now, run.name, run.state)
 
     def _step_activity(self, run: _ListedRun, now: DateTime) -> Iterator[Activity]:
-        for step in view_steps(runs.steps_of(run.ref)):
+        for step in view_steps(stored_steps(run.ref)):
             if step.state in LIVE:
                 self.running.append(RunningStep(run.name, step))
             key, state = (run.ref, step.task_id), (step.state, step.submission)
@@ -112,7 +112,7 @@ class ActivityFeed:
 
     def _event_activity(self, now: DateTime) -> Iterator[Activity]:
         # URIs and aliases repeat the events of assets.
-        for asset in runs.assets_of_kind("asset"):
+        for asset in assets_of_kind("asset"):
             seq, before = int(asset.seq or 0), self._seq.get(asset.asset_id, 0)
             self._seq[asset.asset_id] = seq
             if seq > before:

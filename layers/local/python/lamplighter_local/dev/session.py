@@ -31,7 +31,7 @@ from lamplighter.clock import SystemClock
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
-from lamplighter.store.runs import all_dags
+from lamplighter.store.dags import all_dags
 from lamplighter.views import AssetProgress, Dag, asset_progress, view_dag
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
@@ -169,7 +169,7 @@ class DevSession:
 
     def snapshot(self) -> Snapshot:
         """Return the state of all DAGs and running steps."""
-        rows = all_dags(consistent_read=True)
+        rows = sorted(all_dags(), key=lambda row: row.dag_id)
         return Snapshot(
             now=self._lamp.now,
             ticked_at=self._ticked_at,

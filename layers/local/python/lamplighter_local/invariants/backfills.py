@@ -33,8 +33,9 @@ def backfill_violations(runs: Mapping[str, list[Runs]]) -> Iterator[str]:
         if count > 1:
             yield f"DAG {dag_id} has {count} open backfills"
     for run in (run for each in runs.values() for run in each):
-        if run.slot_backfill_id is not None and run.slot_backfill_id not in known:
-            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {run.slot_backfill_id}"
+        owner = run.slot_backfill_id
+        if owner is not None and owner not in known:
+            yield f"run {run.run_key} of DAG {run.dag_id} has a slot of no backfill {owner}"
 
 
 def _of_slots(row: Backfills, own: list[Runs]) -> Iterator[str]:
@@ -46,7 +47,9 @@ def _of_slots(row: Backfills, own: list[Runs]) -> Iterator[str]:
     }
     if active != living:
         yield f"its slots are of {sorted(active)}, but {sorted(living)} live"
-    if over := sorted(run.run_key for run in own if run.state in run_rows.FINISHED and run.slot_backfill_id):
+    if over := sorted(
+        run.run_key for run in own if run.state in run_rows.FINISHED and run.slot_backfill_id
+    ):
         yield f"runs that are over have slots: {over}"
     if len(active) > row.max_active_runs:
         yield f"{len(active)} active runs where {row.max_active_runs:.0f} are allowed"

@@ -9,14 +9,17 @@ from typing import cast
 
 from pendulum import DateTime
 
-from lamplighter.dags.upcoming import LastRun, NextRunsQuery
+from lamplighter.bundles.following import LastRun, Question
 from lamplighter.errors import DefinitionError, TransientError
-from lamplighter.registry.custom_timetables import Answer, read_answer
+from lamplighter.registry.authors import Answer, read_answer
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import PrecomputedRuns, RunSource
-from lamplighter.scheduler.schedules import run_as_json
-from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.scheduler.schedules import (
+    PrecomputedRuns,
+    RunSource,
+    run_as_json,
+    schedule_in_force,
+)
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.zones import iso
@@ -67,7 +70,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
     seen_from = schedule.earliest if last is None else last.run_after
     assert seen_from is not None
     known = None if last is None else {**run_as_json(last), "partition_date": None}
-    question = NextRunsQuery(
+    question = Question(
         dag_id=row.dag_id,
         file=schedule.file,
         last=cast("LastRun | None", known),
@@ -75,7 +78,7 @@ def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
         at=iso(seen_from),
     )
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-    return read_answer(sandbox.upcoming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
+    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
 
 
 def _is_without_periods(answer: Answer) -> bool:

@@ -12,8 +12,8 @@ from pendulum import DateTime
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim_decision import key_of
 from lamplighter.scheduler.schedules import schedule_in_force
-from lamplighter.store.models import Dags, Runs
 from lamplighter.store.dags import read_dag
+from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 _MOST = 20_000
@@ -45,7 +45,9 @@ class Origins:
         """Take note that runs before a row's position, or its next run, are nobody's debt."""
         self.begin_at(row.dag_id, cursor.position(row))
         if row.schedule_switch_at is not None:
-            self._switches[row.dag_id] = _Switch(row.schedule_switch_at, _owed(row, row.schedule_switch_at))
+            self._switches[row.dag_id] = _Switch(
+                row.schedule_switch_at, _owed(row, row.schedule_switch_at)
+            )
 
     def note_push(self, before: Dags | None, after: Dags) -> bool:
         """Take note of a DAG's row before and after a push; return whether its schedule is new."""
@@ -53,7 +55,10 @@ class Origins:
         if before is None:
             self.begin_at(after.dag_id, cursor.position(after))
             return True
-        if _schedule(before) == _schedule(after) and before.schedule_switch_at == after.schedule_switch_at:
+        if (
+            _schedule(before) == _schedule(after)
+            and before.schedule_switch_at == after.schedule_switch_at
+        ):
             return False
         self._settle(before)
         if not is_kept:
@@ -61,7 +66,9 @@ class Origins:
             self.begin_at(after.dag_id, cursor.position(after))
         elif before.schedule_switch_at is None:
             assert after.schedule_switch_at is not None
-            self._switches[after.dag_id] = _Switch(after.schedule_switch_at, _owed(after, after.schedule_switch_at))
+            self._switches[after.dag_id] = _Switch(
+                after.schedule_switch_at, _owed(after, after.schedule_switch_at)
+            )
         return True
 
     def now(self) -> Mapping[str, DagRunInfo]:

@@ -10,11 +10,15 @@ from types import MappingProxyType
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
-from lamplighter.runs.states import LIVE
-from lamplighter.store.steps import run_ref
+from lamplighter.runs.moves import LIVE
+from lamplighter.runs.view import run_ref
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import RunSource, TimetableRuns
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    RunSource,
+    TimetableRuns,
+    followed_until,
+    schedule_in_force,
+)
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs, Steps

@@ -17,7 +17,7 @@ from pendulum import DateTime
 
 from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.operations.push_preview import owed_after_push
-from lamplighter.store.runs import all_dags
+from lamplighter.store.dags import all_dags
 from lamplighter.store.runs import FAILED
 from lamplighter.views import Run, Step, all_runs
 from lamplighter.zones import as_utc
@@ -201,7 +201,7 @@ def _creation_order(run: Run) -> tuple[DateTime, str, str]:
 def _behind(end: DateTime) -> dict[str, DateTime]:
     return {
         row.dag_id: row.next_run_after
-        for row in all_dags(consistent_read=True)
+        for row in all_dags()
         if row.next_run_after is not None
         and end - row.next_run_after > _LATE_AFTER
         and not (row.is_paused or row.is_stale)

@@ -9,8 +9,7 @@ from pynamodb.attributes import (
     UnicodeSetAttribute,
 )
 
-from lamplighter.store.rows import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class Catalog(Row):
@@ -40,7 +39,7 @@ class Catalog(Row):
     refused = UnicodeSetAttribute(null=True)  # DAGs of it that could not be stored
     problems = JSONAttribute(null=True)
 
-    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox precomputed.
+    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
     version = UnicodeAttribute(null=True)  # with `bundle_version`: whose answers these are
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)

@@ -1,6 +1,7 @@
-"""Dags: where each schedule stands. The row that every claim is decided on."""
+"""Dags: where each schedule stands, for claims to decide on. DagVersions: every definition."""
 
 from pynamodb.attributes import (
+    BinaryAttribute,
     BooleanAttribute,
     JSONAttribute,
     NumberAttribute,
@@ -9,8 +10,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
-from lamplighter.store.rows import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class _Due(GlobalSecondaryIndex["Dags"]):
@@ -86,7 +86,7 @@ class Dags(Row):
     next_run_after = Instant(null=True)
 
     # A schedule that a push has replaced while runs of it were due. Claims follow it up to and
-    # including the last of those, whose run_after is `schedule_switch_at` at the latest, then drop both.
+    # including the last of those (`run_after` <= `schedule_switch_at`), then both are removed.
     previous_schedule = JSONAttribute(null=True)  # see `scheduler.schedules`
     schedule_switch_at = Instant(null=True)
 
@@ -121,3 +121,20 @@ class Dags(Row):
 
     due = _Due()
     by_file = _ByFile()
+
+
+class DagVersions(Row):
+    """One definition of a DAG, as the document that its bundle gave. It never changes."""
+
+    class Meta:
+        table_name = "DagVersions"
+
+    dag_id = UnicodeAttribute(hash_key=True)
+    version = UnicodeAttribute(range_key=True)  # 000001, 000002, …
+    hash = UnicodeAttribute()
+    bundle = UnicodeAttribute()
+    bundle_version = UnicodeAttribute()  # the first that had this definition
+    created_at = Instant()
+    # One of the two: JSON to read, or compressed where it is long.
+    document = UnicodeAttribute(null=True)
+    document_gzip = BinaryAttribute(null=True, legacy_encoding=False)

@@ -5,19 +5,19 @@ subscribed at that moment. If the trigger makes a `SharedStreamProducer`, each e
 to it with the outcome, lane by lane in order, as soon as everyone has resolved it.
 """
 
-from lamplighter.triggers.shared_stream.producer import AckTimeout
-from lamplighter.triggers.shared_stream.producer import PollFailure as _PollFailure
-from lamplighter.triggers.shared_stream.producer import PollTerminated as _PollTerminated
-from lamplighter.triggers.shared_stream.producer import SubscriberOverflow as _SubscriberOverflow
-from lamplighter.triggers.shared_stream.groups import (
+from lamplighter.triggers.shared_stream.failures import AckTimeout
+from lamplighter.triggers.shared_stream.failures import PollFailure as _PollFailure
+from lamplighter.triggers.shared_stream.failures import PollTerminated as _PollTerminated
+from lamplighter.triggers.shared_stream.failures import SubscriberOverflow as _SubscriberOverflow
+from lamplighter.triggers.shared_stream.group import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_SUBSCRIBER_QUEUE_MAX,
 )
-from lamplighter.triggers.shared_stream.groups import SharedStreamGroup as _SharedStreamGroup
+from lamplighter.triggers.shared_stream.group import SharedStreamGroup as _SharedStreamGroup
 from lamplighter.triggers.shared_stream.manager import SharedStreamManager
-from lamplighter.triggers.shared_stream.producer import AdvanceItem, AdvanceOutcome
+from lamplighter.triggers.shared_stream.outcome import AdvanceItem, AdvanceOutcome
 from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
-from lamplighter.triggers.shared_stream.subscriber import reject_shared_stream_event
+from lamplighter.triggers.shared_stream.rejection import reject_shared_stream_event
 
 # The names with an underscore are those that tests written for Airflow import.
 __all__ = [

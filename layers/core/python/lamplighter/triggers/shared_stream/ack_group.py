@@ -7,10 +7,10 @@ is given up.
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lamplighter.triggers.shared_stream.producer import AckTimeout
-from lamplighter.triggers.shared_stream.groups import SharedStreamGroup
+from lamplighter.triggers.shared_stream.failures import AckTimeout
+from lamplighter.triggers.shared_stream.group import SharedStreamGroup
 from lamplighter.triggers.shared_stream.lanes import StreamEvent
-from lamplighter.triggers.shared_stream.groups import AdvancePump
+from lamplighter.triggers.shared_stream.pump import AdvancePump
 from lamplighter.triggers.shared_stream.subscriber import AckSubscriber
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """A group whose source needs no acknowledgement: raw events go straight to the readers."""
 
-from lamplighter.triggers.shared_stream.groups import SharedStreamGroup
+from lamplighter.triggers.shared_stream.group import SharedStreamGroup
 from lamplighter.triggers.shared_stream.subscriber import Subscriber
 
 

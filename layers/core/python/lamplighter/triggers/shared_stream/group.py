@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.producer import PollTerminated, SubscriberOverflow
+from lamplighter.triggers.shared_stream.failures import PollTerminated, SubscriberOverflow
 from lamplighter.triggers.shared_stream.subscriber import Subscriber
 
 DEFAULT_SUBSCRIBER_QUEUE_MAX = 1024

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from typing import Any
 
-from lamplighter.triggers.shared_stream.producer import AdvanceItem, outcome_of
+from lamplighter.triggers.shared_stream.outcome import AdvanceItem, outcome_of
 
 
 class StreamEvent:

@@ -12,9 +12,10 @@ from time import monotonic
 from typing import Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.groups import AckGroup
-from lamplighter.triggers.shared_stream.groups import FastGroup
-from lamplighter.triggers.shared_stream.groups import (
+from lamplighter.triggers.shared_stream.ack_group import AckGroup
+from lamplighter.triggers.shared_stream.bindings import Bindings
+from lamplighter.triggers.shared_stream.fast_group import FastGroup
+from lamplighter.triggers.shared_stream.group import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_SUBSCRIBER_QUEUE_MAX,
     Limits,

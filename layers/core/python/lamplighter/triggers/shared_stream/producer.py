@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable, Sequence
 from typing import Any
 
+from lamplighter.triggers.shared_stream.outcome import AdvanceItem
 
 
 class SharedStreamProducer(ABC):

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Self
 
-from lamplighter.triggers.shared_stream.producer import PollFailure
+from lamplighter.triggers.shared_stream.failures import PollFailure
 from lamplighter.triggers.shared_stream.lanes import StreamEvent
+from lamplighter.triggers.shared_stream.rejection import last_pulled
 
 
 class Subscriber:
