@@ -5,10 +5,9 @@ from typing import Any
 
 from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
 from lamplighter.errors import RefusedError
-from lamplighter.registry.messages import Push, Refill, Retire, read_message
-from lamplighter.registry.refill import refill
-from lamplighter.registry.register import register
-from lamplighter.registry.retire import retire
+from lamplighter.registry.custom_timetables import refill
+from lamplighter.registry.pushes import Push, Refill, Retire, read_message
+from lamplighter.registry.register import register, retire
 
 logger = logger_of("register")
 metrics = metrics_of("register")
@@ -23,13 +22,13 @@ def _handle(body: str) -> None:
     for message in read_message(body):
         try:
             match message:
-                case Push(source):
-                    report = register(source)
+                case Push():
+                    report = register(message)
                     logger.info("registered", extra={"report": asdict(report)})
                     publish(metrics, report)
                 case Refill(dag_id):
                     refill(dag_id)
-                case Retire(source):
-                    retire(source)
+                case Retire(push):
+                    retire(push)
         except RefusedError as refused:
             logger.warning("%s", refused)  # of an old push: there is nothing to repeat

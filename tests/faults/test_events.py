@@ -28,7 +28,7 @@ from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
+from lamplighter.registry import assets
 from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
@@ -127,7 +127,7 @@ def push_and_die(*dags: DAG) -> Step:
     """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
 
     def push_in_part(_: LocalStack) -> None:
-        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
+        with patch.object(assets, "drop_consumers", side_effect=Crash), suppress(Crash):
             register_dags(*dags)
 
     return push_in_part

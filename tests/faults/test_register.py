@@ -102,8 +102,8 @@ def sandbox_remembers() -> Iterator[None]:
         if function != "sandbox":
             return real(function, event, *rest)
         # The instant matters only for what is owed, and nothing is owed here.
-        questions = [{**question, "at": ""} for question in event.get("questions", ())]
-        key = json.dumps({**event, "questions": questions, "result_key": ""}, sort_keys=True)
+        queries = [{**query, "at": ""} for query in event.get("queries", ())]
+        key = json.dumps({**event, "queries": queries, "result_key": ""}, sort_keys=True)
         if key not in known:
             known[key] = real(function, event, *rest)
         return copy.deepcopy(known[key])

@@ -13,7 +13,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills
 from lamplighter.operations.backfills import plan_backfill
 from lamplighter.operations.runs import clear_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
@@ -537,7 +537,7 @@ def test_timetable_of_an_author_is_asked_in_the_sandbox(
     lamp.run_until_idle()
     plan = plan_backfill(
         Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed"),
-        ask_author=author_runs_between,
+        ask_author=custom_runs_between,
     )
     assert [each.info.logical_date for each in plan.dates] == [
         datetime(2025, 12, 5),

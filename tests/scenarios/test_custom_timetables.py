@@ -17,8 +17,8 @@ from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.layout import bundle_key
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import authors
-from lamplighter.registry.refill import refill
+from lamplighter.registry import custom_timetables
+from lamplighter.registry.custom_timetables import refill
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.endings import finish_run
@@ -146,13 +146,13 @@ def test_more_than_64_runs_come_without_holes(stack: LocalStack, push: Push) -> 
     """A clock that moves past all that was foretold finds every run, each once."""
     push(OWN)
     asked: list[list[Any]] = []
-    real = authors.ask
+    real = custom_timetables.query_sandbox
 
     def ask(where: Any, questions: Any) -> Any:
         asked.append(list(questions))
         return real(where, questions)
 
-    with patch.object(authors, "ask", ask):
+    with patch.object(custom_timetables, "query_sandbox", ask):
         for after in range(5, 80, 5):
             wake(stack, after=after)
     assert hours(stack) == list(range(10, 10 + 3 + 75))
@@ -280,7 +280,7 @@ def test_custom_timetable_without_periods_runs_once(stack: LocalStack, push: Pus
 def test_slow_refill_does_not_stop_the_dag(stack: LocalStack, push: Push) -> None:
     """An answer that is older than all its runs is not the end of the schedule."""
     push(OWN)
-    real = authors.ask
+    real = custom_timetables.query_sandbox
     is_slow = True
 
     def ask(where: Any, questions: Any) -> Any:
@@ -294,7 +294,7 @@ def test_slow_refill_does_not_stop_the_dag(stack: LocalStack, push: Push) -> Non
                 stack.run_until_idle()
         return answer
 
-    with patch.object(authors, "ask", ask):
+    with patch.object(custom_timetables, "query_sandbox", ask):
         refill("own")
     stack.run_until_idle()
     assert stack.dag("own").next_run_after == datetime(2026, 1, 5).add(hours=133)
@@ -332,7 +332,7 @@ def test_failing_timetable_marks_only_its_dag(stack: LocalStack, push: Push) -> 
     )
 
     def push_with_limit(seconds: float) -> int:
-        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, at_once=1)
+        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, processes=1)
         few = {"limits_within": lambda _: limits}
         with patch.dict(handler_of("sandbox").__globals__, few):
             push(text + OWN, other=PLAIN)

@@ -6,7 +6,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter_cli.doctor_checks import check_activity
 from lamplighter_local import LocalDeployment
 from lamplighter_local.handlers import handler_of

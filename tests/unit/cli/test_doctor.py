@@ -13,8 +13,8 @@ from botocore.exceptions import NoCredentialsError
 
 from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry import bundles
-from lamplighter.serialization.schema import SCHEMA
+from lamplighter.serialization import SCHEMA
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.definitions import register_dags
@@ -70,7 +70,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
 
 def never_registered(stack: LocalStack) -> None:
     """Number a push that nobody registers."""
-    bundles.number("lost")
+    next_push_number("lost")
     stack.clock.advance(timedelta(minutes=16))
     stack.tick()
 

@@ -51,7 +51,10 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
         ),
         (
             {"schedule": "[Asset('a')]"},
-            "dag: schedule 0 * * * * → Asset; next run unscheduled (was after 2026-01-05 13:00 UTC)",
+            (
+                "dag: schedule 0 * * * * → Asset; next run unscheduled"
+                " (was after 2026-01-05 13:00 UTC)"
+            ),
         ),
         (
             {"start_date": "NINE.add(days=3)"},

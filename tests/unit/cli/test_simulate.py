@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.errors import RefusedError
 from lamplighter_cli import simulate
 from lamplighter_cli.app import main

@@ -15,8 +15,8 @@ import pytest
 from pendulum import datetime, duration
 
 from lamplighter import settings
-from lamplighter.bundles import sandbox
-from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.bundles import parsing
+from lamplighter.bundles.parsing import ask_worker, start_worker
 from lamplighter.errors import RefusedError
 from lamplighter.views import AssetProgress
 from lamplighter_local import handlers
@@ -80,11 +80,11 @@ class Session:
 @pytest.fixture(scope="module", autouse=True)
 def warm_worker() -> Iterator[None]:
     """Let one process import the DAG files of all tests here: each takes long to start."""
-    worker = _start_worker()
+    worker = start_worker()
     with patch.object(
-        sandbox,
+        parsing,
         "ask_workers",
-        lambda requests, **_: (_ask(worker, request) for request in requests),
+        lambda requests, **_: (ask_worker(worker, request) for request in requests),
     ):
         yield
     worker.communicate()

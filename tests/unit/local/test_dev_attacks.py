@@ -22,7 +22,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lamplighter.store.listing import all_dags
+from lamplighter.store.dags import all_dags
 from lamplighter_cli import console
 from lamplighter_cli import dev as dev_command
 from lamplighter_local.dev import state as dev_state
@@ -90,7 +90,7 @@ class Target:
             for url in sorted(sqs.list_queues()["QueueUrls"])
         ]
         tables = self.client("dynamodb").list_tables()["TableNames"]
-        rows = [row.attribute_values for row in all_dags(consistent_read=True)]
+        rows = [row.attribute_values for row in all_dags()]
         files = sorted(str(path) for path in self.root.rglob("*"))
         return sorted((each["Key"], each["ETag"]) for each in objects), counts, tables, rows, files
 

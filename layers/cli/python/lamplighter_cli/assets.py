@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from lamplighter.events.emit import emit as send
-from lamplighter.registry.producers import producers_of
+from lamplighter.registry.assets import producers_of
 from lamplighter.store.assets import (
     assets_and_consumers,
     consumers_of,

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from lamplighter.operations import pause as operations
 from lamplighter.operations.pause import Missed
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.dags import all_dags, dags_with_schedule_errors
 from lamplighter.store.runs import last_runs, runs_of
@@ -139,7 +139,8 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
 def _previous_schedule(dag: Dag) -> str | None:
     if dag.previous_schedule is None:
         return None
-    return f"{dag.previous_schedule}, for the runs that were due until {instant(dag.schedule_switch_at, dag.zone)}"
+    until = instant(dag.schedule_switch_at, dag.zone)
+    return f"{dag.previous_schedule}, for the runs that were due until {until}"
 
 
 @app.command()

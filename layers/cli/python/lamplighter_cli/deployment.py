@@ -123,13 +123,12 @@ def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> It
         if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
             del os.environ[name]
     os.environ.update({name: text for name, text in values.items() if text is not None})
-    aws.client.cache_clear()
     try:
-        yield
+        with runtime.using(new_clients=True):
+            yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        aws.client.cache_clear()
 
 
 # Stacks.

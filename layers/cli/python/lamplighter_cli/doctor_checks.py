@@ -12,13 +12,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
-from lamplighter.registry.problems import all_problems
+from lamplighter.registry.import_problems import all_problems
 from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
-from lamplighter.store.catalog import read_bundles, read_look_ahead
+from lamplighter.store.bundles import read_bundles
+from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.dags import all_dags, dags_with_schedule_errors
 from lamplighter.store.tables import TableDefinition, table_definitions
 from lamplighter.store.watchers import read_parked
+from lamplighter.topology import QUEUES, URL_SETTINGS
 from lamplighter_cli import console
 from lamplighter_cli.errors import explain
 
@@ -30,8 +32,6 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 _LATE_SECONDS = 180
 # The sandbox may take minutes for a bundle, and the sweep retries unfinished pushes.
 _STUCK_SECONDS = 900
-_QUEUES = tuple(name for pair in settings.DEAD_QUEUES.items() for name in pair)
-_DEAD = frozenset(settings.DEAD_QUEUES.values())
 
 
 class Finding(NamedTuple):
@@ -116,10 +116,11 @@ def _indexes(described: Mapping[str, Any]) -> dict[str, list[str]]:
 def _queues() -> Iterator[Finding]:
     wrong: list[Finding] = []
     dead: dict[str, int] = {}
-    for name in _QUEUES:
-        url = getattr(settings.current(), name)
+    dlqs = {queue.dlq for queue in QUEUES.values()}
+    for name, setting in URL_SETTINGS.items():
+        url = settings.current().queue_urls.get(name)
         if not url:
-            wrong.append(Finding("queues", ERROR, f"{name} is not set", _missing(name)))
+            wrong.append(Finding("queues", ERROR, f"{setting} is not set", _missing(setting)))
             continue
         attributes = _attributes(url)
         if attributes is None:
@@ -127,15 +128,15 @@ def _queues() -> Iterator[Finding]:
             wrong.append(Finding("queues", ERROR, f"queue {url} does not exist", fix))
         else:
             count = int(attributes["ApproximateNumberOfMessages"])
-            dead |= {url.rpartition("/")[2]: count} if name in _DEAD else {}
+            dead |= {url.rpartition("/")[2]: count} if name in dlqs else {}
     yield from wrong
     if not wrong:
-        yield Finding("queues", OK, f"all {len(_QUEUES)}")
+        yield Finding("queues", OK, f"all {len(URL_SETTINGS)}")
     yield from _dead_findings(dead)
 
 
-def _missing(name: str) -> str:
-    return f"set LAMPLIGHTER_{name.upper()}, or choose a deployment with --stack"
+def _missing(setting: str) -> str:
+    return f"set LAMPLIGHTER_{setting.upper()}, or choose a deployment with --stack"
 
 
 def _attributes(url: str) -> dict[str, str] | None:
@@ -174,7 +175,7 @@ def _tick() -> Finding:
 
 
 def _bundles() -> Iterator[Finding]:
-    rows = read_bundles()
+    rows = list(read_bundles())
     stuck = [row for row in rows if (row.pushed or 0) > (row.registered or 0) and _is_old(row)]
     for row in stuck:
         text = f"push {row.pushed:.0f} of {row.id} has not been registered since {_since(row)}"

@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
+from lamplighter.assets.codec import decode_condition
 from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
+from lamplighter.loading import author_code_as_data
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
 from lamplighter_cli.options import AsJson, DagId, DagsDir
@@ -42,18 +44,12 @@ def next_runs(
 def _why_none(dag: CheckedDag) -> str:
     document = dag.document["timetable"]
     if "asset_condition" in document["data"]:
-        return f"runs when its assets are updated: {_words(document['data']['asset_condition'])}"
+        with author_code_as_data():
+            condition = decode_condition(document["data"]["asset_condition"])
+        return f"runs when its assets are updated: {condition.describe()}"
     if document["type"] == "NullTimetable":
         return "has no schedule; trigger runs manually"
     return f"has no more runs (schedule {dag.schedule!r})"
-
-
-def _words(condition: dict[str, Any]) -> str:
-    ((kind, value),) = condition.items()
-    if kind in {"all", "any"}:
-        joint = " and " if kind == "all" else " or "
-        return "(" + joint.join(_words(item) for item in value) + ")"
-    return str(value.get("name") or value.get("uri"))
 
 
 def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None:

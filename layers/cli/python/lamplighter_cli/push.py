@@ -15,7 +15,7 @@ from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
 from lamplighter.operations.push import push_bundle
 from lamplighter.operations.push_preview import DagChange, preview_push
-from lamplighter.registry.reading import read_definition
+from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval
 from lamplighter_cli import console
@@ -71,13 +71,13 @@ def push(
         _confirm(sum(owed.values()))
     with console.progress() as progress:
         progress.add_task("Uploading", total=None)
-        source = push_bundle(root, name, skip_owed=skip_owed)
+        pushed = push_bundle(root, name, skip_owed=skip_owed)
     if as_json:
         console.print_json(
             {
-                "bundle": source.bundle,
-                "push": source.push,
-                "version": source.version,
+                "bundle": pushed.bundle,
+                "push": pushed.number,
+                "version": pushed.version,
                 "dags": [dag.dag_id for dag in report.dags],
                 "owed": owed,
                 "skipped": skipped,
@@ -88,8 +88,8 @@ def push(
         return
     console.out().print(
         Text(
-            f"pushed {name!r}: push {source.push}, {len(report.dags)} DAGs,"
-            f" version {source.version[:12]}; it will be registered within seconds"
+            f"pushed {name!r}: push {pushed.number}, {len(report.dags)} DAGs,"
+            f" version {pushed.version[:12]}; it will be registered within seconds"
         )
     )
 

@@ -8,17 +8,18 @@ from unittest.mock import patch
 from lamplighter import clock
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Definition, Source, define, new_row
+from lamplighter.registry.definition import Definition, define, new_row
+from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler.cursor import ask_schedule
 from lamplighter.serialization import content_hash, encode_dag, to_json
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.dags import dag_write
 from lamplighter.store.models import Dags
 from lamplighter_local.dag_objects import FILE, found_in_a_file
 
-_SOURCE = Source("objects", "0" * 64, 1)
+_PUSH = Push("objects", "0" * 64, 1)
 
 
 def row_of(dag: DAG, row: Dags | None = None) -> Dags:
@@ -28,7 +29,7 @@ def row_of(dag: DAG, row: Dags | None = None) -> Dags:
         dag, content_hash(document), FILE, to_json(document), dag.timetable.summary
     )
     row = row or new_row(definition)
-    if define(row, definition, None, _SOURCE, now=clock.now()):
+    if define(row, definition, None, _PUSH, now=clock.now()):
         ask_schedule(row, now=clock.now())
     dag_write(row)
     return row
@@ -50,13 +51,13 @@ def register_found(
     files: Mapping[str, list[dict[str, Any]]],
     bundle: str,
     *,
-    coming_runs: Mapping[str, Any] = MappingProxyType({}),
+    upcoming_runs: Mapping[str, Any] = MappingProxyType({}),
 ) -> RegisterReport:
     """Register what a sandbox would have found in files, with its answers about timetables."""
-    source = Source(bundle, _SOURCE.version, bundles.number(bundle))
+    push = Push(bundle, _PUSH.version, next_push_number(bundle))
     parsed = [ParsedFile(file, dags=dags) for file, dags in files.items()]
     with (
         patch.object(Sandbox, "parse", lambda _: iter(parsed)),
-        patch.object(Sandbox, "coming_runs", lambda *_: dict(coming_runs)),
+        patch.object(Sandbox, "upcoming_runs", lambda *_: dict(upcoming_runs)),
     ):
-        return register(source)
+        return register(push)

@@ -29,7 +29,7 @@ from lamplighter.executors.job import Executor
 from lamplighter.operations import backfills, pause
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.dags import require_dag
@@ -37,6 +37,7 @@ from lamplighter.store.models import TABLES, Dags
 from lamplighter.timetables.base import DataInterval
 from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
+from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -45,7 +46,6 @@ from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.open_deployment import OpenDeployment
-from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -274,7 +274,7 @@ class LocalDeployment(OpenDeployment):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
 
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from pendulum import DateTime
 
-from lamplighter.registry.bundles import KIND
-from lamplighter.registry.lost_pushes import resend_due_at
+from lamplighter.registry.pushes import resend_due_at
 from lamplighter.settings import Settings
+from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import readers_of
 from lamplighter.topology import FUNCTIONS
@@ -81,7 +81,7 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
         yield parse_instant(min(sends))
     for item in items_of(f"{made.table_prefix}Catalog"):
         row = Catalog()
-        if item.attrs["kind"].value == KIND:
+        if item.attrs["kind"].value == BUNDLE:
             row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
             if (resend_at := resend_due_at(row)) is not None:
                 yield resend_at

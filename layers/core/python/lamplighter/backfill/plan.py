@@ -13,7 +13,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
-from lamplighter.dags.next_run import next_run
+from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED

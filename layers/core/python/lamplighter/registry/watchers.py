@@ -13,8 +13,8 @@ from lamplighter import clock, settings
 from lamplighter.assets.asset import Asset
 from lamplighter.assets.codec import encode_watcher
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.dags import change_dag
@@ -48,37 +48,37 @@ def announce_watchers(row: Dags, wanted: Watchers) -> None:
     row.watchers = (row.watchers or set()) | {str(place) for place in wanted} or None
 
 
-def register_watchers(row: Dags, wanted: Watchers, source: Source) -> None:
+def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
     """Let the watchers of a DAG have their rows, and no others, as this push declares them."""
-    _write([Put(row, may_replace=True) for row in _changed(wanted, source)], source)
+    _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
     keep = {str(place) for place in wanted}
     if (row.watchers or set()) != keep:
-        drop_watchers(row, keep, source)
+        drop_watchers(row, keep, push)
 
 
-def drop_watchers(row: Dags, keep: AbstractSet[str], source: Source) -> None:
+def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
     """Remove the watchers of a DAG, but those to keep."""
     gone = [Place.of(text) for text in (row.watchers or set()) - keep]
-    _write([Delete(place.row) for place in gone], source)
+    _write([Delete(place.row) for place in gone], push)
 
     def change(row: Dags) -> list[Write]:
         row.watchers = set(keep) or None
-        return [bundles.is_newest(source)]
+        return [pushes.newest_check(push)]
 
     try:
         change_dag(row.dag_id, change)
     except TransactionCanceled as cancelled:
-        bundles.require_newest(source, cancelled)
+        pushes.require_newest(push, cancelled)
         raise
 
 
-def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
+def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
     """Yield the rows that are not there as they should be."""
     keys = {(place.row.kind, place.row.id): watcher for place, watcher in wanted.items()}
     there = {(row.kind, row.id): row for row in Catalog.batch_get(keys, consistent_read=True)}
     for key, watcher in keys.items():
         before = there.get(key)
-        bundle = (source.bundle, source.version)
+        bundle = (push.bundle, push.version)
         is_same = before is not None and before.watcher == watcher
         if before is not None and is_same and (before.bundle, before.bundle_version) == bundle:
             continue
@@ -87,17 +87,17 @@ def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
         yield Catalog(
             *key,
             watcher=watcher,
-            bundle=source.bundle,
-            bundle_version=source.version,
+            bundle=push.bundle,
+            bundle_version=push.version,
             since=since,
             updated_at=clock.now(),
         )
 
 
-def _write(writes: Sequence[Write], source: Source) -> None:
+def _write(writes: Sequence[Write], push: Push) -> None:
     room = settings.current().transaction_actions - 1  # one is for the check of the push
     for some in pack(writes, (lambda _: 1, room)):
-        bundles.write(source, some)
+        pushes.write(push, some)
 
 
 # What must be wired.

@@ -9,8 +9,7 @@ from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.loading import author_code_as_data
-from lamplighter.serialization import decode_dag
-from lamplighter.serialization.schema import upgrade
+from lamplighter.serialization import decode_dag, upgrade
 from lamplighter.store.models import Dags, DagVersions, Runs
 
 

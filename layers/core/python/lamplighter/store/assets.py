@@ -20,6 +20,7 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import (
+    Delete,
     Put,
     TransactionCanceled,
     delete_if,
@@ -94,6 +95,11 @@ def read_assets(
     return found
 
 
+def read_asset(asset_id: str) -> Assets:
+    """Return the row of an asset, alias or URI, which must exist, as it is now."""
+    return Assets.get(asset_id, ITSELF, consistent_read=True)
+
+
 def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
     """Return the rows that exist as they are together at one moment.
 
@@ -149,6 +155,31 @@ def read_asset_queue(
 ) -> list[AssetQueue]:
     """Return how far DAGs have consumed assets, by the ids of both."""
     return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
+
+
+def asset_queue_of(dag_id: str) -> list[AssetQueue]:
+    """Return how far a DAG has consumed each of the assets that it waits for."""
+    return list(AssetQueue.query(dag_id, consistent_read=True))
+
+
+def read_references(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return which of the pairs of asset and DAG are there: the DAG is a consumer of the asset."""
+    keys = [(asset, f"{CONSUMER}{dag_id}") for asset, dag_id in pairs]
+    rows = Assets.batch_get(keys, consistent_read=True)
+    return {(row.asset_id, row.ref.removeprefix(CONSUMER)) for row in rows}
+
+
+def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
+    """Return the writes that make a DAG a consumer of an asset, of events after number `seq`."""
+    return [
+        Put(Assets(asset, f"{CONSUMER}{dag_id}", created_at=clock.now())),
+        Put(AssetQueue(dag_id, asset, since_seq=seq, consumed_seq=seq)),
+    ]
+
+
+def delete_reference(asset: str, dag_id: str) -> list[Delete]:
+    """Return the writes after which a DAG is no consumer of an asset any more."""
+    return [Delete(Assets(asset, f"{CONSUMER}{dag_id}")), Delete(AssetQueue(dag_id, asset))]
 
 
 # Events.

@@ -69,8 +69,3 @@ def note_refill(dag_id: str, *, now: DateTime, unless_since: DateTime) -> bool:
     except (TransactionCanceled, MalformedRowError):
         return False
     return True
-
-
-def read_bundles() -> list[Catalog]:
-    """Return all bundles with the numbers of their pushes."""
-    return list(Catalog.query("bundle", consistent_read=True))

@@ -8,7 +8,7 @@ from lamplighter import settings
 from lamplighter.errors import MalformedRowError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags
+from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Cause,
@@ -141,3 +141,19 @@ def all_dag_ids() -> list[str]:
 def dags_with_schedule_errors() -> list[Dags]:
     """Return the DAGs whose schedules cannot be followed."""
     return list(Dags.scan(Dags.schedule_error.exists()))
+
+
+def dags_in_use() -> list[Dags]:
+    """Return all DAGs that a bundle defines."""
+    return list(Dags.scan(Dags.is_stale != True))  # noqa: E712 - an expression, not a comparison
+
+
+def dag_ids_of_bundle(bundle: str) -> list[str]:
+    """Return the DAGs that the index lists under a bundle; it may lag behind."""
+    return [row.dag_id for row in Dags.by_file.query(bundle)]
+
+
+def newest_version(dag_id: str) -> str | None:
+    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
+    newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
+    return next((version.version for version in newest), None)

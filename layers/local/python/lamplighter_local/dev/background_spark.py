@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from pendulum import DateTime
 
-from lamplighter.executors.base import Job, JobRequest
+from lamplighter.executors.job import Job, JobRequest
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # A Spark that is just being started cannot be ended before; it ends by itself when we are gone.

@@ -103,18 +103,18 @@ def _peaks_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list
     """Return the starts of slices of time, and the maximum number of spans at once in each."""
     begin, end = simulation.start.timestamp(), simulation.end.timestamp()
     length = (end - begin) / _SLICES
-    limit, before, place = [0] * (_SLICES + 1), 0, 0
+    peaks, before, place = [0] * (_SLICES + 1), 0, 0
     for instant, count in levels(spans):
         at = min(int((instant.timestamp() - begin) / length), _SLICES)
         # Spans that started before continue in all slices up to this one.
         for passed in range(place + 1, at + 1):
-            limit[passed] = before
+            peaks[passed] = before
         place, before = at, count
-        limit[at] = max(limit[at], count)
+        peaks[at] = max(peaks[at], count)
     for passed in range(place + 1, _SLICES + 1):
-        limit[passed] = before
+        peaks[passed] = before
     first = date2num(simulation.start)
-    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(limit))], limit
+    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(peaks))], peaks
 
 
 def _tidy(axes: Axes) -> None:

@@ -123,11 +123,11 @@ def was_submitted(step: Step) -> bool:
 
 def peak(spans: Iterable[Span]) -> Peak:
     """Return the maximum number of spans at once; a span that ends makes room first."""
-    limit, at = 0, None
+    highest, at = 0, None
     for instant, count in levels(spans):
-        if count > limit:
-            limit, at = count, instant
-    return Peak(limit, at)
+        if count > highest:
+            highest, at = count, instant
+    return Peak(highest, at)
 
 
 def levels(spans: Iterable[Span]) -> list[tuple[DateTime, int]]:

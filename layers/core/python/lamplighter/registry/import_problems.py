@@ -1,15 +1,15 @@
-"""Import errors and warnings as rows, one for each file that has any."""
+"""Import errors and warnings of pushes, one row for each file that has any."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from lamplighter import clock
-from lamplighter.bundles.importer import Problem
+from lamplighter.bundles.importer import ImportProblem
 from lamplighter.errors import in_short
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
+from lamplighter.store.bundles import problems_row, read_bundles, read_problems
 from lamplighter.store.models import Catalog
 from lamplighter.store.transactions import Delete, Put
 
@@ -17,10 +17,10 @@ _MAX_PER_FILE = 20
 _MAX_FRAMES = 10
 
 
-def store(
-    source: Source,
-    errors: Sequence[Problem],
-    warnings: Sequence[Problem],
+def replace_problems(
+    push: Push,
+    errors: Sequence[ImportProblem],
+    warnings: Sequence[ImportProblem],
     *,
     broken: AbstractSet[str],
     refused: Mapping[str, AbstractSet[str]],
@@ -36,42 +36,40 @@ def store(
             by_file[problem.file].append(_as_json(severity, problem))
     faulty = {problem.file for problem in errors}
     for file, items in by_file.items():
-        row = _row(source, file, items)
-        row.has_errors, row.is_broken = file in faulty, file in broken
+        row = _row(push, file, items, has_errors=file in faulty)
+        row.is_broken = file in broken
         row.refused = set(refused.get(file, ())) or None
-        bundles.write(source, [Put(row, may_replace=True)])
-    for row in list(Catalog.query(_kind(source.bundle), consistent_read=True)):
+        pushes.write(push, [Put(row, may_replace=True)])
+    for row in read_problems(push.bundle):
         if row.id not in by_file:
-            bundles.write(source, [Delete(row)])
+            pushes.write(push, [Delete(row)])
 
 
-def note(source: Source, error: Problem) -> None:
+def add_error(push: Push, error: ImportProblem) -> None:
     """Add an error to what is known about a bundle."""
-    items = [_as_json("error", error)]
-    row = _row(source, error.file, items)
-    row.has_errors = True
-    bundles.write(source, [Put(row, may_replace=True)])
+    row = _row(push, error.file, [_as_json("error", error)], has_errors=True)
+    pushes.write(push, [Put(row, may_replace=True)])
 
 
 def all_problems() -> list[dict[str, Any]]:
     """Return errors and warnings of all bundles, each with the bundle's name; errors first."""
     found = [
         {"bundle": bundle.id, **problem}
-        for bundle in Catalog.query(bundles.KIND)
-        for row in Catalog.query(_kind(bundle.id), consistent_read=True)
+        for bundle in read_bundles(consistent=False)
+        for row in read_problems(bundle.id)
         for problem in row.problems or ()
     ]
     return sorted(found, key=lambda problem: bool(problem["severity"] != "error"))
 
 
-def broken(bundle: str) -> tuple[set[str], set[str]]:
+def read_broken(bundle: str) -> tuple[set[str], set[str]]:
     """Return the files of a bundle that could not be imported, and the DAGs that were refused."""
-    rows = list(Catalog.query(_kind(bundle), consistent_read=True))
+    rows = read_problems(bundle)
     refused: set[str] = set().union(*(row.refused or () for row in rows))
     return {row.id for row in rows if row.is_broken}, refused
 
 
-def _as_json(severity: str, problem: Problem) -> dict[str, object]:
+def _as_json(severity: str, problem: ImportProblem) -> dict[str, object]:
     return {
         "severity": severity,
         "file": problem.file,
@@ -81,15 +79,6 @@ def _as_json(severity: str, problem: Problem) -> dict[str, object]:
     }
 
 
-def _row(source: Source, file: str, items: list[dict[str, object]]) -> Catalog:
-    return Catalog(
-        _kind(source.bundle),
-        file,
-        push=source.push,
-        problems=items[:_MAX_PER_FILE],
-        updated_at=clock.now(),
-    )
-
-
-def _kind(bundle: str) -> str:
-    return f"problems#{bundle}"
+def _row(push: Push, file: str, items: Sequence[dict[str, object]], *, has_errors: bool) -> Catalog:
+    some = items[:_MAX_PER_FILE]
+    return problems_row(push.bundle, file, push=push.number, problems=some, has_errors=has_errors)

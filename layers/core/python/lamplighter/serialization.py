@@ -1,7 +1,13 @@
-"""DAGs as JSON documents: exact both ways, canonical, and with a hash of the content."""
+"""DAGs as JSON documents: exact both ways, canonical, versioned, and with a hash of the content.
+
+No pickle, no eval, no class outside a closed list. A change of the format adds one to `SCHEMA` and
+a step to `_UPGRADES` that turns a document of the version before into the next; documents from the
+future are refused.
+"""
 
 import hashlib
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,11 +16,15 @@ from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.serialization.schema import SCHEMA, upgrade
 from lamplighter.timetables.codec import decode_timetable, encode_timetable
 from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
 
+SCHEMA = 2
 MAX_BYTES = 1_000_000
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: {**document, "schema": 2, "allowed_run_types": None},
+}
 
 _INSTANTS = frozenset({"start_date", "end_date"})
 _ASSETS = frozenset({"inlets", "outlets"})
@@ -126,3 +136,17 @@ def _require_keys(data: dict[str, Any], keys: frozenset[str], what: str) -> None
     if set(data) != keys:
         missing, unknown = sorted(keys - set(data)), sorted(set(data) - keys)
         raise SerializationError(f"{what}: missing {missing}, unknown {unknown}")
+
+
+def upgrade(document: dict[str, Any]) -> dict[str, Any]:
+    """Return `document` in the present version, or refuse it."""
+    version = document.get("schema") if isinstance(document, dict) else None
+    while version != SCHEMA:
+        if not isinstance(version, int) or version not in _UPGRADES:
+            raise SerializationError(
+                f"document of schema version {version!r}: this library reads version {SCHEMA};"
+                " upgrade lamplighter, or push the bundle again"
+            )
+        document = _UPGRADES[version](document)
+        version = document.get("schema")
+    return document
