@@ -43,7 +43,7 @@ class LogCollector(logging.Handler):
         if report is not None:
             self._activity += _registered(report)
             if self._has_errors and not report["errors"]:
-                self.add(f"bundle {report['source']['bundle']}", "fixed", "no more errors")
+                self.add(f"bundle {report['push']['bundle']}", "fixed", "no more errors")
             self._has_errors = bool(report["errors"])
             self.owed |= report["owed"]
         elif record.levelno >= logging.WARNING:
@@ -93,7 +93,7 @@ def _registered(report: Mapping[str, Any]) -> Iterator[Activity]:
     parts = [f"{len(dags)} {word} ({_names(dags)})" for dags, word in counts if dags]
     if report["unchanged"]:
         parts.append(f"{report['unchanged']} unchanged")
-    about = f"bundle {report['source']['bundle']}"
+    about = f"bundle {report['push']['bundle']}"
     yield Activity(now, about, "registered", ", ".join(parts) or "no DAGs")
 
 
