@@ -33,10 +33,6 @@ _INSIDE = {"lamplighter.store.wire": None, "lamplighter.store.rows": {"connectio
 NOT_YET: frozenset[str] = frozenset(
     {
         "layers/core/python/lamplighter/registry/watchers.py",
-        "layers/core/python/lamplighter/runs/definitions.py",
-        "layers/core/python/lamplighter/runs/outlets.py",
-        "layers/core/python/lamplighter/runs/past.py",
-        "layers/core/python/lamplighter/runs/view.py",
         "layers/local/python/lamplighter_local/definitions.py",
         "layers/local/python/lamplighter_local/deployment.py",
         "layers/local/python/lamplighter_local/endings.py",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamplighter.backfill.expect import consumers, expect, total_seconds
 from lamplighter.backfill.plan import Act, Plan
-from lamplighter.runs.definitions import newest_document
+from lamplighter.store.versions import newest_document
 from lamplighter.views import Backfill
 from lamplighter.zones import Zone
 from lamplighter_cli import console

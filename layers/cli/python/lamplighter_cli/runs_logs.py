@@ -8,12 +8,14 @@ from rich.text import Text
 
 from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job_logs import STREAMS, log_uri, read_log
+from lamplighter.executors.current import named
 from lamplighter.views import Step, steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_run
 from lamplighter_cli.options import AsJson, RunName
+
+_STREAMS = ("stdout", "stderr")
 
 
 class _Job(NamedTuple):
@@ -22,6 +24,7 @@ class _Job(NamedTuple):
     task_id: str
     try_number: int
     job_run_id: str
+    executor: str | None
 
 
 @on_deployment
@@ -45,11 +48,12 @@ def logs(
     found: list[dict[str, Any]] = []
     missing: list[str] = []
     for job in jobs:
-        for stream in STREAMS:
-            uri = log_uri(job.job_run_id, stream)
-            lines = read_log(uri)
+        executor = named(job.executor)
+        for stream in _STREAMS:
+            uri = executor.log_uri(job.job_run_id, stream)
+            lines = executor.read_log(job.job_run_id, stream)
             if lines is None:
-                missing.append(uri)
+                missing.append(uri or f"{executor.name}, which keeps none of job {job.job_run_id}")
             elif as_json:
                 text = "".join(lines)
                 found.append({**job._asdict(), "stream": stream, "uri": uri, "text": text})
@@ -83,14 +87,17 @@ def _jobs(steps: Sequence[Step], task: str, try_number: int | None, run: str) ->
 
 def _attempts(step: Step) -> list[_Job]:
     """Return the known jobs of a step, oldest first."""
-    numbers = {
-        attempt["job_run_id"]: int(attempt["try_number"])
+    jobs = {
+        job_run_id: _Job(
+            step.task_id, int(attempt["try_number"]), job_run_id, attempt.get("executor")
+        )
         for attempt in step.tries
-        if attempt["job_run_id"]
+        if (job_run_id := attempt["job_run_id"])
     }
     if step.job_run_id:
-        numbers.setdefault(step.job_run_id, step.try_number)
-    return [_Job(step.task_id, number, job_run_id) for job_run_id, number in numbers.items()]
+        newest = _Job(step.task_id, step.try_number, step.job_run_id, step.executor)
+        jobs.setdefault(step.job_run_id, newest)
+    return list(jobs.values())
 
 
 def _write(job: _Job, stream: str, lines: Iterator[str]) -> None:

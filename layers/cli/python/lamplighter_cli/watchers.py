@@ -17,7 +17,7 @@ from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import watchers_of
 from lamplighter.store.watchers import read_parked, read_registered_watchers
 from lamplighter.store.watchers import resume as resume_watchers
-from lamplighter.streams.trial import Tried, try_watchers
+from lamplighter.streams.dry_run import DryRun, dry_run
 from lamplighter.streams.watchers import Watcher, watchers_in
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter_cli import console
@@ -55,7 +55,7 @@ def list_watchers(*, as_json: AsJson = False) -> None:
     table = console.Rows("watcher", "trigger", "reads", "stream", "DAGs", "state")
     for each in found:
         state = Text("parked", "bold red") if each.id in parked else Text("")
-        cells = (_class_of(each), _reads(each), each.watched.stream or "not shared")
+        cells = (_class_of(each), _reads(each), each.stream_info.stream or "not shared")
         table.add(Text(each.path, "bold"), *cells, ", ".join(each.dag_ids), state)
     console.out().print(table)
 
@@ -65,7 +65,7 @@ def _parked_at(row: "Catalog | None") -> str | None:
 
 
 def _json_of(watcher: Watcher) -> dict[str, Any]:
-    feed = watcher.watched.feed
+    feed = watcher.stream_info.feed
     return {
         "watcher": watcher.path,
         "asset": watcher.asset,
@@ -74,7 +74,7 @@ def _json_of(watcher: Watcher) -> dict[str, Any]:
         "queue": _SOURCES if feed.queue == SOURCES else feed.queue,
         "bucket": feed.bucket,
         "event_sources": list(feed.event_sources),
-        "stream": watcher.watched.stream,
+        "stream": watcher.stream_info.stream,
         "dags": list(watcher.dag_ids),
     }
 
@@ -84,7 +84,7 @@ def _class_of(watcher: Watcher) -> str:
 
 
 def _reads(watcher: Watcher) -> str:
-    feed = watcher.watched.feed
+    feed = watcher.stream_info.feed
     if feed.queue == SOURCES:
         return f"bucket {feed.bucket}" if feed.bucket else ", ".join(feed.event_sources)
     if feed.queue is not None:
@@ -127,15 +127,15 @@ def run_watcher_test(
     found = _declared(root)
     records = _records(event, queue)
     name = str(records[0]["eventSourceARN"]).rpartition(":")[2] or _only_queue(found, records)
-    readers = [each for each in found if each.watched.feed.queue == _queue_named(name)]
+    readers = [each for each in found if each.stream_info.feed.queue == _queue_named(name)]
     if not readers:
-        queues = sorted({_name_of(each.watched.feed.queue) for each in found} - {""})
+        queues = sorted({_name_of(each.stream_info.feed.queue) for each in found} - {""})
         raise RefusedError(
             f"no watcher of {path} reads queue {name!r} (read: {', '.join(queues) or 'none'})"
         )
     for record in records:
         record["eventSourceARN"] = f"{_ARN}{name}"
-    tried = try_watchers(readers, records, root=root)
+    tried = dry_run(readers, records, root=root)
     if as_json:
         console.print_json([_tried_json(each) for each in tried])
         return
@@ -155,9 +155,9 @@ def _declared(root: Path) -> list[Watcher]:
 
 def _rows_of(dag: DAG) -> "Iterator[Catalog]":
     """Yield the rows that a push would store."""
-    for place, watcher in watchers_of(dag).items():
-        row = place.row
-        row.watcher, row.since = watcher, clock.now()
+    for key, watcher in watchers_of(dag).items():
+        row = key.row
+        row.watcher, row.created_at = watcher, clock.now()
         yield row
 
 
@@ -186,7 +186,7 @@ def _json_or_none(body: str) -> Any:
 
 def _only_queue(watchers: Sequence[Watcher], records: Sequence[Mapping[str, Any]]) -> str:
     """Return the queue of a message if only one of the bundle's watchers' queues is possible."""
-    queues = sorted({_name_of(each.watched.feed.queue) for each in watchers} - {""})
+    queues = sorted({_name_of(each.stream_info.feed.queue) for each in watchers} - {""})
     content = _json_or_none(str(records[0]["body"]))
     if isinstance(content, Mapping) and ("Records" in content or "detail-type" in content):
         return _SOURCES
@@ -204,7 +204,7 @@ def _name_of(queue: str | None) -> str:
     return _SOURCES if queue == SOURCES else queue or ""
 
 
-def _outcome(tried: Tried) -> tuple[Text, str]:
+def _outcome(tried: DryRun) -> tuple[Text, str]:
     payloads = "; ".join(json.dumps(each) for each in tried.payloads)
     if tried.error is not None:
         return Text(f"fail: {tried.error}", "bold red"), payloads
@@ -218,7 +218,7 @@ def _outcome(tried: Tried) -> tuple[Text, str]:
     return Text("skip"), ""
 
 
-def _tried_json(tried: Tried) -> dict[str, Any]:
+def _tried_json(tried: DryRun) -> dict[str, Any]:
     return {
         "watcher": tried.watcher.path,
         "asset": tried.watcher.asset,

@@ -18,9 +18,9 @@ from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
-from lamplighter.runs.view import run_ref
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.store import runs as run_rows
+from lamplighter.store import steps as step_rows
 from lamplighter.store.backfills import OPEN
 from lamplighter.zones import Zone, iso, parse_zone
 
@@ -54,6 +54,8 @@ class Step:
     # Counts every job that was requested.
     submission: int = 0
     job_run_id: str | None = None
+    # Which executor has the job.
+    executor: str | None = None
     error: str | None = None
     # Who marked it, when and why; None if nobody did.
     marked: Mapping[str, Any] | None = None
@@ -273,9 +275,7 @@ def _run_columns(row: "Runs") -> dict[str, Any]:
 
 def steps_of(row: "Runs") -> tuple[Step, ...]:
     """Return the steps of a run in the order in which they were submitted, the others last."""
-    found = run_rows.stored_steps(run_ref(row.dag_id, row.run_key))
-    # Those of an earlier run with the same key may still be there.
-    return view_steps(step for step in found if step.run_created_at == row.created_at)
+    return view_steps(step_rows.steps_of(row).values())
 
 
 def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:
@@ -294,12 +294,12 @@ def _view_step(row: "Steps") -> Step:
 def all_runs() -> list[Run]:
     """Return every run with its steps, and without its events; reads both tables whole."""
     steps: dict[str, list[Steps]] = {}
-    for step in run_rows.all_steps():
+    for step in step_rows.all_steps():
         steps.setdefault(step.run_ref, []).append(step)
     return [
         Run(
             **_run_columns(row)
-            | {"steps": view_steps(steps.get(run_ref(row.dag_id, row.run_key), ()))}
+            | {"steps": view_steps(steps.get(step_rows.run_ref(row.dag_id, row.run_key), ()))}
         )
         for row in run_rows.all_runs()
     ]

@@ -18,7 +18,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.identifiers import FREE_TEXT, run_key
 from lamplighter.store import wire
 from lamplighter.store.due import shard_of
-from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Update
 from lamplighter.timetables.base import DagRunInfo
@@ -30,6 +30,8 @@ STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
 # Runs of free ids of one DAG are read whole, because their keys say nothing about time.
 _MAX_FREE = 1_000
+# Runs without a date stand between those with one; beyond so many the past is too far away.
+_MAX_RUNS_BEFORE = 500
 _THREADS = 8
 
 
@@ -147,6 +149,17 @@ def require_run(name: str) -> Runs:
 def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
     """Yield the runs of a DAG from a key on, in the order of their keys."""
     return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
+
+
+def runs_before(run: Runs) -> Iterator[Runs]:
+    """Yield the runs of the same DAG before one, the nearest first."""
+    yield from Runs.query(
+        run.dag_id,
+        Runs.run_key < run.run_key,
+        scan_index_forward=False,
+        consistent_read=True,
+        limit=_MAX_RUNS_BEFORE,
+    )
 
 
 # Lists for people, newest first, in few requests.
@@ -281,13 +294,3 @@ def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -
 def all_runs() -> list[Runs]:
     """Return every run, as it is now; reads the whole table."""
     return list(Runs.scan(consistent_read=True))
-
-
-def stored_steps(run_ref: str) -> list[Steps]:
-    """Return the steps that are stored under the key of a run, also those of an earlier run."""
-    return list(Steps.query(run_ref, consistent_read=True))
-
-
-def all_steps() -> list[Steps]:
-    """Return every step, as it is now; reads the whole table."""
-    return list(Steps.scan(consistent_read=True))

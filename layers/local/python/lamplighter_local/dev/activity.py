@@ -13,10 +13,10 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.runs.moves import LIVE, NONE, SUBMITTED
-from lamplighter.runs.view import run_ref
+from lamplighter.runs.states import LIVE, NONE, SUBMITTED
 from lamplighter.store.assets import assets_of_kind
-from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, runs_in_state, stored_steps
+from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, runs_in_state
+from lamplighter.store.steps import run_ref, stored_steps
 from lamplighter.views import Step, view_steps
 
 # Other processes have clocks of their own, which may be ahead by a fraction of a second.
