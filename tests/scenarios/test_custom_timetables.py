@@ -15,17 +15,17 @@ from pendulum import DateTime, datetime
 
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import custom_timetables
 from lamplighter.registry.custom_timetables import refill
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.endings import finish_run
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.patience import with_patience
+from tests.tools.finish_run import finish_run
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
