@@ -44,7 +44,7 @@ def runs(lamp: LocalDeployment) -> dict[str, int]:
 
 
 def test_siblings_share_the_log_and_the_folder_stands_alone(lamp: LocalDeployment) -> None:
-    """Three watchers make two streams, and all of them must be asked."""
+    """Three watchers make two streams, and all of them are polled."""
     rows = Catalog.query(kind_of(None), consistent_read=True)
     shared = by_stream(watchers_in(rows)).values()
     names = sorted(sorted(watcher.path for watcher in together) for together in shared)

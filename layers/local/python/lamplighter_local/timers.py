@@ -95,7 +95,7 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
 
 
 def next_poll(now: DateTime, made: Settings) -> DateTime | None:
-    """Return the next minute, if there are watchers of sources that must be asked."""
+    """Return the next minute, if there are watchers whose source is polled."""
     is_polled = kind_of(None) in _kinds(made)
     return _minute_after(now) if is_polled else None
 
