@@ -269,7 +269,7 @@ def replay(letter: DeadLetter) -> None:
         )
     if letter.queue_arn == NOWHERE:
         raise RefusedError(
-            f"letter {letter.message_id} comes from a source that is polled: change something there,"
+            f"letter {letter.message_id} is of a source that is polled: change something there,"
             " or send the event yourself"
         )
     texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}
