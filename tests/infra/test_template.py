@@ -19,7 +19,7 @@ from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
-from lamplighter.runs.report import RunsReport
+from lamplighter.runs.decision import RunsReport
 from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.scheduler.tick import TickReport
 from lamplighter.settings import Settings, output_key

@@ -23,9 +23,9 @@ from lamplighter.streams.polling import poll_sources
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
 from lamplighter.triggers.sources import PollingTrigger, SourceItem, current_source
-from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.stack import LocalStack
 from tests.patience import LONG_SECONDS
+from tests.tools.call_counter import counted_calls
 
 # A busy machine must not make a source look as if it did not answer.
 pytestmark = pytest.mark.usefixtures("jumping_loops")

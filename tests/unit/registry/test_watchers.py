@@ -20,9 +20,9 @@ from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Feed
 from lamplighter_local.dag_objects import found_in_a_file
-from lamplighter_local.faults.faults import Crash, Faults, crash_points
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Crash, Faults, crash_points
+from tests.tools.snapshot import Snapshot
 
 Register = Callable[..., RegisterReport]
 

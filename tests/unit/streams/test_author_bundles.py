@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lamplighter import aws, runtime
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.push import push_bundle
 from lamplighter.streams import watchers
 from lamplighter.streams.watchers import Watcher, unpacked

@@ -98,5 +98,5 @@ def test_bucket_that_cannot_be_is_refused(kind: Callable[..., Any], bucket: Any)
 @pytest.mark.parametrize("argument", ["prefix", "suffix"])
 def test_key_that_is_no_text_is_refused(kind: Callable[..., Any], argument: str) -> None:
     """A key begins and ends with texts; None is none."""
-    with pytest.raises(DefinitionError, match=f"Trigger: {argument} must be a text, not None"):
+    with pytest.raises(DefinitionError, match=f"Trigger: {argument} must be a string, not None"):
         kind("landing", **{argument: None})

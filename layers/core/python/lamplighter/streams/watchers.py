@@ -24,7 +24,8 @@ from pendulum import DateTime
 from lamplighter import aws, runtime, settings
 from lamplighter.assets.codec import decode_trigger
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
-from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path, bundle_key
+from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path
+from lamplighter.identifiers import bundle_key
 from lamplighter.loading import author_code_allowed
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import trigger_hash

@@ -98,7 +98,7 @@ class _ObjectTrigger(BaseEventTrigger):
             )
         for what, value in (("prefix", prefix), ("suffix", suffix)):
             if not isinstance(value, str):
-                raise DefinitionError(f"{name}: {what} must be a text, not {value!r}")
+                raise DefinitionError(f"{name}: {what} must be a string, not {value!r}")
         self.bucket = bucket
         self.prefix = prefix
         self.suffix = suffix

@@ -244,13 +244,13 @@ def _only_item(wanted: dict[str, Any], path: Path) -> tuple[str, Any]:
 
 def _text(operand: object, path: Path) -> str:
     if not isinstance(operand, str):
-        raise _wrong(path, f"must be a text, not {operand!r}")
+        raise _wrong(path, f"must be a string, not {operand!r}")
     return operand
 
 
 def _text_or_number(operand: object, path: Path) -> object:
     if not isinstance(operand, str) and not _is_number(operand):
-        raise _wrong(path, f"must be a text, a number, or a list of them, not {operand!r}")
+        raise _wrong(path, f"must be a string, a number, or a list of them, not {operand!r}")
     return operand
 
 

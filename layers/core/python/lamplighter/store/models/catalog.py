@@ -39,7 +39,7 @@ class Catalog(Row):
     refused = UnicodeSetAttribute(null=True)  # DAGs of it that could not be stored
     problems = JSONAttribute(null=True)
 
-    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
+    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox precomputed.
     version = UnicodeAttribute(null=True)  # with `bundle_version`: whose answers these are
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)
