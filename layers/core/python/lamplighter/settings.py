@@ -89,7 +89,7 @@ class Settings:
     shared_stream_ack_timeout: int = 300
     # So many events may wait for one watcher; one that is slower than that has failed.
     shared_stream_subscriber_queue_size: int = 1024
-    # A source that has to be asked is asked once a minute, for at most this time.
+    # A source that sends no notifications is polled once a minute, for at most this time.
     watch_session_seconds: int = 20
     # A watcher that fires more often than this is parked until someone has looked at it.
     watcher_events_per_minute: int = 6000
