@@ -121,7 +121,7 @@ def _cancel(turn: Turn) -> list[Seen]:
 
 def _is_past_starting(turn: Turn, step: Steps) -> bool:
     """Return whether nobody can be about to start its job any more."""
-    return seconds_since(step.asked_at, turn.now) > settings.current().start_grace_seconds
+    return seconds_since(step.asked_at, turn.now) > settings.current().job_start_timeout_seconds
 
 
 def _come_back_in_time(turn: Turn) -> None:

@@ -150,7 +150,7 @@ class _Ending:
         job = self.seen.job
         if job.started_at is not None or self.step.cancel_action is not None:
             return False
-        if (self.step.capacity_rejections or 0) >= settings.current().infrastructure_retries:
+        if (self.step.capacity_rejections or 0) >= settings.current().capacity_retries:
             return False
         said = job.details.lower()
         return job.state is JobState.FAILED and any(word in said for word in _TURNED_AWAY)
@@ -245,7 +245,7 @@ def keep(step: Steps, now: DateTime) -> None:
 
 
 def _end_of_keeping(now: DateTime) -> DateTime:
-    return now.add(days=settings.current().keep_finished_runs_days)
+    return now.add(days=settings.current().run_retention_days)
 
 
 def _note_attempt(step: Steps) -> None:

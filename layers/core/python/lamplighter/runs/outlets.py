@@ -85,8 +85,8 @@ def outlet_events(
             source=source,
             message=body,
             pending_shard=shard_of(key, settings.current().run_shards),
-            send_at=now.add(seconds=settings.current().wake_after_seconds),
-            expires_at=now.add(days=settings.current().keep_events_days),
+            send_at=now.add(seconds=settings.current().resend_after_seconds),
+            expires_at=now.add(days=settings.current().event_retention_days),
         )
         rows[row.asset_id, row.event_id] = row
     return list(rows.values()), "; ".join(problems) or None
@@ -161,6 +161,6 @@ def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
 def _send_later(row: AssetEvents, now: DateTime) -> None:
     """Let an event be sent again when it is twice as old: its messages may only be waiting."""
     age = (now - row.recorded_at).total_seconds()
-    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
+    pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
     is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
     update_if(row, [AssetEvents.send_at.set(now.add(seconds=pause))], is_pending)

@@ -117,7 +117,7 @@ def _ask(view: RunView, step: Steps) -> Seen | None:
     place = JobName.of(view.run, step).place
     job = current().describe(step.job_run_id)
     if job is None:
-        if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
+        if seconds_since(step.asked_at, clock.now()) <= given.job_start_timeout_seconds:
             return None  # it may be too new to be known everywhere
         details = f"the executor does not know job {step.job_run_id} any more"
         return Seen(place, Job(step.job_run_id, JobState.FAILED, "", details=details))

@@ -72,7 +72,7 @@ def find_job(view: RunView, step: Steps) -> str | None:
 
 def _start(view: RunView, start: Start, now: DateTime) -> str:
     request, step = start.job.request, start.step
-    if seconds_since(step.submitted_at, now) > settings.current().token_trust_seconds:
+    if seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds:
         found = find_job(view, step)
         if found is not None:
             return found
