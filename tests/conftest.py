@@ -12,10 +12,10 @@ from pendulum import datetime
 
 from lamplighter.bundles import parsing
 from lamplighter.bundles.parsing import ask_worker, start_worker
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests import limits
 from tests.loop_time import jumping_time
+from tests.tools.snapshot import begin_anew
 
 limits.load_profile()
 

@@ -22,7 +22,6 @@ from lamplighter.identifiers import alias_id, uri_id
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
-from lamplighter_local.definitions import register_dags
 from tests.concurrency import storms
 from tests.concurrency.producer import (
     D_BY_URI,
@@ -39,6 +38,7 @@ from tests.concurrency.producer import (
 )
 from tests.concurrency.sqs_stand_in import Queues
 from tests.concurrency.storms import FAULTS, PROCESSES, THREADS, Outcome, rage
+from tests.tools.definitions import register_dags
 
 EVENTS, TWO_ASSETS, ONE_ASSET = 130, 10, 10
 LANES = 2  # of each process

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamplighter_local.function_calls import FunctionCall
 from lamplighter_local.resources import APPLICATION
+from tests.tools.function_calls import FunctionCall
 
 # Names the file into which scenarios write the permissions that they used.
 USED_FILE = "LAMPLIGHTER_USED_PERMISSIONS"

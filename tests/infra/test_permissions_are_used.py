@@ -23,12 +23,12 @@ from lamplighter.backfill.plan import Request
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs import acts
+from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
 from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lines
+from tests.tools.function_calls import noted_calls
 
 _ROOT = Path(__file__).parents[2]
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
@@ -152,7 +152,7 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
         cancel_run(run.dag_id, run.run_key)
     stack.advance(hours=2)
     emr.events = EventFaults()
-    with patch.object(acts, "send_outlets"):  # a function dies before it has told of an outlet
+    with patch.object(effects, "send_outlets"):  # a function dies before it has told of an outlet
         create_manual_run("unheard", logical_date=None)
         stack.advance(minutes=1)
     stack.advance(hours=1)

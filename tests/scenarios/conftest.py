@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pendulum import DateTime
 
-from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
 from tests.infra.permissions_file import USED_FILE, CheckedPermissions, Need
+from tests.tools.function_calls import noted_calls
 
 Deploy = Callable[..., LocalStack]
 Forbidden = set[tuple[str, Need]]

@@ -16,7 +16,7 @@ from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
-from lamplighter_local.faults.faults import Kind
+from tests.tools.faults import Kind
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 BUNDLE = "objects"

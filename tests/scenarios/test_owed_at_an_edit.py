@@ -511,7 +511,7 @@ def test_other_code_that_gives_the_same_runs_is_no_edit(lamp: LocalDeployment, p
 def test_skipped_runs_of_authors_timetables_are_not_created(
     lamp: LocalDeployment, push: Push
 ) -> None:
-    """Skipping works through more owed runs than were foretold, under both schedules."""
+    """Skipping works through more owed runs than were precomputed, under both schedules."""
     push("Every(1)")
     before = len(timed(lamp))
     lamp.advance(hours=100, deliver=False)

@@ -16,8 +16,8 @@ from moto.sqs.models import sqs_backends
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import assets, import_problems, pushes
 from lamplighter.registry import register as register_module
@@ -26,9 +26,9 @@ from lamplighter.registry.register import register
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.finish_run import finish_run
 
 HEAD = """
 import pendulum

@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter_cli.app import main
-from lamplighter_local.function_calls import noted_calls_of
 from lamplighter_local.stack import LocalStack
 from tests.infra.permissions_file import CheckedPermissions
+from tests.tools.function_calls import noted_calls_of
 
 
 @dataclass(frozen=True)

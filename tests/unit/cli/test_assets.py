@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.store.backfills import read_backfill
 from lamplighter_cli import console
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 Command = Callable[..., Any]
 

@@ -13,8 +13,8 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 WriteBundle = Callable[[dict[str, str]], Path]

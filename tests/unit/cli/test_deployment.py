@@ -13,10 +13,10 @@ import pytest
 
 from lamplighter import DAG, aws, runtime, settings
 from lamplighter.settings import Settings
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.state import DevState
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

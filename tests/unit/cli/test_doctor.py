@@ -17,8 +17,8 @@ from lamplighter.serialization import SCHEMA
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 WriteBundle = Callable[[dict[str, str]], Path]

@@ -10,8 +10,8 @@ import pytest
 
 from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.operations.pause import pause, unpause
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

@@ -9,10 +9,10 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

@@ -23,8 +23,8 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_cli.app import app
 from lamplighter_cli.aws_errors import explain
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

@@ -11,11 +11,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask, aws, runtime
-from lamplighter.executors.job_logs import log_uri
+from lamplighter.executors.emr import EmrServerless
 from lamplighter.settings import Settings
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def logged(stack: LocalStack) -> Iterator[LocalStack]:
 
 def put_log(job_run_id: str, stream: str, text: str) -> None:
     """Put what a driver wrote where EMR Serverless does."""
-    bucket, key = aws.bucket_and_key(log_uri(job_run_id, stream))
+    bucket, key = aws.bucket_and_key(EmrServerless().log_uri(job_run_id, stream))
     body = gzip.compress(text.encode())
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
 

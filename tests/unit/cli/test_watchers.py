@@ -17,7 +17,7 @@ Command = Callable[..., Any]
 
 TRIGGERS = """
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.queue import QueueTrigger
+from lamplighter.triggers.sources import QueueTrigger
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
 
 class OrderTrigger(QueueTrigger):

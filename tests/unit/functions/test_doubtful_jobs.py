@@ -7,10 +7,10 @@ from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Faults
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -51,7 +51,7 @@ def test_job_started_for_a_step_that_is_over_is_not_noted_but_looked_at(
         submit(of_run())
 
     assert step().job_run_id is None
-    assert {"job": FIRST_JOB} in messages_on("jobstates")
+    assert {"job": FIRST_JOB, "executor": "emr-serverless"} in messages_on("jobstates")
     executing.run_until_idle()
     executing.advance(seconds=5)
     assert emr.live() == []

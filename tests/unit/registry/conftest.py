@@ -8,8 +8,8 @@ import pytest
 from lamplighter import DAG
 from lamplighter.registry.register import RegisterReport
 from lamplighter_local.dag_objects import found_in_a_file
-from lamplighter_local.definitions import register_found
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_found
 
 
 @pytest.fixture

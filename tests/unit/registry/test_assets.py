@@ -33,11 +33,11 @@ from lamplighter.store.transactions import (
     Write,
     transact,
 )
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.faults.faults import Crash, Faults
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults
+from tests.tools.snapshot import Snapshot
 
 MINUTE = timedelta(minutes=1)
 A, B = Asset("a", "s3://lake/a"), Asset("b", "s3://lake/b")

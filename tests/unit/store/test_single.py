@@ -11,8 +11,8 @@ from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import delete_if, update, update_if
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Faults
 
 NOW = datetime(2026, 1, 5)
 TRIES = 6

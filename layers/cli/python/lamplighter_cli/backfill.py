@@ -13,9 +13,9 @@ from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills
 from lamplighter.operations.backfills import create_backfill, plan_backfill
 from lamplighter.registry.custom_timetables import custom_runs_between
-from lamplighter.runs.definitions import newest_document
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.models import Backfills, Dags
+from lamplighter.store.versions import newest_document
 from lamplighter.zones import Zone, as_utc, later_reading, parse_zone
 from lamplighter_cli import console
 from lamplighter_cli.backfill_facts import backfill_json, backfill_table, backfills_table

@@ -9,10 +9,10 @@ from rich.text import Text
 from lamplighter.operations import pause as pausing
 from lamplighter.operations.pause import Missed
 from lamplighter.registry.import_problems import all_problems
-from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import last_runs, runs_of
+from lamplighter.store.versions import newest_document
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment

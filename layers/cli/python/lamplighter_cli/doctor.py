@@ -72,13 +72,13 @@ def _slots(*, repair: bool) -> Iterator[Finding]:
     for drift in drifts:
         if not repair:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
-        elif (mended := slot_repair.mend(drift)) is not None:
-            yield Finding("slots", OK, f"mended: {_described(mended)}")
+        elif (repaired := slot_repair.repair_dag(drift)) is not None:
+            yield Finding("slots", OK, f"mended: {_described(repaired)}")
     stuck = slot_repair.find_backfill_drift()
     for each in stuck:
         if not repair:
             yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
-        elif (done := slot_repair.mend_backfill(each)) is not None:
+        elif (done := slot_repair.repair_backfill(each)) is not None:
             yield Finding("slots", OK, f"mended: {_of_backfill(done)}")
     if not drifts and not stuck:
         yield Finding("slots", OK, "every slot belongs to a run, and every run has its place")

@@ -13,12 +13,12 @@ import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
 from lamplighter.registry.import_problems import all_problems
-from lamplighter.runs.definitions import newest_documents
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
 from lamplighter.store.bundles import read_bundles
 from lamplighter.store.catalog import read_look_ahead
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter.store.versions import newest_documents
 from lamplighter.store.watchers import read_parked
 from lamplighter.topology import QUEUES, URL_SETTINGS
 from lamplighter_cli import console

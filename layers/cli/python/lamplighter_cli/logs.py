@@ -8,13 +8,15 @@ from rich.text import Text
 
 from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job_logs import STREAMS, log_uri, read_log
+from lamplighter.executors.current import named
 from lamplighter.store.models import Steps
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.finding import find_run
 from lamplighter_cli.options import AsJson
 from lamplighter_cli.run_facts import steps_of
+
+_STREAMS = ("stdout", "stderr")
 
 
 class _Job(NamedTuple):
@@ -23,6 +25,7 @@ class _Job(NamedTuple):
     task_id: str
     try_number: int
     job_run_id: str
+    executor: str | None
 
 
 @on_deployment
@@ -46,11 +49,12 @@ def logs(
     found: list[dict[str, Any]] = []
     missing: list[str] = []
     for job in jobs:
-        for stream in STREAMS:
-            uri = log_uri(job.job_run_id, stream)
-            lines = read_log(uri)
+        executor = named(job.executor)
+        for stream in _STREAMS:
+            uri = executor.log_uri(job.job_run_id, stream)
+            lines = executor.read_log(job.job_run_id, stream)
             if lines is None:
-                missing.append(uri)
+                missing.append(uri or f"{executor.name}, which keeps none of job {job.job_run_id}")
             elif as_json:
                 text = "".join(lines)
                 found.append({**job._asdict(), "stream": stream, "uri": uri, "text": text})
@@ -82,14 +86,17 @@ def _jobs(steps: list[Steps], task: str, try_number: int | None, run: str) -> li
 
 def _attempts(step: Steps) -> list[_Job]:
     """Return the jobs of a step that are known, oldest first."""
-    numbers = {
-        attempt["job_run_id"]: int(attempt["try_number"])
+    jobs = {
+        job_run_id: _Job(
+            step.step_id, int(attempt["try_number"]), job_run_id, attempt.get("executor")
+        )
         for attempt in step.tries or ()
-        if attempt["job_run_id"]
+        if (job_run_id := attempt["job_run_id"])
     }
     if step.job_run_id:
-        numbers.setdefault(step.job_run_id, int(step.try_number))
-    return [_Job(step.step_id, number, job_run_id) for job_run_id, number in numbers.items()]
+        newest = _Job(step.step_id, int(step.try_number), step.job_run_id, step.executor)
+        jobs.setdefault(step.job_run_id, newest)
+    return list(jobs.values())
 
 
 def _write(job: _Job, stream: str, lines: Iterator[str]) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 from rich.table import Table
 
-from lamplighter.runs.view import run_ref
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, instant_json

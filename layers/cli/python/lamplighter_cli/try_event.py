@@ -16,7 +16,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import watchers_of
 from lamplighter.store.models import Catalog
-from lamplighter.streams.trial import Tried, try_watchers
+from lamplighter.streams.dry_run import DryRun, dry_run
 from lamplighter.streams.watchers import Watcher, watchers_in
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter_cli import console
@@ -42,15 +42,15 @@ def try_event(
     found = _declared(root)
     records = _records(event, queue)
     name = str(records[0]["eventSourceARN"]).rpartition(":")[2] or _only_queue(found, records)
-    readers = [each for each in found if each.watched.feed.queue == _known_as(name)]
+    readers = [each for each in found if each.stream_info.feed.queue == _known_as(name)]
     if not readers:
-        queues = sorted({_shown(each.watched.feed.queue) for each in found} - {""})
+        queues = sorted({_shown(each.stream_info.feed.queue) for each in found} - {""})
         raise RefusedError(
             f"no watcher of {path} reads queue {name!r} (they read: {', '.join(queues) or 'none'})"
         )
     for record in records:
         record["eventSourceARN"] = f"{_ARN}{name}"
-    tried = try_watchers(readers, records, root=root)
+    tried = dry_run(readers, records, root=root)
     if as_json:
         console.print_json([_tried_json(each) for each in tried])
         return
@@ -70,8 +70,8 @@ def _declared(root: Path) -> list[Watcher]:
 
 
 def _rows_of(dag: DAG) -> Iterable[Catalog]:
-    for place, watcher in watchers_of(dag).items():
-        yield Catalog(place.row.kind, place.row.id, watcher=watcher, since=clock.now())
+    for key, watcher in watchers_of(dag).items():
+        yield Catalog(key.row.kind, key.row.id, watcher=watcher, created_at=clock.now())
 
 
 def _records(path: Path, queue: str) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def _json_or_none(body: str) -> Any:
 
 def _only_queue(watchers: Sequence[Watcher], records: Sequence[Mapping[str, Any]]) -> str:
     """Return the queue on which the bundle's watchers would hear it, if there is no doubt."""
-    queues = sorted({_shown(each.watched.feed.queue) for each in watchers} - {""})
+    queues = sorted({_shown(each.stream_info.feed.queue) for each in watchers} - {""})
     content = _json_or_none(str(records[0]["body"]))
     if isinstance(content, Mapping) and ("Records" in content or "detail-type" in content):
         return "sources"
@@ -117,7 +117,7 @@ def _shown(queue: str | None) -> str:
     return "sources" if queue == SOURCES else queue or ""
 
 
-def _outcome(tried: Tried) -> tuple[Text, str]:
+def _outcome(tried: DryRun) -> tuple[Text, str]:
     payloads = "; ".join(json.dumps(each) for each in tried.payloads)
     if tried.error is not None:
         return Text(f"fail: {tried.error}", "bold red"), payloads
@@ -131,7 +131,7 @@ def _outcome(tried: Tried) -> tuple[Text, str]:
     return Text("skip"), ""
 
 
-def _tried_json(tried: Tried) -> dict[str, Any]:
+def _tried_json(tried: DryRun) -> dict[str, Any]:
     return {
         "watcher": tried.watcher.path,
         "asset": tried.watcher.asset,

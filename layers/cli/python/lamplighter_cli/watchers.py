@@ -6,8 +6,8 @@ import typer
 from rich.text import Text
 
 from lamplighter.errors import RefusedError
-from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.watchers import Place, read_parked
+from lamplighter.store.models import Catalog
+from lamplighter.store.watchers import read_parked, read_registered_watchers
 from lamplighter.store.watchers import resume as let_fire
 from lamplighter.streams.watchers import Watcher, watchers_in
 from lamplighter.triggers.feeds import SOURCES
@@ -26,7 +26,8 @@ app = typer.Typer(
 @on_deployment
 def list_watchers(*, as_json: AsJson = False) -> None:
     """Show every watcher: its asset, what it reads and with whom, the DAGs that it wakes."""
-    found = sorted(_registered(), key=lambda watcher: (watcher.asset, watcher.name))
+    registered = watchers_in(read_registered_watchers())
+    found = sorted(registered, key=lambda watcher: (watcher.asset, watcher.name))
     parked = read_parked()
     if as_json:
         console.print_json(
@@ -39,16 +40,9 @@ def list_watchers(*, as_json: AsJson = False) -> None:
     table = console.Rows("watcher", "trigger", "reads", "stream", "DAGs", "state")
     for each in found:
         state = Text("parked", "bold red") if each.id in parked else Text("")
-        cells = (_class_of(each), _reads(each), each.watched.stream or "its own")
+        cells = (_class_of(each), _reads(each), each.stream_info.stream or "its own")
         table.add(Text(each.path, "bold"), *cells, ", ".join(each.dag_ids), state)
     console.out().print(table)
-
-
-def _registered() -> list[Watcher]:
-    dags = Dags.scan(Dags.watchers.exists(), attributes_to_get=["dag_id", "watchers"])
-    places = [Place.of(text) for row in dags for text in row.watchers or ()]
-    keys = [(place.row.kind, place.row.id) for place in places]
-    return watchers_in(Catalog.batch_get(keys)) if keys else []
 
 
 def _parked_at(row: Catalog | None) -> str | None:
@@ -56,7 +50,7 @@ def _parked_at(row: Catalog | None) -> str | None:
 
 
 def _json_of(watcher: Watcher) -> dict[str, Any]:
-    feed = watcher.watched.feed
+    feed = watcher.stream_info.feed
     return {
         "watcher": watcher.path,
         "asset": watcher.asset,
@@ -65,7 +59,7 @@ def _json_of(watcher: Watcher) -> dict[str, Any]:
         "queue": "sources" if feed.queue == SOURCES else feed.queue,
         "bucket": feed.bucket,
         "event_sources": list(feed.event_sources),
-        "stream": watcher.watched.stream,
+        "stream": watcher.stream_info.stream,
         "dags": list(watcher.dag_ids),
     }
 
@@ -75,12 +69,12 @@ def _class_of(watcher: Watcher) -> str:
 
 
 def _reads(watcher: Watcher) -> str:
-    feed = watcher.watched.feed
+    feed = watcher.stream_info.feed
     if feed.queue == SOURCES:
         return f"bucket {feed.bucket}" if feed.bucket else ", ".join(feed.event_sources)
     if feed.queue is not None:
         return f"queue {feed.queue}"
-    return f"bucket {feed.bucket}, asked" if feed.bucket else "asked"
+    return f"bucket {feed.bucket}, polled" if feed.bucket else "polled"
 
 
 @app.command()

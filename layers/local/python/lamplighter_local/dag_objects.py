@@ -5,25 +5,26 @@ answers from the objects.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from unittest.mock import patch
 
 from lamplighter.assets.asset import Asset
 from lamplighter.bundles.importer import ParsedFile
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.upcoming import NextRunsResult, failed_result, find_next_runs
 from lamplighter.errors import RefusedError, in_short
+from lamplighter.identifiers import bundle_key
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.serialization import content_hash, encode_dag
 from lamplighter.store.bundles import next_push_number
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter_local.emulator.method_override import MethodOverride
 
 FILE = "dags/objects.py"
+
+trigger_builds = MethodOverride(Watcher, "build")
 
 
 class DagObjects:
@@ -59,10 +60,10 @@ class DagObjects:
             case _:
                 return {"results": [_next_runs(query, dags) for query in event["queries"]]}
 
-    @contextmanager
-    def building_triggers(self) -> Iterator[None]:
-        """Let the triggers of such bundles be built from their objects, which no file defines."""
-        build = Watcher.build
+    def building_triggers(
+        self, build: Callable[[Watcher], BaseEventTrigger]
+    ) -> Callable[[Watcher], BaseEventTrigger]:
+        """Return what builds triggers of such bundles from their objects, which no file defines."""
 
         def build_here(watcher: Watcher) -> BaseEventTrigger:
             dags = self._pushed.get(bundle_key(watcher.bundle, watcher.bundle_version))
@@ -78,8 +79,7 @@ class DagObjects:
                 and declared.trigger.serialize()[0] == watcher.trigger["type"]
             )
 
-        with patch.object(Watcher, "build", build_here):
-            yield
+        return build_here
 
 
 def _require_dags(dags: object) -> Iterable[DAG]:

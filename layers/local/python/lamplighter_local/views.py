@@ -9,8 +9,8 @@ from pendulum import DateTime
 from lamplighter.errors import RefusedError
 from lamplighter.events.lineage import asset_names
 from lamplighter.events.record import event_id_of
-from lamplighter.runs.view import run_ref
 from lamplighter.store.models import AssetEvents, Backfills, Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.zones import iso
 
 

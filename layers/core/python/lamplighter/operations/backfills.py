@@ -28,7 +28,6 @@ from lamplighter.backfill.plan import (
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.json_values import json_mapping
 from lamplighter.operations.trigger import require_allowed
-from lamplighter.runs.definitions import newest_document
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.backfills import (
@@ -46,6 +45,7 @@ from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
+from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import is_foreign
 

@@ -26,6 +26,7 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
     transact_with_retry,
+    update_if,
 )
 
 _THREADS = 8
@@ -232,3 +233,14 @@ def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
     return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]
+
+
+def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return those of these events that still have to be numbered and handed on."""
+    return [row for row in read_asset_events(keys) if row.pending_shard is not None]
+
+
+def send_event_later(row: AssetEvents, at: DateTime) -> None:
+    """Let an event be sent again at a time, unless it has its number by then."""
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(at)], is_pending)

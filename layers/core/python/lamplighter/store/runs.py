@@ -30,6 +30,8 @@ STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
 # Runs of free ids of one DAG are read whole, because their keys say nothing about time.
 _MAX_FREE = 1_000
+# Runs without a date stand between those with one; beyond so many the past is too far away.
+_MAX_RUNS_BEFORE = 500
 _THREADS = 8
 
 
@@ -147,6 +149,17 @@ def require_run(name: str) -> Runs:
 def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
     """Yield the runs of a DAG from a key on, in the order of their keys."""
     return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
+
+
+def runs_before(run: Runs) -> Iterator[Runs]:
+    """Yield the runs of the same DAG before one, the nearest first."""
+    yield from Runs.query(
+        run.dag_id,
+        Runs.run_key < run.run_key,
+        scan_index_forward=False,
+        consistent_read=True,
+        limit=_MAX_RUNS_BEFORE,
+    )
 
 
 # Lists for people, newest first, in few requests.

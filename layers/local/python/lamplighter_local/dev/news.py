@@ -12,10 +12,10 @@ from datetime import timedelta
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.runs.moves import LIVE, NONE, SUBMITTED
-from lamplighter.runs.view import run_ref
+from lamplighter.runs.states import LIVE, NONE, SUBMITTED
 from lamplighter.store.models import Assets, Runs, Steps
 from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, state_buckets
+from lamplighter.store.steps import run_ref
 from lamplighter.zones import iso
 
 # Another process writes by its own clock, which is ahead of ours by a part of a second.

@@ -12,7 +12,8 @@ answer of moto's. What moto lacks (throttles, conflicts, late indexes) is the bu
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -26,7 +27,9 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.responses import DynamoDBStreamsHandler
 
+from lamplighter import runtime
 from lamplighter_local.emulator.direct_calls import direct_calls
+from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.emulator.quick_moto import quick_moto
 
 Transact = Callable[[DynamoDBBackend, list[dict[str, Any]]], None]
@@ -34,14 +37,20 @@ Value = TypeVar("Value")
 
 
 @contextmanager
-def guarded_moto(*, over_http: bool = False) -> Iterator[threading.RLock]:
+def guarded_moto() -> Iterator[threading.RLock]:
     """Emulate AWS in this process until the block ends, with a DynamoDB that threads may share.
 
-    Yields the lock of `guard`. With `over_http` every call is made into a request, at the cost that
-    it has in a Lambda.
+    Yields the lock of `guard`.
     """
-    with mock_aws(), guard() as lock, nullcontext() if over_http else direct_calls(lock):
+    with mock_aws(), guard() as lock, quick_calls(runtime.current().name, lock):
         yield lock
+
+
+@contextmanager
+def quick_calls(deployment: str, lock: threading.RLock) -> Iterator[None]:
+    """Answer the calls of a deployment without requests over HTTP until the block ends."""
+    with api_calls.wrapped(deployment, partial(direct_calls, lock=lock)):
+        yield
 
 
 @contextmanager

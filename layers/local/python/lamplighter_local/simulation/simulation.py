@@ -17,9 +17,9 @@ from pendulum import DateTime
 
 from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.operations.push_preview import owed_after_push
-from lamplighter.runs.view import run_ref
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.steps import run_ref
 from lamplighter.zones import as_utc
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
