@@ -211,7 +211,7 @@ def resend_due_at(row: Catalog) -> DateTime | None:
     if row.resend_at is not None:
         return row.resend_at
     is_begun = int(row.registering or 0) >= newest
-    wait = _REGISTER_SECONDS if is_begun else settings.current().wake_after_seconds
+    wait = _REGISTER_SECONDS if is_begun else settings.current().resend_after_seconds
     return row.updated_at.add(seconds=wait)
 
 
@@ -231,7 +231,7 @@ def _resend(row: Catalog, now: DateTime) -> bool:
         queues.send("registers", [{"MessageBody": _notification(key)}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
-    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
+    pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
     bundles.note_resend(row, next_at=now.add(seconds=pause))
     return key is not None
 
