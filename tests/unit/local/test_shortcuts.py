@@ -15,6 +15,7 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emulator import direct_calls, quick_moto, shortcuts
+from lamplighter_local.emulator.moto_memory import buckets, queues, tables
 
 START = datetime(2026, 1, 1)
 SHORTCUTS = ("transactions", "tables", "calls")
@@ -120,7 +121,4 @@ def test_trial_leaves_no_trace() -> None:
         mock_random.seed(7)
         assert all(shortcuts.fits(name) for name in SHORTCUTS)
         assert mock_random.random() == expected
-        tables = [
-            table for each in dynamodb_backends["123456789012"].values() for table in each.tables
-        ]
-        assert tables == []
+        assert tables() == queues() == buckets() == []
