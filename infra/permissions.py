@@ -10,7 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from infra.config import Config
-from lamplighter.runs import news
+from lamplighter.runs import effects
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
@@ -155,7 +155,7 @@ def statements(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyState
         functions = [arns.function(each) for each in permissions.invokes.split()]
         yield _allow(["lambda:InvokeFunction"], functions)
     if permissions.publishes:
-        own_source = {"StringEquals": {"events:source": news.SOURCE}}
+        own_source = {"StringEquals": {"events:source": effects.EVENT_SOURCE}}
         yield _allow(["events:PutEvents"], [arns.event_bus], own_source)
     if services := list(_encrypted(permissions)):
         region = arns.stack.region

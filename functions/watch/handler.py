@@ -6,7 +6,7 @@ The second and last place where an author's code runs.
 from typing import Any
 
 from lamplighter.entry import Context, logger_of, metrics_of, publish, seconds_left
-from lamplighter.streams.asking import ask_sources
+from lamplighter.streams.polling import poll_sources
 from lamplighter.streams.watch import watch_batch
 
 logger = logger_of("watch")
@@ -18,6 +18,6 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     if "Records" in event:
         report = watch_batch(event["Records"], seconds=seconds_left(context))
     else:
-        report = ask_sources(seconds=seconds_left(context))
+        report = poll_sources(seconds=seconds_left(context))
     publish(metrics, report)
     return {"batchItemFailures": [{"itemIdentifier": name} for name in sorted(report.failed)]}

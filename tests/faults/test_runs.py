@@ -32,7 +32,7 @@ from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.settle import settle as hear
+from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import deliver
@@ -847,7 +847,8 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
             with ThreadPoolExecutor(6) as threads:
                 answers = [threads.submit(hear, body) for body in bodies]
                 answers += [
-                    threads.submit(advance_all, [("dag", KEY)], hands=SUBMIT) for _ in range(2)
+                    threads.submit(advance_all, [("dag", KEY)], permissions=SUBMIT)
+                    for _ in range(2)
                 ]
             errors = [repr(error) for each in answers if (error := each.exception())]
             story.stack.advance(hours=1)

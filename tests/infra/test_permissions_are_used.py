@@ -23,7 +23,7 @@ from lamplighter.backfill.plan import Request
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs import acts
+from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.stack import NAME, LocalStack, local_stack
@@ -152,7 +152,7 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
         cancel_run(run.dag_id, run.run_key)
     stack.advance(hours=2)
     emr.events = EventFaults()
-    with patch.object(acts, "send_outlets"):  # a function dies before it has told of an outlet
+    with patch.object(effects, "send_outlets"):  # a function dies before it has told of an outlet
         create_manual_run("unheard", logical_date=None)
         stack.advance(minutes=1)
     stack.advance(hours=1)

@@ -16,7 +16,7 @@ from moto.sqs.models import sqs_backends
 from lamplighter import aws
 from lamplighter.bundles import archive
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.store.bundles import next_push_number

@@ -16,8 +16,8 @@ from moto.sqs.models import sqs_backends
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import assets, import_problems, pushes
 from lamplighter.registry import register as register_module

@@ -392,5 +392,5 @@ def test_count_that_cannot_be_written_brings_nothing_back(stack: LocalStack) -> 
     """What was sent is done, although nobody knows how often its watcher has fired."""
     stack.push_dags([watched({"a": {"else": "1"}})], bundle="objects")
     send(stack, "m1")
-    with patch.object(watch, "park", side_effect=ConnectionError):
+    with patch.object(watch, "park_busy_watchers", side_effect=ConnectionError):
         assert watch_once(stack) == []

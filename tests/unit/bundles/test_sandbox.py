@@ -337,7 +337,7 @@ def test_run_id_that_is_no_text_is_an_error(write_bundle: WriteBundle) -> None:
     source = HOURLY + "Own.generate_run_id = lambda self, **_: 7\n"
     root = write_bundle({"dags/a.py": source + "DAG('a', schedule=Own(), start_date=START)"})
     (answer,) = ask(root, question("a"))
-    assert (answer["error"], answer["runs"]) == ("DAG 'a': schedule: run_id=7 must be text", [])
+    assert (answer["error"], answer["runs"]) == ("DAG 'a': schedule: run_id=7 must be a string", [])
 
 
 def test_question_about_missing_dag_is_an_error(write_bundle: WriteBundle) -> None:

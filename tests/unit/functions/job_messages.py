@@ -45,7 +45,7 @@ def queue_run(*dags: DAG) -> None:
 
 
 def record(body: object, message_id: str = "message") -> dict[str, Any]:
-    """Return a message as Lambda hands it over; what is not a text becomes JSON."""
+    """Return a message as Lambda hands it over; what is not a string becomes JSON."""
     return {
         "messageId": message_id,
         "receiptHandle": "handle",

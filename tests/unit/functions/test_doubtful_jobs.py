@@ -51,7 +51,7 @@ def test_job_started_for_a_step_that_is_over_is_not_noted_but_looked_at(
         submit(of_run())
 
     assert step().job_run_id is None
-    assert {"job": FIRST_JOB} in messages_on("jobstates")
+    assert {"job": FIRST_JOB, "executor": "emr-serverless"} in messages_on("jobstates")
     executing.run_until_idle()
     executing.advance(seconds=5)
     assert emr.live() == []

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from lamplighter import aws, runtime
 from lamplighter.bundles.archive import Archive, build_archive
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter_local.handlers import call
 
 WriteBundle = Callable[[dict[str, str]], Path]

@@ -104,7 +104,7 @@ def test_submits_at_once_start_one_job(executing: LocalStack, emr: FakeEmr) -> N
     queue_run(one_task())
     with ThreadPoolExecutor(8) as threads:
         for _ in range(16):
-            threads.submit(advance_all, [(DAG_ID, KEY)], hands=SUBMIT)
+            threads.submit(advance_all, [(DAG_ID, KEY)], permissions=SUBMIT)
     submit(of_run())
     require_one_job(emr)
 

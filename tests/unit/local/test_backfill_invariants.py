@@ -105,8 +105,8 @@ def test_doctor_frees_slots_of_runs_that_are_gone(stack: LocalStack) -> None:
     Runs("dag", SECOND).delete()
     (drift,) = backfill_slots.find_backfill_drift()
     assert drift == BackfillDrift("dag-1", (SECOND,))
-    assert backfill_slots.mend_backfill(drift) == drift
-    assert backfill_slots.mend_backfill(drift) is None
+    assert backfill_slots.repair_backfill(drift) == drift
+    assert backfill_slots.repair_backfill(drift) is None
     stack.run_until_idle()
     row = read_backfill("dag-1")
     assert row is not None

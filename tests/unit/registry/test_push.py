@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations import push
 from lamplighter.operations.push import push_archive
 from lamplighter_local.stack import LocalStack

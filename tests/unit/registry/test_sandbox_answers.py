@@ -107,7 +107,7 @@ def test_id_of_the_document_is_not_used(register_dags: Register) -> None:
     assert [row.dag_id for row in Dags.scan()] == ["evil"]
 
 
-# Runs that are foretold.
+# Runs that are precomputed.
 
 OWN = found(
     encode_dag(DAG("evil", start_date=datetime(2026, 1, 5), catchup=False))
@@ -170,7 +170,7 @@ def test_nonsense_about_runs_marks_its_dag(
 
 
 def test_foreign_dag_in_answers_is_ignored(register_dags: Register, stack: LocalStack) -> None:
-    """Runs foretold for a DAG that was not asked about go nowhere."""
+    """Runs precomputed for a DAG that was not asked about go nowhere."""
     other = {"good": answer()["evil"] | {"dag_id": "good"}}
     register_dags(OWN, DAG("good"), runs=answer() | other)
     assert stack.dag("good").next_run_after is None

@@ -10,9 +10,9 @@ import pytest
 
 from lamplighter import aws, runtime
 from lamplighter.streams import outbox as outbox_module
-from lamplighter.streams.outbox import Derived, Outbox, send_to_sqs
-from lamplighter.streams.session import run_in_a_loop
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.streams.outbox import Outbox, WatcherEvent, send_to_sqs
+from lamplighter.streams.session import run_in_new_loop
+from lamplighter.triggers.sources import QueueMessage
 from lamplighter_local.stack import LocalStack
 from tests.unit.streams.scripted import scripted, sending
 
@@ -33,10 +33,12 @@ class Told:
         )
 
 
-def derived(seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any) -> Derived:
+def derived(
+    seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any
+) -> WatcherEvent:
     """Return an event that was made of a message."""
     message = QueueMessage("m", "", group=group)
-    return Derived(scripted().watcher, f"e{seq}", body, message, seq, **more)
+    return WatcherEvent(scripted().watcher, f"e{seq}", body, message, seq, **more)
 
 
 def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
@@ -47,10 +49,10 @@ def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
         act(outbox)
         return outbox
 
-    return run_in_a_loop(run())
+    return run_in_new_loop(run())
 
 
-def add_and_flush(*events: Derived) -> tuple[Told, Outbox]:
+def add_and_flush(*events: WatcherEvent) -> tuple[Told, Outbox]:
     """Send events, and return what was told of them."""
     told = Told()
 
@@ -68,7 +70,7 @@ def test_events_are_sent_ten_to_a_call_in_order() -> None:
         told, outbox = add_and_flush(*(derived(seq) for seq in range(23)))
     assert [len(messages) for _, messages in sent.calls] == [10, 10, 3]
     assert told.confirmed == list(range(23))
-    assert (outbox.sent, outbox.kept) == (23, 0)
+    assert (outbox.sent, outbox.parked) == (23, 0)
 
 
 def test_failed_call_confirms_nothing_of_it() -> None:
@@ -132,17 +134,17 @@ def test_events_that_cannot_be_sent_in_time_are_lost(monkeypatch: pytest.MonkeyP
 def test_kept_events_are_letters_that_can_be_sent() -> None:
     """What is not to be sent is kept with the reason, as the event that it is."""
     with sending() as sent:
-        told, outbox = add_and_flush(derived(0), derived(1, body="kept", kept_because="parked"))
+        told, outbox = add_and_flush(derived(0), derived(1, body="kept", parked_reason="parked"))
     assert sorted(told.confirmed) == [0, 1]
-    assert (outbox.sent, outbox.kept) == (1, 1)
+    assert (outbox.sent, outbox.parked) == (1, 1)
     assert sent.letters == {"kept": "parked"}
 
 
 def test_failed_letter_confirms_nothing() -> None:
     """Also what is kept must have been taken by the queue."""
     with sending(1):
-        told, outbox = add_and_flush(derived(0, kept_because="parked"))
-    assert (told.confirmed, told.lost, outbox.kept) == ([], [0], 0)
+        told, outbox = add_and_flush(derived(0, parked_reason="parked"))
+    assert (told.confirmed, told.lost, outbox.parked) == ([], [0], 0)
 
 
 def test_events_of_no_stream_are_sent_without_confirmation() -> None:
@@ -168,6 +170,6 @@ def test_outbox_sends_by_itself_what_comes(count: int) -> None:
 
     told = Told()
     with sending() as sent:
-        run_in_a_loop(run())
+        run_in_new_loop(run())
     assert told.confirmed == list(range(count))
     assert len(sent.calls) == (count + 9) // 10

@@ -10,15 +10,14 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import queues
-from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
+from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
-from lamplighter.triggers.offered import Offer, offering
-from lamplighter.triggers.queue import QueueMessage
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
     SharedStreamManager,
     SharedStreamProducer,
 )
+from lamplighter.triggers.sources import QueueMessage, SourceContext, source_context
 from tests.unit.streams.scripted import (
     Scripted,
     ScriptedError,
@@ -58,7 +57,7 @@ class Own(BaseEventTrigger):
         self.noted.append("cleanup")
 
 
-def listen(*works: Work, seconds: float = 0.3) -> Session:
+def listen(*works: Subscription, seconds: float = 0.3) -> Session:
     """Run a session of triggers that read by themselves, until all have left or time is up."""
 
     async def run() -> Session:
@@ -66,10 +65,10 @@ def listen(*works: Work, seconds: float = 0.3) -> Session:
         await session.run(asyncio.Event().wait())
         return session
 
-    return run_in_a_loop(run())
+    return run_in_new_loop(run())
 
 
-def alone(trigger: BaseEventTrigger, name: str = "w") -> Work:
+def alone(trigger: BaseEventTrigger, name: str = "w") -> Subscription:
     """Return a watcher that reads by itself."""
     return work(lambda: trigger, name, key=None)
 
@@ -80,14 +79,14 @@ def alone(trigger: BaseEventTrigger, name: str = "w") -> Work:
 def test_key_is_read_once() -> None:
     """Whoever shares a stream says so when it begins, and is not asked again."""
     trigger = Own(key="k")
-    (one,), broken = works_of([work(lambda: trigger).watcher], ())
+    (one,), broken = subscribe_all([work(lambda: trigger).watcher], ())
     assert (one.key, broken, trigger.noted) == ("k", [], ["key"])
 
 
 def test_trigger_whose_key_raises_reads_by_itself() -> None:
     """As in Airflow: a key that cannot be said is none."""
     trigger = Own([1], key=ScriptedError())
-    (one,), _ = works_of([work(lambda: trigger).watcher], ())
+    (one,), _ = subscribe_all([work(lambda: trigger).watcher], ())
     with sending() as sent:
         listen(one)
     assert sent.events == ["w 1"]
@@ -104,15 +103,15 @@ def test_trigger_that_cannot_be_built_is_broken_alone(error: type[Exception]) ->
     sound = work(Scripted, "sound").watcher
     broken = work(Scripted, "broken").watcher
     object.__setattr__(broken, "make", fail)
-    works, failed = works_of([broken, sound], ())
+    works, failed = subscribe_all([broken, sound], ())
     assert ([one.watcher for one in works], failed) == ([sound], [broken])
 
 
 def test_parked_watcher_is_told_why_it_is_kept() -> None:
     """Its events go among the dead letters, with a reason that names it."""
     watcher = work(Scripted).watcher
-    (one,), _ = works_of([watcher], {watcher.id})
-    assert one.kept_because == "watcher 'w' of asset 'a' is parked: it fires too often"
+    (one,), _ = subscribe_all([watcher], {watcher.id})
+    assert one.parked_reason == "watcher 'w' of asset 'a' is parked: it fires too often"
 
 
 def test_event_is_bound_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,6 +377,6 @@ def test_authors_own_source_is_told_only_of_what_was_sent(
 ) -> None:
     """Nobody brings again what such a source takes for done."""
     producer = Producer()
-    with sending(*failing), offering(Offer(producer=producer)):
+    with sending(*failing), source_context(SourceContext(producer=producer)):
         listen(work(lambda: Acknowledging(script=script)))
     assert producer.advanced == advanced

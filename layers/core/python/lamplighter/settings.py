@@ -35,6 +35,8 @@ class Settings:
     # By the names of queues and dead-letter queues; outside, each has a variable and an output.
     queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
+    # What new jobs are started on; those that live stay where they are.
+    executor: str = "emr-serverless"
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
     # Where in the bucket the files lie that every job takes along: the runner and its library.

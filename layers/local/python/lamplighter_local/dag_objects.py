@@ -10,10 +10,10 @@ from typing import Any
 
 from lamplighter.assets.asset import Asset
 from lamplighter.bundles.importer import ParsedFile
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.upcoming import NextRunsResult, failed_result, find_next_runs
 from lamplighter.errors import RefusedError, in_short
+from lamplighter.identifiers import bundle_key
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.serialization import content_hash, encode_dag

@@ -20,12 +20,12 @@ from pendulum import DateTime
 from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.view import run_ref
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
@@ -39,7 +39,7 @@ from lamplighter_local.emulator.shared_moto import shared_moto
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
+from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
 
 NAME = "local"
 
@@ -132,7 +132,7 @@ class LocalStack:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
 
-    def ask_sources(self) -> None:
+    def poll_sources(self) -> None:
         """Fire the timer that asks the sources which do not tell by themselves."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
@@ -178,7 +178,7 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_asking(now, self.settings)
+                ask_at = next_poll(now, self.settings)
                 message_at = self._next_message()
             instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
             instant = min(instants, default=None)
@@ -190,7 +190,7 @@ class LocalStack:
             if instant == sweep_at:
                 self.sweep()
             if instant == ask_at:
-                self.ask_sources()
+                self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 

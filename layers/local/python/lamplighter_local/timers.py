@@ -12,7 +12,7 @@ from lamplighter.registry.pushes import resend_due_at
 from lamplighter.settings import Settings
 from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import readers_of
+from lamplighter.store.watchers import kind_of
 from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
@@ -94,15 +94,15 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
             yield parse_instant(min(wakes))
 
 
-def next_asking(now: DateTime, made: Settings) -> DateTime | None:
+def next_poll(now: DateTime, made: Settings) -> DateTime | None:
     """Return the next minute, if there are watchers of sources that must be asked."""
-    is_asked = readers_of(None) in _kinds(made)
-    return _minute_after(now) if is_asked else None
+    is_polled = kind_of(None) in _kinds(made)
+    return _minute_after(now) if is_polled else None
 
 
 def watched_queues(made: Settings) -> list[str]:
     """Return the names of the queues that watchers read."""
-    of_queues = readers_of(None)
+    of_queues = kind_of(None)
     kinds = sorted(kind for kind in _kinds(made) if kind.startswith(of_queues))
     return [name for kind in kinds if (name := kind.removeprefix(of_queues))]
 

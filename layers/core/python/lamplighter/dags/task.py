@@ -161,11 +161,11 @@ _MAX_OUTLETS = 90  # the events of a finished task are written in one transactio
 OPTIONS: dict[str, Option] = {
     "entry_point": Option(optional(arguments.script)),
     "job": Option(optional(arguments.job)),
-    "arguments": Option(arguments.texts, ()),
+    "arguments": Option(arguments.strings, ()),
     "spark_conf": Option(arguments.spark_conf, {}),
     "py_files": Option(arguments.addresses, ()),
     "archives": Option(arguments.addresses, ()),
-    "retries": Option(whole_number(least=0), 0),
+    "retries": Option(whole_number(minimum=0), 0),
     "retry_delay": Option(arguments.duration, datetime.timedelta(minutes=5)),
     "retry_exponential_backoff": Option(arguments.backoff, 0.0),
     "max_retry_delay": Option(optional(arguments.duration)),
@@ -173,15 +173,15 @@ OPTIONS: dict[str, Option] = {
     "trigger_rule": Option(arguments.trigger_rule, "all_success"),
     "depends_on_past": Option(arguments.flag, default=False),
     "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
-    "outlets": Option(arguments.assets(Asset, AssetAlias, limit=_MAX_OUTLETS), ()),
+    "outlets": Option(arguments.assets(Asset, AssetAlias, maximum=_MAX_OUTLETS), ()),
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),
-    "driver_cores": Option(optional(whole_number(least=1))),
+    "driver_cores": Option(optional(whole_number(minimum=1))),
     "driver_memory": Option(optional(arguments.memory)),
-    "executor_cores": Option(optional(whole_number(least=1))),
+    "executor_cores": Option(optional(whole_number(minimum=1))),
     "executor_memory": Option(optional(arguments.memory)),
-    "max_executors": Option(optional(whole_number(least=1))),
+    "max_executors": Option(optional(whole_number(minimum=1))),
 }
 
 

@@ -293,6 +293,6 @@ def _as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
         value = run[field]
         if not isinstance(value, str) and (field == "run_id" or value is not None):
             raise InvalidTimetableError(
-                f"DAG {dag.dag_id!r}: schedule: {field}={value!r} must be text"
+                f"DAG {dag.dag_id!r}: schedule: {field}={value!r} must be a string"
             )
     return run

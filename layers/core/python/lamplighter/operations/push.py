@@ -6,8 +6,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws, settings
 from lamplighter.bundles.archive import Archive, build_archive
-from lamplighter.bundles.layout import bundle_key
-from lamplighter.identifiers import require_id
+from lamplighter.identifiers import bundle_key, require_id
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.store.bundles import next_push_number

@@ -31,7 +31,6 @@ from lamplighter.identifiers import uri_id
 from lamplighter.loading import author_code_as_data
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
-from lamplighter.runs.definitions import newest_documents
 from lamplighter.store.assets import (
     asset_queue_of,
     delete_reference,
@@ -55,6 +54,7 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
+from lamplighter.store.versions import newest_documents
 
 # A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
 Compiled = Any

@@ -62,7 +62,7 @@ class NextRuns:
                 error=None if error is None else in_short(error),
             )
         except UNREADABLE as error:
-            return cls(error=in_short(f"the sandbox gave an answer that is none: {error!r}"))
+            return cls(error=in_short(f"the sandbox returned an invalid result: {error!r}"))
 
     def apply(self, row: Dags) -> Put:
         """Assign the next run to a DAG's row; return the write that stores the rest."""

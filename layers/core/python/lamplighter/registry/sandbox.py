@@ -7,10 +7,10 @@ from typing import Any
 
 from lamplighter import aws, settings
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
 from lamplighter.dags.upcoming import NextRunsQuery
 from lamplighter.errors import DefinitionError, TransientError, in_short
+from lamplighter.identifiers import bundle_key
 
 # As long as a Lambda can take.
 _READ_SECONDS = 900.0
@@ -87,7 +87,7 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     try:
         return ParsedFile.from_json({**data, "file": file})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = ImportProblem(file, None, f"the sandbox gave an answer that is none: {error!r}")
+        problem = ImportProblem(file, None, f"the sandbox returned an invalid result: {error!r}")
         return ParsedFile(file, errors=[problem])
 
 

@@ -1,5 +1,6 @@
 """The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,6 +27,7 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
     transact_with_retry,
+    update_if,
 )
 
 _THREADS = 8
@@ -232,3 +234,44 @@ def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
     return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]
+
+
+def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return those of these events that still have to be numbered and handed on."""
+    return [row for row in read_asset_events(keys) if row.pending_shard is not None]
+
+
+def send_event_later(row: AssetEvents, at: DateTime) -> None:
+    """Let an event be sent again at a time, unless it has its number by then."""
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(at)], is_pending)
+
+
+# Lists for people.
+
+
+def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
+    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    rows = list(Assets.scan())
+    consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
+    return [row for row in rows if row.ref == ITSELF], consumers
+
+
+def all_asset_names() -> set[str]:
+    """Return the names and URIs of all assets and aliases."""
+    known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
+    return {text for each in known for text in (each.name, each.uri) if text}
+
+
+def assets_of_kind(kind: str) -> list[Assets]:
+    """Return the assets, the aliases or the URIs."""
+    return list(Assets.scan(Assets.kind == kind))
+
+
+def last_updated_assets(*, limit: int) -> list[Assets]:
+    """Return the assets that had the newest events, newest first."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    dated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
+    updated = [(at, row) for at, row in dated if at is not None]
+    return [row for _, row in sorted(updated, key=lambda pair: pair[0], reverse=True)][:limit]

@@ -17,8 +17,8 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import report_uri
+from lamplighter.executors.base import JobState
+from lamplighter.runs.job_request import report_uri
 from lamplighter_local.emr import jobs as fake_jobs
 from lamplighter_local.emr.events import EventFaults, JobEvents
 from lamplighter_local.emr.job import FakeJob
