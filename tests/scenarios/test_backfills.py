@@ -18,9 +18,9 @@ from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import CronPartitionTimetable
+from lamplighter.views import Backfill, Run
 from lamplighter.zones import iso
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Backfill, Run
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
 TWO_DAYS = ("2026-01-02", "2026-01-04")
@@ -358,6 +358,7 @@ def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:
     lamp.advance(minutes=50)
     found = only(lamp, "hourly")
     assert (found.state, found.succeeded) == ("paused", 3)
+    assert found.cost is not None
     assert found.cost <= 0.10
     assert "of $0.10" in (found.reason or "")
     lamp.resume_backfill("hourly-1", max_cost=100)
