@@ -3,8 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.entry import Context, answer_each, metrics_of, publish
 from lamplighter.errors import RefusedError
+from lamplighter.logs import logger_of
 from lamplighter.registry.messages import Push, Refill, Retire, read_message
 from lamplighter.registry.refill import refill
 from lamplighter.registry.register import register
@@ -14,6 +15,7 @@ logger = logger_of("register")
 metrics = metrics_of("register")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
     return answer_each(event, context, _handle, queue="registers", metrics=metrics)
@@ -32,4 +34,5 @@ def _handle(body: str) -> None:
                 case Retire(source):
                     retire(source)
         except RefusedError as refused:
-            logger.warning("%s", refused)  # of an old push: there is nothing to repeat
+            # Of an old push: there is nothing to repeat.
+            logger.warning("message is out of date", extra={"error": str(refused)})
