@@ -9,7 +9,7 @@ from lamplighter import DAG, Asset, aws
 from lamplighter.registry.problems import all_problems
 from lamplighter_cli.doctor_checks import findings
 from lamplighter_local import LocalDeployment
-from lamplighter_local.handlers import handler_of
+from lamplighter_local.handlers import LambdaContext, handler_of
 
 NOW = datetime(2026, 1, 5, 12, 59, 50)
 START = datetime(2026, 1, 5, 12)
