@@ -1,7 +1,7 @@
-"""The functions, what they are made of, and what wakes them.
+"""The functions, their layers and roles, and what invokes them.
 
-Owns: that nobody has more rights than `rights` says, and that whatever a function could not handle
-comes again, alone.
+Owns: that no function has more permissions than `functions` says, and that a message which it could
+not handle is delivered again, alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,9 @@ from constructs import Construct
 
 from infra import layers
 from infra.config import Config
-from infra.functions import LIMITS
-from infra.policies import Places, function_statements
+from infra.functions import LIMITS, PERMISSIONS
+from infra.permissions import Arns, function_statements
 from infra.queues import Queues, title
-from infra.rights import RIGHTS
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 
@@ -52,7 +51,7 @@ class Compute(Construct):
         *,
         config: Config,
         settings: Settings,
-        places: Places,
+        arns: Arns,
         key: kms.IKey,
         queues: Queues,
         has_layers: bool,
@@ -60,21 +59,21 @@ class Compute(Construct):
         super().__init__(scope, name)
         self._config = config
         self._settings = settings
-        self._places = places
+        self._arns = arns
         self._key = key
         self._queues = queues
         self._layers = self._make_layers() if has_layers else []
         self.roles: dict[str, iam.Role] = {}
-        # What brings events of others to our queues.
+        # EventBridge rules that send events to queues, by name.
         self.rules: dict[str, events.CfnRule] = {}
         self.functions = {name: self._function(name, each) for name, each in FUNCTIONS.items()}
-        self.woken = {name: self._started(name) for name in FUNCTIONS}
+        self.targets = {name: self._target(name) for name in FUNCTIONS}
         for function in FUNCTIONS:
-            self._wake(function)
-        self._listen_to_jobs()
-        self._listen_to_sources()
+            self._add_triggers(function)
+        self._route_job_states()
+        self._route_watched_sources()
 
-    # What they are made of.
+    # Layers, roles and environment.
 
     def _make_layers(self) -> list[lambda_.LayerVersion]:
         is_local = self._config.is_local
@@ -107,8 +106,8 @@ class Compute(Construct):
         made = log_group.node.default_child
         assert isinstance(made, logs.CfnLogGroup)
         made.retention_in_days = self._config.log_days
-        is_apart = name == "sandbox" and bool(self._config.vpc_id)
-        role = self._role(scope, name, is_in_network=is_apart)
+        is_in_vpc = name == "sandbox" and bool(self._config.vpc_id)
+        role = self._role(scope, name, is_in_vpc=is_in_vpc)
         return lambda_.Function(
             scope,
             "Function",
@@ -136,27 +135,27 @@ class Compute(Construct):
             # The next minute does what this one could not.
             max_event_age=cdk.Duration.minutes(1) if function.every_minutes else None,
             retry_attempts=0 if function.every_minutes else None,
-            **(self._network(scope) if is_apart else {}),
+            **(self._vpc(scope) if is_in_vpc else {}),
         )
 
-    def _role(self, scope: Construct, name: str, *, is_in_network: bool) -> iam.Role:
-        statements = list(function_statements(name, RIGHTS[name], self._places))
-        if is_in_network:
-            statements += self._in_network(name)
+    def _role(self, scope: Construct, name: str, *, is_in_vpc: bool) -> iam.Role:
+        statements = list(function_statements(name, PERMISSIONS[name], self._arns))
+        if is_in_vpc:
+            statements += self._vpc_statements(name)
         role = iam.Role(
             scope,
             "Role",
             role_name=f"{self._config.stack_name}-{name}-{cdk.Stack.of(self).region}",
             description=f"The function {name} of {self._config.stack_name}",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
         )
         self.roles[name] = role
         return role
 
-    def _in_network(self, name: str) -> Sequence[iam.PolicyStatement]:
+    def _vpc_statements(self, name: str) -> Sequence[iam.PolicyStatement]:
         """Return what Lambda needs to put a function into a network, and keep it from that."""
-        itself = {"ArnEquals": {"lambda:SourceFunctionArn": self._places.function(name)}}
+        itself = {"ArnEquals": {"lambda:SourceFunctionArn": self._arns.function(name)}}
         actions = list(_NETWORK_INTERFACES)
         return [
             # Lambda asks for these on everything, before there is an interface.
@@ -166,7 +165,7 @@ class Compute(Construct):
             ),
         ]
 
-    def _network(self, scope: Construct) -> dict[str, Any]:
+    def _vpc(self, scope: Construct) -> dict[str, Any]:
         """Return where author code runs: in subnets, and with no way out of them but to S3."""
         config = self._config
         vpc = ec2.Vpc.from_vpc_attributes(
@@ -174,7 +173,7 @@ class Compute(Construct):
         )
         group = ec2.SecurityGroup(
             scope,
-            "Walls",
+            "SecurityGroup",
             vpc=vpc,
             description="Author code: nothing but S3 can be reached",
             allow_all_outbound=False,
@@ -205,8 +204,8 @@ class Compute(Construct):
         urls = {name: url for name, url in self._settings.queue_urls.items() if name in needed}
         return replace(self._settings, queue_urls=urls)
 
-    def _started(self, name: str) -> lambda_.IFunction:
-        """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""
+    def _target(self, name: str) -> lambda_.IFunction:
+        """Return what is invoked: a snapshot belongs to a version, and has an alias of its own."""
         function = self.functions[name]
         if name not in self._config.snap_start:
             return function
@@ -214,41 +213,43 @@ class Compute(Construct):
         cdk.Annotations.of(function).acknowledge_warning(_NO_VERSION, has_version)
         return lambda_.Alias(function, "Live", alias_name="live", version=function.current_version)
 
-    # What wakes them.
+    # What invokes them.
 
-    def _wake(self, name: str) -> None:
-        woken, batch_size = self.woken[name], LIMITS[name].batch_size
+    def _add_triggers(self, name: str) -> None:
+        target, batch_size = self.targets[name], LIMITS[name].batch_size
         for queue in queues_of(name):
             arn = self._queues.queues[queue.name].queue_arn
-            self._deliver(f"{title(queue.name)}Source", arn, woken, batch_size)
+            self._add_event_source(f"{title(queue.name)}Source", arn, target, batch_size)
         if name == "watch":
             for other in self._config.watch_queues:
-                arn = self._places.others_queue(other)
-                self._deliver(f"Watched-{other}", arn, woken, batch_size)
+                arn = self._arns.external_queue(other)
+                self._add_event_source(f"Watched-{other}", arn, target, batch_size)
         if minutes := FUNCTIONS[name].every_minutes:
             rule = events.Rule(
                 self,
                 f"{name.capitalize()}Timer",
                 rule_name=f"{self._config.stack_name}-{name}",
-                description=f"Wakes {name}",
+                description=f"Invokes {name}",
                 schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)),
             )
-            rule.add_target(targets.LambdaFunction(woken, retry_attempts=0))
+            rule.add_target(targets.LambdaFunction(target, retry_attempts=0))
 
-    def _deliver(self, name: str, arn: str, woken: lambda_.IFunction, batch_size: int) -> None:
+    def _add_event_source(
+        self, name: str, arn: str, target: lambda_.IFunction, batch_size: int
+    ) -> None:
         lambda_.EventSourceMapping(
             self,
             name,
-            target=woken,
+            target=target,
             event_source_arn=arn,
             batch_size=batch_size,
             report_batch_item_failures=True,
             max_concurrency=self._config.concurrency,
         )
 
-    def _listen_to_jobs(self) -> None:
+    def _route_job_states(self) -> None:
         sources = ["aws.emr-serverless", *([LOCAL_EMR_SOURCE] if self._config.is_local else [])]
-        self._rule(
+        self._route(
             "jobstates",
             "JobStates",
             "What becomes of jobs",
@@ -256,13 +257,13 @@ class Compute(Construct):
                 "source": sources,
                 "detail-type": ["EMR Serverless Job Run State Change"],
                 "detail": {
-                    "applicationId": [self._places.application_id],
+                    "applicationId": [self._arns.application_id],
                     "state": list(_JOB_STATES),
                 },
             },
         )
 
-    def _listen_to_sources(self) -> None:
+    def _route_watched_sources(self) -> None:
         config = self._config
         if config.watch_buckets:
             created = {
@@ -270,18 +271,18 @@ class Compute(Construct):
                 "detail-type": ["Object Created"],
                 "detail": {"bucket": {"name": list(config.watch_buckets)}},
             }
-            self._rule("sources", "WatchedBuckets", "Objects that watchers wait for", created)
+            self._route("sources", "WatchedBuckets", "Objects that watchers wait for", created)
         if config.watch_event_sources:
-            told = {"source": list(config.watch_event_sources)}
-            self._rule("sources", "WatchedEvents", "Events that watchers wait for", told)
+            events_of = {"source": list(config.watch_event_sources)}
+            self._route("sources", "WatchedEvents", "Events that watchers wait for", events_of)
 
-    def _rule(self, queue: str, name: str, does: str, pattern: object) -> None:
+    def _route(self, queue: str, name: str, description: str, pattern: object) -> None:
         rule_name = f"{self._config.stack_name}-{name.lower()}"
         self.rules[name] = events.CfnRule(
             self,
             name,
             name=rule_name,
-            description=does,
+            description=description,
             event_pattern=pattern,
             targets=[
                 events.CfnRule.TargetProperty(
@@ -297,7 +298,7 @@ class Compute(Construct):
         stack = cdk.Stack.of(self)
         # By name: a reference would make the queue wait for the rule, and the rule for the queue.
         arn = stack.format_arn(service="events", resource="rule", resource_name=rule_name)
-        self._queues.admit_rule(queue, arn)
+        self._queues.allow_rule(queue, arn)
 
 
 def _architecture(config: Config) -> lambda_.Architecture:

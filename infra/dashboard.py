@@ -1,11 +1,11 @@
-"""One picture of a deployment: what is late, what runs, what failed, what it costs."""
+"""The dashboard of a deployment: what is late, what runs, what failed, what it costs."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.config import Config
-from infra.metrics import DAY, FIVE_MINUTES, ours
+from infra.metrics import DAY, FIVE_MINUTES, function_metric
 from infra.queues import Queues
 from lamplighter.topology import QUEUES
 
@@ -40,7 +40,7 @@ class Dashboard(Construct):
                 "Runs created",
                 ("tick", "ClaimedRuns", "Sum"),
                 ("claim", "ClaimedRuns", "Sum"),
-                ("ingest", "FiredRuns", "Sum"),
+                ("ingest", "TriggeredRuns", "Sum"),
             ),
             self._graph(
                 "Runs finished",
@@ -50,7 +50,11 @@ class Dashboard(Construct):
                     for service in ("settle", "submit", "sweep")
                 ),
             ),
-            self._graph("Claims lost to others", ("tick", "Lost", "Sum"), ("claim", "Lost", "Sum")),
+            self._graph(
+                "Claims lost to others",
+                ("tick", "LostClaims", "Sum"),
+                ("claim", "LostClaims", "Sum"),
+            ),
         )
         board.add_widgets(
             self._graph(
@@ -94,7 +98,7 @@ class Dashboard(Construct):
             cloudwatch.GraphWidget(
                 title="Spark, dollars a day",
                 left=[
-                    ours(self._config, service, "SparkDollars", "Sum", DAY)
+                    function_metric(self._config, service, "SparkDollars", "Sum", DAY)
                     for service in ("settle", "submit", "sweep")
                 ],
                 stacked=True,
@@ -104,7 +108,7 @@ class Dashboard(Construct):
     def _graph(self, title: str, *shown: tuple[str, str, str]) -> cloudwatch.GraphWidget:
         left = [
             # Not on the metric of an alarm, which would become an expression by it.
-            ours(self._config, service, name, statistic, FIVE_MINUTES).with_(
+            function_metric(self._config, service, name, statistic, FIVE_MINUTES).with_(
                 label=f"{name} {statistic} of {service}"
             )
             for service, name, statistic in shown

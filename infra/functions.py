@@ -1,12 +1,15 @@
-"""How large the functions of a deployment are, and how long they may take.
+"""The functions of a deployment: how large they are, how long they may take, what they may do.
 
-What invokes them is in `lamplighter.topology`, what they may do in `rights`.
+Owns: limits and permissions. What invokes a function, and the queues that it uses, are described in
+`lamplighter.topology`; permissions on queues follow from that. Scenarios hold the calls of handlers
+against the result: a permission too few fails a test, and one too many another.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lamplighter.topology import FUNCTIONS
+from infra.permissions import Permissions
+from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +30,133 @@ _LIMITS: Mapping[str, Limits] = {
     ),
     # It waits for the sandbox.
     "register": Limits(timeout_seconds=900, batch_size=1),
-    # Queues of others must hide their messages for at least as long, or Lambda refuses them.
+    # External queues must hide their messages for at least as long, or Lambda refuses them.
     "watch": Limits(timeout_seconds=180),
-    # Less than `start_grace_seconds`: the longest that a start may be under way.
+    # Less than `job_start_timeout_seconds`: the longest that a start may be under way.
     "submit": Limits(timeout_seconds=60),
     "sweep": Limits(timeout_seconds=240),
 }
 
 LIMITS: Mapping[str, Limits] = {name: _LIMITS.get(name, Limits()) for name in FUNCTIONS}
+
+# Permissions. First those that functions share, as they share the code.
+
+# Turns due times and pending events into runs.
+_CLAIM = Permissions(
+    tables={
+        "Dags": "BatchGetItem UpdateItem",
+        "Runs": "PutItem UpdateItem",
+        "Catalog": "BatchGetItem UpdateItem",
+        "Assets": "BatchGetItem GetItem ConditionCheckItem",
+        "AssetQueue": "BatchGetItem UpdateItem",
+    },
+)
+
+# Raises the consumers of assets, and fires those whose condition holds.
+_FAN_OUT = _CLAIM | Permissions(tables={"Assets": "Query UpdateItem"})
+
+# Lets a backfill have the runs that it has slots for.
+_BACKFILL = Permissions(
+    tables={
+        "Backfills": "GetItem UpdateItem",
+        "Dags": "GetItem",
+        "Runs": "BatchGetItem PutItem UpdateItem",
+    },
+)
+
+# Moves a run on: what all who do so read and write.
+_ADVANCE = Permissions(
+    tables={
+        # Whose slot a run gives back when it is over.
+        "Backfills": "GetItem UpdateItem",
+        "Dags": "GetItem UpdateItem",
+        "DagVersions": "GetItem",
+        "Runs": "GetItem Query UpdateItem",
+        "Steps": "GetItem Query PutItem UpdateItem",
+    },
+    publishes=True,
+)
+
+# Learns what became of jobs.
+_SETTLE = _ADVANCE | Permissions(
+    tables={"AssetEvents": "PutItem"},
+    gets="jobs/*/report.json",
+    lists="jobs/*",
+    jobs="GetJobRun ListJobRuns CancelJobRun",
+)
+
+_PERMISSIONS: Mapping[str, Permissions] = {
+    # Runs author code: no table, no queue, no job.
+    "sandbox": Permissions(gets="bundles/*", puts="results/*"),
+    "register": Permissions(
+        tables={
+            "Dags": "BatchGetItem GetItem PutItem UpdateItem",
+            "Dags/by_file": "Query",
+            "DagVersions": "Query PutItem",
+            "Assets": "BatchGetItem GetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
+            "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
+            "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+        },
+        gets="pushes/* results/*",
+        invokes="sandbox",
+    ),
+    "tick": _CLAIM | Permissions(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
+    "claim": _CLAIM | _BACKFILL,
+    "ingest": _FAN_OUT
+    | Permissions(
+        # It deletes where an outlet's event was expected and does not belong.
+        tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem DeleteItem"},
+    ),
+    # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
+    "watch": Permissions(
+        tables={"Catalog": "Query UpdateItem"},
+        gets="bundles/*",
+        reads_watched_sources=True,
+    ),
+    "submit": _ADVANCE
+    | Permissions(
+        tables={
+            "Dags": "BatchGetItem",
+            "Runs": "BatchGetItem",
+            "Backfills": "BatchGetItem",
+            # The events that a run consumed, for the job to see.
+            "Assets": "BatchGetItem",
+            "AssetEvents/by_seq": "Query",
+        },
+        puts="jobs/*/context.json",
+        jobs="StartJobRun ListJobRuns",
+    ),
+    "settle": _SETTLE,
+    "sweep": _SETTLE
+    | _FAN_OUT
+    | _BACKFILL
+    | Permissions(
+        tables={
+            "Backfills/due": "Query",
+            "Assets/open": "Query",
+            "AssetEvents": "BatchGetItem UpdateItem",
+            "AssetEvents/pending": "Query",
+            "Runs/wake": "Query",
+            "Catalog": "Query",
+        },
+        # Pushes that were announced and not registered.
+        lists="pushes/*",
+    ),
+}
+
+
+def _on_queues(function: str) -> Permissions:
+    """Return what a function may do with queues: those that it consumes, and those it sends to."""
+    consumed = queues_of(function)
+    dlqs = [queue.dlq for queue in consumed if queue.rejects_to_dlq]
+    sends = [queue.name for queue in QUEUES.values() if function in queue.producers]
+    return Permissions(
+        sends=" ".join([*sends, *dlqs]),
+        receives=" ".join(queue.name for queue in consumed),
+        delays=" ".join(queue.name for queue in consumed if queue.delays_retries),
+    )
+
+
+PERMISSIONS: Mapping[str, Permissions] = {
+    name: _PERMISSIONS[name] | _on_queues(name) for name in FUNCTIONS
+}

@@ -4,8 +4,8 @@ from typing import Any
 
 from lamplighter.entry import Context, answer_each, metrics_of, publish
 from lamplighter.logs import logger_of
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.settle import settle
+from lamplighter.runs.advance import settle
+from lamplighter.runs.decision import RunsReport
 
 logger = logger_of("settle")
 metrics = metrics_of("settle")

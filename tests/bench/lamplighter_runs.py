@@ -20,12 +20,12 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags
 from lamplighter_local import resources
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.emulator.moto_server import moto_server
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import Cost
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.moto_server import moto_server
 
 _NOW = pendulum.datetime(2026, 1, 1, 12, 30)
 _ROUNDS = 3

@@ -13,9 +13,9 @@ import pytest
 
 from lamplighter import clock, runtime
 from lamplighter.settings import Settings
-from lamplighter_local.emulator.dynamodb_local import dynamodb_local, why_not
 from lamplighter_local.resources import create_tables
 from tests.concurrency.storms import DEPLOYMENT, NOW
+from tests.tools.dynamodb_local import dynamodb_local, why_not
 
 ENDPOINT = "dynamodb_endpoint"
 

@@ -12,8 +12,8 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import clock, runtime
-from lamplighter.registry import bundles
 from lamplighter.scheduler import cursor
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Dags, Runs
 from tests.concurrency import storms
 from tests.concurrency.producer import LATE_BUNDLE
@@ -34,7 +34,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
     """Let a storm rage in which the schedules change so many times, and return what came of it."""
     before = register(*dags_of(f"{HOURLY}-{dags}"), bundle=LATE_BUNDLE)
     versions = [f"{HOURLY if number % 2 else HALF_HOURLY}-{dags}" for number in range(pushes)]
-    numbered = [(version, bundles.number(LATE_BUNDLE)) for version in versions]
+    numbered = [(version, next_push_number(LATE_BUNDLE)) for version in versions]
     moves_for = PUSH_EVERY * (pushes + 1)
     asked = [
         storms.storm_of(

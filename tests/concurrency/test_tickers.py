@@ -17,9 +17,9 @@ from lamplighter import DAG, clock, runtime
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso
-from lamplighter_local.definitions import store_dags
 from tests.concurrency import storms
 from tests.concurrency.storms import FAULTS, NOON, NOW, PROCESSES, Outcome, rage
+from tests.tools.definitions import store_dags
 
 # The DAGs were stored when none was due yet, so that catchup decides when they are claimed.
 BEFORE = NOON.subtract(days=2)

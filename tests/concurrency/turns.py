@@ -34,9 +34,9 @@ from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
 from lamplighter.zones import parse_instant
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults
 from tests.concurrency.sqs_stand_in import Message, Queues
+from tests.tools.faults import Crash, Faults
+from tests.tools.finish_run import finish_run
 
 # How long an invocation that finds more and more to do goes on.
 _BUDGET_SECONDS = 1.0
@@ -229,8 +229,8 @@ class Process(Generic[S]):
         with self.lock:
             self.reported["claimed runs"] += report.claimed_runs
             self.reported["released runs"] += report.released_runs
-            self.reported["lost"] += report.lost
-            self.reported["left busy"] += len(report.left_busy)
+            self.reported["lost"] += report.lost_claims
+            self.reported["left busy"] += len(report.contended_dags)
             for reason, number in report.skipped.items():
                 self.reported[reason] += number
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.emulated import REGION
 from lamplighter import aws
 from lamplighter.events.emit import emit
 from lamplighter.store.models import AssetEvents, Runs
 from tests.deployed.conftest import READER, STACK, WATCHED_QUEUE, Deployed
+from tests.tools.emulated import REGION
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 

@@ -28,22 +28,22 @@ from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
+from lamplighter.registry import assets
 from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -127,7 +127,7 @@ def push_and_die(*dags: DAG) -> Step:
     """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
 
     def push_in_part(_: LocalStack) -> None:
-        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
+        with patch.object(assets, "drop_consumers", side_effect=Crash), suppress(Crash):
             register_dags(*dags)
 
     return push_in_part

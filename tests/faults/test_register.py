@@ -34,11 +34,11 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queues as all_queues
 from lamplighter_local.emulator.moto_memory import tables
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.faults import Crash, Faults, Kind
+from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 READS = frozenset({"BatchGetItem", "GetItem", "GetObject", "Invoke", "Query"})
@@ -102,8 +102,8 @@ def sandbox_remembers() -> Iterator[None]:
         if function != "sandbox":
             return real(function, event, *rest)
         # The instant matters only for what is owed, and nothing is owed here.
-        questions = [{**question, "at": ""} for question in event.get("questions", ())]
-        key = json.dumps({**event, "questions": questions, "result_key": ""}, sort_keys=True)
+        queries = [{**query, "at": ""} for query in event.get("queries", ())]
+        key = json.dumps({**event, "queries": queries, "result_key": ""}, sort_keys=True)
         if key not in known:
             known[key] = real(function, event, *rest)
         return copy.deepcopy(known[key])

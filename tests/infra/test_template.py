@@ -19,12 +19,12 @@ from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
-from lamplighter.runs.report import RunsReport
+from lamplighter.runs.decision import RunsReport
 from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.scheduler.tick import TickReport
 from lamplighter.settings import Settings, output_key
 from lamplighter.store.tables import table_definitions
-from lamplighter.streams.report import WatchReport
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, URL_SETTINGS, queues_of
 from tests.infra.accepted import ACCEPTED

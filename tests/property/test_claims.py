@@ -28,12 +28,12 @@ from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write
-from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.tables import require_sound
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
 BEGIN = MIDNIGHT.add(hours=5, seconds=5)

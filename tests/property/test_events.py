@@ -38,13 +38,13 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import begin_anew
 
 BEGIN = datetime(2026, 1, 1, 0, 0, 5)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)

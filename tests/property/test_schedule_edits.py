@@ -16,7 +16,7 @@ from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DataInterval
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
-from lamplighter_local.definitions import row_of
+from tests.tools.definitions import row_of
 
 # Both clock changes of Zurich and New York lie within a few days of these.
 STARTS = [datetime(2026, 3, 6), datetime(2026, 3, 27, 3, 20), datetime(2026, 10, 23, 1)]

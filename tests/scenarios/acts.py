@@ -9,9 +9,9 @@ from lamplighter import DAG, Asset
 from lamplighter.events.dead_letters import dead_letters, make_visible
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 
 def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:

@@ -17,8 +17,8 @@ from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
-from lamplighter_local.faults.faults import Crash, Faults
 from tests.scenarios.run_acts import BEGIN, World, make, new_world
+from tests.tools.faults import Crash, Faults
 
 FAILED = Outcome.failed("no")
 HANGS = Outcome.hangs()

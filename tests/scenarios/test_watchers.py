@@ -15,12 +15,12 @@ from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visib
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
 from tests.unit.events.batches import Record, received
 from tests.unit.streams.scripted import Scripted
 
@@ -392,5 +392,5 @@ def test_count_that_cannot_be_written_brings_nothing_back(stack: LocalStack) -> 
     """What was sent is done, although nobody knows how often its watcher has fired."""
     stack.push_dags([watched({"a": {"else": "1"}})], bundle="objects")
     send(stack, "m1")
-    with patch.object(watch, "park", side_effect=ConnectionError):
+    with patch.object(watch, "park_busy_watchers", side_effect=ConnectionError):
         assert watch_once(stack) == []

@@ -17,9 +17,9 @@ from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.settings import Settings
 from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import next_delivery
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.faults import Faults
 from tests.unit.events.batches import received
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter_local import resources
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.state import DevState
-from lamplighter_local.emulator.moto_server import moto_server
+from tests.tools.definitions import register_dags
+from tests.tools.moto_server import moto_server
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 

@@ -22,8 +22,8 @@ from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
 from lamplighter.topology import MAX_RECEIVES, QUEUES, Queue
-from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Crash, Faults
 from tests.unit.events.batches import (
     NO_JSON,
     body,

@@ -202,7 +202,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"extra": nested(50_000)}, "JSON values only"),
         ({"extra": [1]}, "extra must be an object, not a list"),
         ({"timestamp": stdlib.datetime(2026, 1, 31)}, "no offset"),
-        ({"aliases": "orders"}, "aliases must be a list of texts, not a text"),
+        ({"aliases": "orders"}, "aliases must be a list of strings, not a string"),
         ({"event_id": ""}, "event_id must not be blank"),
         ({"partition_key": "\ud800"}, "half a surrogate pair"),
     ],

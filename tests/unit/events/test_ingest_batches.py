@@ -14,8 +14,8 @@ from lamplighter.events import record
 from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.transactions import Put, Write, transact
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 from tests.unit.events.batches import (
     NO_JSON,
     asset_row,

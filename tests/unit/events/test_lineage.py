@@ -8,9 +8,9 @@ from lamplighter import DAG, Asset, AssetAlias, clock
 from lamplighter.errors import TransientError
 from lamplighter.events.lineage import trace_event, triggering_asset_events
 from lamplighter.store.models import AssetEvents, Runs
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 A, B = Asset("a", "s3://lake/a"), Asset("b")
 

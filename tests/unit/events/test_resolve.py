@@ -16,9 +16,9 @@ from lamplighter.identifiers import alias_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Faults
 from tests.unit.events.batches import asset_row, known
 
 pytestmark = pytest.mark.usefixtures("stack")

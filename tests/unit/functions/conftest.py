@@ -7,8 +7,8 @@ import pytest
 from pendulum import datetime
 
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.snapshot import begin_anew
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 

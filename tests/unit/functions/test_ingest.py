@@ -23,13 +23,13 @@ from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Write, transact
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind
 from tests.unit.events.batches import (
     NO_JSON,
     Record,
@@ -580,5 +580,5 @@ def test_report_counts_what_became_of_a_batch(capsys: pytest.CaptureFixture[str]
         handlers.handler_of("ingest")({"Records": batch}, LambdaContext())
     metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert metrics["service"] == "ingest"
-    names = ("Received", "Recorded", "Rejected", "FiredRuns", "Failed")
+    names = ("Received", "Recorded", "Rejected", "TriggeredRuns", "Failed")
     assert [metrics[name] for name in names] == [[4], [1], [1], [1], [1]]

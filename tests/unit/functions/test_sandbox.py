@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from lamplighter import aws, runtime
 from lamplighter.bundles.archive import Archive, build_archive
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter_local.handlers import call
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -72,8 +72,8 @@ def test_runs_answers_what_timetables_say(bucket: str, write_bundle: WriteBundle
     """An author's timetable is asked with the present that the question names."""
     root = write_bundle({"dags/a.py": SOURCE})
     asked = {"file": "dags/a.py", "dag_id": "a", "last": None, "count": 64}
-    questions = [asked | {"at": "2026-01-15T12:00:00+00:00"}]
-    (answer,) = sandbox("runs", build_archive(root), questions=questions)["answers"]
+    queries = [asked | {"at": "2026-01-15T12:00:00+00:00"}]
+    (answer,) = sandbox("runs", build_archive(root), queries=queries)["results"]
     assert (len(answer["runs"]), answer["owed"], answer["error"]) == (64, 10, None)
 
 

@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from lamplighter import runtime
 from lamplighter.zones import as_utc
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.emr.server import read_request, serving_emr
 from lamplighter_local.movable_clock import MovableClock
+from tests.tools.emr_server import read_request, serving_emr
 
 START = as_utc(datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC))
 REQUEST = {

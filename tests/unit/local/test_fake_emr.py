@@ -19,9 +19,9 @@ from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emr.requests import mistakes, service_model
 from lamplighter_local.emr.scripts import StepKey, step_of
-from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import local_stack
+from tests.tools.faults import Crash, Faults
 
 START = as_utc(datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC))
 APPLICATION = "00local"

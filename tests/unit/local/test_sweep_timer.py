@@ -7,9 +7,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.events import ingest
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults.faults import Crash
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash
 
 
 def test_open_asset_is_swept_at_the_next_five_minutes(stack: LocalStack) -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
+from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.movable_clock import MovableClock
@@ -203,16 +202,16 @@ def test_request_names_bundle_context_and_token() -> None:
     assert request.tags["lamplighter:submission"] == "3"
 
 
-def test_sizes_of_a_task_become_settings_of_spark() -> None:
-    """What an author says about size is said to Spark in its own words; the rest is left to it."""
+def test_sizes_of_a_task_are_handed_to_its_executor() -> None:
+    """What an author says about size is passed on under the option's name; the rest is left out."""
     sizes = {"driver_cores": 2, "driver_memory": "4g", "executor_cores": 3, "max_executors": 7}
 
     assert prepared(**sizes, executor_memory="8g").request.sizes == {
-        "spark.driver.cores": "2",
-        "spark.driver.memory": "4g",
-        "spark.executor.cores": "3",
-        "spark.executor.memory": "8g",
-        "spark.dynamicAllocation.maxExecutors": "7",
+        "driver_cores": "2",
+        "driver_memory": "4g",
+        "executor_cores": "3",
+        "executor_memory": "8g",
+        "max_executors": "7",
     }
     assert prepared().request.sizes == {}
 
@@ -272,10 +271,14 @@ def test_job_on_emr_carries_bundle_runner_and_import_path(emr: FakeEmr) -> None:
 
 def test_sizes_are_on_the_command_line_of_spark(emr: FakeEmr) -> None:
     """Sizes have a form that was checked when the DAG was defined; they may go there."""
-    options = submitted(sent(emr, driver_memory="4g", executor_cores=2))["sparkSubmitParameters"]
+    sizes = {"driver_cores": 2, "driver_memory": "4g", "executor_cores": 3, "max_executors": 7}
+    options = submitted(sent(emr, **sizes, executor_memory="8g"))["sparkSubmitParameters"]
 
+    assert "--conf spark.driver.cores=2" in options
     assert "--conf spark.driver.memory=4g" in options
-    assert "--conf spark.executor.cores=2" in options
+    assert "--conf spark.executor.cores=3" in options
+    assert "--conf spark.executor.memory=8g" in options
+    assert "--conf spark.dynamicAllocation.maxExecutors=7" in options
 
 
 @pytest.mark.parametrize("value", [each for each in NASTY if each.strip() and "\n" not in each])

@@ -21,7 +21,7 @@ from lamplighter.timetables.trigger import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from lamplighter_local.definitions import row_of
+from tests.tools.definitions import row_of
 
 START = datetime(2026, 1, 1)
 NOW = datetime(2026, 1, 20, 10, 30, 5)

@@ -16,9 +16,9 @@ from lamplighter.store.runs import (
     set_state_columns,
     unfinished_runs,
 )
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
 
 SHARDS = 8
 

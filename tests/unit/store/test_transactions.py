@@ -29,9 +29,9 @@ from lamplighter.store.transactions import (
     transact_with_retry,
     update_if,
 )
-from lamplighter_local.definitions import store_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import store_dags
+from tests.tools.faults import Faults
 
 MIDNIGHT = datetime(2026, 1, 1)
 

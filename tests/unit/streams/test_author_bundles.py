@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from lamplighter import aws, runtime
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.push import push_bundle
-from lamplighter.streams import author_bundles
-from lamplighter.streams.author_bundles import unpacked
-from lamplighter.streams.watchers import Watcher
+from lamplighter.streams import watchers
+from lamplighter.streams.watchers import Watcher, unpacked
 from lamplighter_local.stack import LocalStack
 from tests.unit.streams.scripted import SINCE
 
@@ -157,7 +156,7 @@ def test_archive_that_cannot_be_opened_leaves_no_folder(
     def fail(*_: object) -> Path:
         raise DefinitionError("it is no archive")
 
-    monkeypatch.setattr(author_bundles, "open_stored", fail)
+    monkeypatch.setattr(watchers, "open_stored", fail)
     runtime.current().caches.clear()
     with pytest.raises(DefinitionError, match="no archive"):
         unpacked("one", version)

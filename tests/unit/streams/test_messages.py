@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lamplighter.queues import Delivery
-from lamplighter.streams.messages import message_of
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.streams.watch import message_of
+from lamplighter.triggers.sources import QueueMessage
 from tests.unit.events.batches import message, s3_records
 
 

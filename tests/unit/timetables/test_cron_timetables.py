@@ -72,7 +72,7 @@ def test_bad_cron_of_dag_names_both(cron: str) -> None:
 @pytest.mark.parametrize("cron", [None, 5, ["0 0 * * *"], timedelta(days=1)], ids=repr)
 def test_cron_that_is_no_text_is_refused(build: Callable[..., Timetable], cron: object) -> None:
     """An expression is a text."""
-    with pytest.raises(InvalidTimetableError, match="must be a text"):
+    with pytest.raises(InvalidTimetableError, match="must be a string"):
         build(cron, "UTC")
 
 

@@ -116,9 +116,10 @@ def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
     send(queue, [{"MessageBody": body, **later} for body in bodies])
 
 
-def send_job(job_run_id: str) -> None:
+def send_job(job_run_id: str, *, executor: str) -> None:
     """Ask for someone to look at a job, whatever it is doing."""
-    send("jobstates", [{"MessageBody": json.dumps({"job": job_run_id})}])
+    body = json.dumps({"job": job_run_id, "executor": executor})
+    send("jobstates", [{"MessageBody": body}])
 
 
 def read_runs(body: Mapping[str, Any]) -> list[RunName]:
@@ -127,7 +128,7 @@ def read_runs(body: Mapping[str, Any]) -> list[RunName]:
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
-    """Ask for the coming runs of authors' timetables to be foretold again."""
+    """Ask for the coming runs of authors' timetables to be precomputed again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
     send("registers", [{"MessageBody": body} for body in bodies])
 
@@ -203,7 +204,7 @@ class Delivery:
         if self.first_received_at is None:
             return False
         age = (clock.now() - self.first_received_at).total_seconds()
-        return age > settings.current().give_up_hours * 3600
+        return age > settings.current().max_message_age_hours * 3600
 
 
 def _instant(milliseconds: str | None) -> DateTime | None:

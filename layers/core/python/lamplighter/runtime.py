@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from lamplighter.clock import Clock
-    from lamplighter.executors.job import Executor
+    from lamplighter.executors.base import Executor
     from lamplighter.settings import Settings
 
 P = ParamSpec("P")
@@ -27,8 +27,12 @@ _making_clients = threading.RLock()
 
 @dataclass(eq=False)
 class Runtime:
-    """Settings, clock, executor, randomness, clients and caches of one deployment."""
+    """Settings, clock, executor, randomness, clients and caches of one deployment.
 
+    `name` tells several of them in one process apart; a changed copy keeps it.
+    """
+
+    name: str = ""
     settings: "Settings | None" = None  # None: those of the environment, read when first needed
     clock: "Clock | None" = None  # None: the machine's
     executor: "Executor | None" = None  # None: EMR Serverless

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
-from lamplighter.registry.lost_pushes import sweep_pushes
+from lamplighter.registry.pushes import sweep_pushes
+from lamplighter.runs.advance import sweep_runs
+from lamplighter.runs.decision import RunsReport
 from lamplighter.runs.outlets import sweep_outlets
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.settle import sweep_runs
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,10 @@ from unittest.mock import patch
 from pendulum import DateTime
 
 from lamplighter import clock, queues, runtime, settings
-from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
@@ -71,7 +73,7 @@ class OnExecutor:
             self._known[job_run_id] = job.state
             if job.state.is_over:
                 del self._known[job_run_id]
-            tell(job_run_id, job.state)
+            queues.send_job(job_run_id, executor=self._executor.name)
             news += 1
         return news
 
@@ -93,10 +95,10 @@ class OnExecutor:
 
 
 def tell(job_run_id: str, state: JobState) -> None:
-    """Send what EventBridge would send of a job."""
+    """Send what EventBridge would send of a job on EMR Serverless."""
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
-    envelope = {"detail-type": "EMR Serverless Job Run State Change", "detail": detail}
+    envelope = {"detail-type": EVENT_TYPE, "detail": detail}
     queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
@@ -106,7 +108,7 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
     if on is None:
         yield None
     elif isinstance(on, FakeEmr):
-        with on.answering():
+        with api_calls.wrapped(runtime.current().name, on.answering_calls):
             yield OnFakeEmr(on)
     elif isinstance(on, LocalSparkExecutor):
         runtime.current().executor = on

@@ -7,7 +7,7 @@ thousands of runs.
 from collections.abc import Sequence
 
 from lamplighter import clock
-from lamplighter.registry.skipping import skip_owed
+from lamplighter.registry.owed import skip_owed
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import is_owing
 from lamplighter.store.dags import change_dag

@@ -1,7 +1,8 @@
 """Tables, queues and the bucket of a deployment, made on whatever answers the AWS calls."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import boto3
@@ -11,6 +12,7 @@ from lamplighter.registry.watchers import EVERYTHING
 from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
 from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
+from lamplighter_local.emulator import moto_memory
 
 APPLICATION = "00local"
 _EVERYTHING = json.dumps([EVERYTHING])
@@ -57,6 +59,20 @@ def create_all(name: str) -> Settings:
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",
     )
+
+
+@contextmanager
+def created(name: str) -> Iterator[Settings]:
+    """Create everything a deployment has in moto; it is gone when the block ends."""
+    made = create_all(name)
+    try:
+        yield made
+    finally:
+        moto_memory.remove(
+            tables=[table.name for table in table_definitions(made.table_prefix)],
+            queues=made.queue_urls.values(),
+            bucket=made.bucket,
+        )
 
 
 def create_watched_queue(name: str) -> str:

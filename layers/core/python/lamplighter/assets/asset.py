@@ -30,7 +30,7 @@ class AssetWatcher:
 
     def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
         if not isinstance(name, str) or not name.strip():
-            raise DefinitionError(f"watcher: the name must be a non-empty text, not {name!r}")
+            raise DefinitionError(f"watcher: the name must be a non-empty string, not {name!r}")
         if len(name) > _MAX_WATCHER_NAME:
             raise DefinitionError(f"watcher: a name has at most {_MAX_WATCHER_NAME} characters")
         if not isinstance(trigger, BaseEventTrigger):
@@ -173,7 +173,7 @@ def _group(value: object) -> str:
 
 def _identifier(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise DefinitionError(f"asset {what} must be a text, not {value!r}")
+        raise DefinitionError(f"asset {what} must be a string, not {value!r}")
     if not value.strip():
         raise DefinitionError(f"asset {what} must not be empty")
     if len(value) > _MAX_LENGTH:

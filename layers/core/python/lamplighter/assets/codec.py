@@ -7,8 +7,7 @@ from lamplighter.assets.condition import AssetCondition, AssetLeaf, decode
 from lamplighter.errors import SerializationError
 from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.feeds import Watched
-from lamplighter.triggers.foreign import ForeignTrigger
+from lamplighter.triggers.feeds import ForeignTrigger, StreamInfo
 
 
 def encode_condition(condition: AssetCondition) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
     """Return the JSON value of a watcher, with what must be wired for it."""
     path, kwargs = watcher.trigger.serialize()
     # Read where it is defined: elsewhere an author's class is only remembered.
-    facts = Watched.by(watcher.trigger).to_json()
+    facts = StreamInfo.of(watcher.trigger).to_json()
     return {"name": watcher.name, "trigger": {"type": path, "data": kwargs, **facts}}
 
 
@@ -87,5 +86,5 @@ def decode_trigger(document: dict[str, Any]) -> BaseEventTrigger:
     """Return the trigger that was written; an author's class only where its bundle may run."""
     path, data = document["type"], document["data"]
     if is_kept_as_data(path):
-        return ForeignTrigger(path, data, Watched.from_json(document))
+        return ForeignTrigger(path, data, StreamInfo.from_json(document))
     return load_class(path, BaseEventTrigger)(**data)

@@ -6,7 +6,6 @@ A new operator is a class here, listed in `OPERATORS`; one that is not listed is
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 from lamplighter.errors import DefinitionError, SerializationError
@@ -158,11 +157,20 @@ def decode(written: Any, decode_leaf: Decode) -> AssetCondition:
 # Conditions on the ids of assets, as the row of a DAG has them.
 
 
-@dataclass(frozen=True)
 class AssetId(AssetLeaf):
     """An asset, alias or URI by its id."""
 
-    asset_id: str
+    def __init__(self, asset_id: str) -> None:
+        self.asset_id = asset_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AssetId) and self.asset_id == other.asset_id
+
+    def __hash__(self) -> int:
+        return hash((AssetId, self.asset_id))
+
+    def __repr__(self) -> str:
+        return f"AssetId({self.asset_id!r})"
 
     def describe(self) -> str:
         return self.asset_id

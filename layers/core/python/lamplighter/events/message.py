@@ -130,7 +130,7 @@ def open_sns(data: dict[str, Any], event_id: str) -> tuple[dict[str, Any], str]:
         raise RejectedError('Type must be "Notification": nothing else of SNS is an event')
     inner = data.get("Message")
     if not isinstance(inner, str):
-        raise RejectedError(f"Message must be a text, not {fields.kind(inner)}")
+        raise RejectedError(f"Message must be a string, not {fields.kind(inner)}")
     message = fields.json_object(inner, "Message")
     if "Type" in message:
         raise RejectedError("Message is of SNS again: subscribe the queue to the first topic")

@@ -60,20 +60,20 @@ def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
     return None  # it is alive, and whoever changes it so often knows its slots
 
 
-def mend(drift: Drift) -> Drift | None:
+def repair_dag(drift: Drift) -> Drift | None:
     """Put the slots of a DAG right and let the claim look at it; return what was mended, if any."""
-    mended: Drift | None = None
+    repaired: Drift | None = None
 
     def change(row: Dags) -> Sequence[Write] | None:
-        nonlocal mended
-        mended = _put_right(row, drift.lost)
-        return None if mended is None else []
+        nonlocal repaired
+        repaired = _put_right(row, drift.lost)
+        return None if repaired is None else []
 
     row = change_dag(drift.dag_id, change)
-    if row is not None and mended is not None:
+    if row is not None and repaired is not None:
         queues.announce_due(announcement(row))
-        queues.send_submits((drift.dag_id, key) for key in mended.lost)
-    return mended
+        queues.send_submits((drift.dag_id, key) for key in repaired.lost)
+    return repaired
 
 
 def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
@@ -125,21 +125,21 @@ def _backfill_drift_now(backfill_id: str) -> BackfillDrift | None:
     return BackfillDrift(backfill_id, tuple(sorted(dead)))
 
 
-def mend_backfill(drift: BackfillDrift) -> BackfillDrift | None:
+def repair_backfill(drift: BackfillDrift) -> BackfillDrift | None:
     """Free the slots whose runs are over, and let the backfill go on; return what was mended."""
-    mended: BackfillDrift | None = None
+    repaired: BackfillDrift | None = None
 
     def change(row: Backfills) -> Sequence[Write] | None:
-        nonlocal mended
+        nonlocal repaired
         dead = _dead(row)
-        mended = BackfillDrift(row.backfill_id, tuple(sorted(dead))) if dead else None
+        repaired = BackfillDrift(row.backfill_id, tuple(sorted(dead))) if dead else None
         release_dead(row, dead)
         return [] if dead else None
 
     change_backfill(drift.backfill_id, change, now=clock.now())
-    if mended is not None:
+    if repaired is not None:
         queues.send_backfills([drift.backfill_id])
-    return mended
+    return repaired
 
 
 def _dead(row: Backfills) -> set[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.condition import AssetId, decode_on_ids
+from lamplighter.assets.condition import AssetId, AssetLeaf, decode_on_ids
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
 from lamplighter.store.assets import read_asset_queue, read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
@@ -125,8 +125,11 @@ def ids_of(condition: Any) -> set[str]:
     return {leaf.asset_id for leaf in leaves if isinstance(leaf, AssetId)}
 
 
-def is_met(condition: Any, pending: Iterable[str]) -> bool:
+def is_met(condition: Any, pending: Collection[str]) -> bool:
     """Return whether there are events, and enough of them, given the assets that have any."""
-    have_events = {AssetId(key) for key in pending}
+
+    def has_events(leaf: AssetLeaf) -> bool:
+        return isinstance(leaf, AssetId) and leaf.asset_id in pending
+
     # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
-    return decode_on_ids(condition).holds(have_events.__contains__) and bool(have_events)
+    return decode_on_ids(condition).holds(has_events) and bool(pending)

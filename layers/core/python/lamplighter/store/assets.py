@@ -1,5 +1,6 @@
 """The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,12 +20,14 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import (
+    Delete,
     Put,
     TransactionCanceled,
     delete_if,
     pack,
     retry_attempts,
     transact_with_retry,
+    update_if,
 )
 
 _THREADS = 8
@@ -93,6 +96,11 @@ def read_assets(
     return found
 
 
+def read_asset(asset_id: str) -> Assets:
+    """Return the row of an asset, alias or URI, which must exist, as it is now."""
+    return Assets.get(asset_id, ITSELF, consistent_read=True)
+
+
 def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
     """Return the rows that exist as they are together at one moment.
 
@@ -150,6 +158,31 @@ def read_asset_queue(
     return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
 
 
+def asset_queue_of(dag_id: str) -> list[AssetQueue]:
+    """Return how far a DAG has consumed each of the assets that it waits for."""
+    return list(AssetQueue.query(dag_id, consistent_read=True))
+
+
+def read_references(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return which of the pairs of asset and DAG are there: the DAG is a consumer of the asset."""
+    keys = [(asset, f"{CONSUMER}{dag_id}") for asset, dag_id in pairs]
+    rows = Assets.batch_get(keys, consistent_read=True)
+    return {(row.asset_id, row.ref.removeprefix(CONSUMER)) for row in rows}
+
+
+def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
+    """Return the writes that make a DAG a consumer of an asset, of events after number `seq`."""
+    return [
+        Put(Assets(asset, f"{CONSUMER}{dag_id}", created_at=clock.now())),
+        Put(AssetQueue(dag_id, asset, since_seq=seq, consumed_seq=seq)),
+    ]
+
+
+def delete_reference(asset: str, dag_id: str) -> list[Delete]:
+    """Return the writes after which a DAG is no consumer of an asset any more."""
+    return [Delete(Assets(asset, f"{CONSUMER}{dag_id}")), Delete(AssetQueue(dag_id, asset))]
+
+
 # Events.
 
 
@@ -166,7 +199,7 @@ def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents
 def save_rejections(reasons: Mapping[str, str]) -> None:
     """Write down why events were rejected, by their ids, for whoever looks for them later."""
     now = clock.now()
-    expires_at = now.add(days=settings.current().keep_events_days)
+    expires_at = now.add(days=settings.current().event_retention_days)
     with AssetEvents.batch_write() as batch:
         for event_id, reason in reasons.items():
             batch.save(
@@ -201,3 +234,44 @@ def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
     with ThreadPoolExecutor(_THREADS) as threads:
         found = [event for some in threads.map(read, asset_ids) for event in some]
     return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]
+
+
+def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return those of these events that still have to be numbered and handed on."""
+    return [row for row in read_asset_events(keys) if row.pending_shard is not None]
+
+
+def send_event_later(row: AssetEvents, at: DateTime) -> None:
+    """Let an event be sent again at a time, unless it has its number by then."""
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(at)], is_pending)
+
+
+# Lists for people.
+
+
+def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
+    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    rows = list(Assets.scan())
+    consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
+    return [row for row in rows if row.ref == ITSELF], consumers
+
+
+def all_asset_names() -> set[str]:
+    """Return the names and URIs of all assets and aliases."""
+    known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
+    return {text for each in known for text in (each.name, each.uri) if text}
+
+
+def assets_of_kind(kind: str) -> list[Assets]:
+    """Return the assets, the aliases or the URIs."""
+    return list(Assets.scan(Assets.kind == kind))
+
+
+def last_updated_assets(*, limit: int) -> list[Assets]:
+    """Return the assets that had the newest events, newest first."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    dated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
+    updated = [(at, row) for at, row in dated if at is not None]
+    return [row for _, row in sorted(updated, key=lambda pair: pair[0], reverse=True)][:limit]

@@ -30,6 +30,8 @@ STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
 # Runs of free ids of one DAG are read whole, because their keys say nothing about time.
 _MAX_FREE = 1_000
+# Runs without a date stand between those with one; beyond so many the past is too far away.
+_MAX_RUNS_BEFORE = 500
 _THREADS = 8
 
 
@@ -87,7 +89,7 @@ def _bucket(state: str, since: DateTime, shard: int) -> str:
 
 def wake_time(now: DateTime) -> DateTime:
     """Return when a run that was just handed on is looked at again, should its message be lost."""
-    return now.add(seconds=settings.current().wake_after_seconds)
+    return now.add(seconds=settings.current().resend_after_seconds)
 
 
 def set_state_columns(run: Runs, now: DateTime) -> None:
@@ -96,7 +98,7 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     run.state_since = now
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
-    run.expires_at = now.add(days=settings.current().keep_finished_runs_days) if is_over else None
+    run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
     run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
     run.wake_at = None if is_over else wake_time(now)
 
@@ -144,6 +146,17 @@ def require_run(name: str) -> Runs:
 def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
     """Yield the runs of a DAG from a key on, in the order of their keys."""
     return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
+
+
+def runs_before(run: Runs) -> Iterator[Runs]:
+    """Yield the runs of the same DAG before one, the nearest first."""
+    yield from Runs.query(
+        run.dag_id,
+        Runs.run_key < run.run_key,
+        scan_index_forward=False,
+        consistent_read=True,
+        limit=_MAX_RUNS_BEFORE,
+    )
 
 
 # Lists for people, newest first, in few requests.
@@ -263,3 +276,18 @@ def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
         consistent_read=True,
     )
     return {run.run_key: run.state for run in found}
+
+
+def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
+    """Yield the runs of a state as the index has them: of one day if they are over.
+
+    Only the key, `run_id` and `run_type` of each are read.
+    """
+    newer = None if since is None else Runs.state_since >= since
+    for bucket in state_buckets(state, day):
+        yield from Runs.by_state.query(bucket, newer)
+
+
+def all_runs() -> list[Runs]:
+    """Return every run, as it is now; reads the whole table."""
+    return list(Runs.scan(consistent_read=True))

@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
-from lamplighter.runs.moves import LIVE
-from lamplighter.runs.view import run_ref
+from lamplighter.runs.states import LIVE
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import (
     RunSource,
@@ -22,6 +21,7 @@ from lamplighter.scheduler.schedules import (
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.backfills import backfill_violations
 from lamplighter_local.invariants.custom_schedules import outlook_of

@@ -116,6 +116,8 @@ class Steps(Row):
     max_try_number = NumberAttribute(default=1)
     # Counts every job that was ever asked for, and never begins again.
     submission = NumberAttribute(default=0)
+    # Which executor has its job: written with the submission, as several may be in use.
+    executor = UnicodeAttribute(null=True)
     job_run_id = UnicodeAttribute(null=True)
     submitted_at = Instant(null=True)
     # When someone last was about to ask for the job.
