@@ -205,7 +205,7 @@ def test_watch_draws_a_bar_on_a_terminal(lamplighter: Command, shop: LocalStack)
         ("plan frequent --start 2025-01-01 --end 2026-01-01", "more than 10,000 runs"),
         ("create daily --start 2026-01-01 --end 2026-01-01", "has no complete run"),
         ("create daily --start 2026-01-01 --end 2026-01-02 --conf [1]", "write an object"),
-        ("create daily --start 2026-01-01 --end 2026-01-02 --reprocess all", "take one of none"),
+        ("create daily --start 2026-01-01 --end 2026-01-02 --reprocess all", "choose one of none"),
         ("show daily", "DAG 'daily' has no backfill yet"),
         ("show daily-7", "DAG 'daily' has no backfill 'daily-7'"),
         ("pause dayly-1", "did you mean daily?"),

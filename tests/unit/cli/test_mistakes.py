@@ -173,7 +173,7 @@ def sales(stack: LocalStack) -> LocalStack:
         ("runs trigger sales --conf {rows", "--conf '{rows' is not JSON"),
         ("runs trigger sales --conf [1]", "write an object"),
         ("runs trigger sales --run-id mine", "has a run ~mine already"),
-        ("runs trigger sales --run-id scheduled__x", "no beginning such as 'scheduled__'"),
+        ("runs trigger sales --run-id scheduled__x", "no prefix such as 'scheduled__'"),
         ("runs trigger sales --run-id a --logical-date 2026-01-01", "has no logical date"),
         ("assets show order", "there is no asset 'order'; did you mean orders?"),
         ("assets show s3://nowhere", "there is no asset 's3://nowhere'"),

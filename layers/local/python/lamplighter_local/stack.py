@@ -33,8 +33,8 @@ from lamplighter_local import handlers, resources
 from lamplighter_local.dag_objects import DagObjects, trigger_builds
 from lamplighter_local.deliveries import Call, deliver, is_on_its_way, next_delivery
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator import shortcuts
 from lamplighter_local.emulator.method_override import api_calls
-from lamplighter_local.emulator.moto_guard import quick_calls
 from lamplighter_local.emulator.shared_moto import shared_moto
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
@@ -133,7 +133,7 @@ class LocalStack:
         return self._watched[name]
 
     def poll_sources(self) -> None:
-        """Fire the timer that asks the sources which do not tell by themselves."""
+        """Fire the timer that polls the sources which send no notifications."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
     def sweep(self) -> dict[str, float]:
@@ -178,9 +178,9 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_poll(now, self.settings)
+                poll_at = next_poll(now, self.settings)
                 message_at = self._next_message()
-            instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
+            instants = filter(None, (tick_at, sweep_at, poll_at, message_at, self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -189,7 +189,7 @@ class LocalStack:
                 self.tick()
             if instant == sweep_at:
                 self.sweep()
-            if instant == ask_at:
+            if instant == poll_at:
                 self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
@@ -242,7 +242,7 @@ def local_stack(
     movable, objects = MovableClock(at), DagObjects()
     with (
         shared_moto(name) as lock,
-        nullcontext() if over_http else quick_calls(name, lock),
+        nullcontext() if over_http else shortcuts.calls(name, lock),
         runtime.activate(Runtime(name, clock=movable)) as here,
         api_calls.wrapped(name, partial(local_invocations, prefix=f"{name}-", objects=objects)),
         trigger_builds.wrapped(name, objects.building_triggers),

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 200_000
 # The queue where watchers keep what was given up.
 SOURCES_DLQ = "sources-dlq"
-# Instead of a queue: what came from a source that was asked cannot be sent there again.
+# Instead of a queue: what came from a source that is polled cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
@@ -55,7 +55,7 @@ def reject_events(failed: Sequence[FailedMessage]) -> list[FailedMessage]:
 
 def send_expired_to_dlq(failed: Sequence[FailedMessage], dead_queue: str) -> set[str]:
     """Keep those that have failed for too long; return the ids of the messages that were kept."""
-    hours = settings.current().give_up_hours
+    hours = settings.current().max_message_age_hours
     old = [
         replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
         for one in failed
@@ -269,7 +269,7 @@ def replay(letter: DeadLetter) -> None:
         )
     if letter.queue_arn == NOWHERE:
         raise RefusedError(
-            f"letter {letter.message_id} tells of a source that is asked: change something there,"
+            f"letter {letter.message_id} is of a source that is polled: change something there,"
             " or send the event yourself"
         )
     texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}
