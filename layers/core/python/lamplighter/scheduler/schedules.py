@@ -79,7 +79,7 @@ def own_schedule(row: Dags) -> Schedule:
         row.version,
         row.bundle,
         row.bundle_version,
-        row.place.rpartition("#")[0],
+        row.file,
     )
 
 
