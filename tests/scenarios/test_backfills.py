@@ -18,9 +18,9 @@ from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import CronPartitionTimetable
+from lamplighter.views import Backfill, Run
 from lamplighter.zones import iso
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Backfill, Run
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
 TWO_DAYS = ("2026-01-02", "2026-01-04")
@@ -358,6 +358,7 @@ def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:
     lamp.advance(minutes=50)
     found = only(lamp, "hourly")
     assert (found.state, found.succeeded) == ("paused", 3)
+    assert found.cost is not None
     assert found.cost <= 0.10
     assert "of $0.10" in (found.reason or "")
     lamp.resume_backfill("hourly-1", max_cost=100)
@@ -454,12 +455,12 @@ def test_events_timetable_can_be_backfilled(lamp: LocalDeployment) -> None:
         ({}, {"start": "2027-01-01", "end": "2027-02-01"}, backfills.InvalidBackfillDate, "future"),
         ({"depends_on_past": True}, {"backwards": True, "reprocess": "failed"},
          backfills.InvalidBackfillDirection, "task 't' of DAG 'daily' depends on the past"),
-        ({"depends_on_past": True}, {}, backfills.InvalidReprocessBehavior, "take reprocess"),
+        ({"depends_on_past": True}, {}, backfills.InvalidReprocessBehavior, "use reprocess"),
         ({}, {"reprocess": "some"}, backfills.InvalidReprocessBehavior, "none, failed, completed"),
         ({}, {"conf": {"when": NOW}}, backfills.InvalidBackfillConf, "must hold JSON values only"),
         ({}, {"end": "2026-01-01"}, backfills.NoBackfillRunsToCreate, "has no complete run"),
-        ({}, {"max_active_runs": 0}, RefusedError, "take 1 to 500"),
-        ({}, {"max_cost": 0.0}, RefusedError, "take dollars"),
+        ({}, {"max_active_runs": 0}, RefusedError, "choose 1 to 500"),
+        ({}, {"max_cost": 0.0}, RefusedError, "give dollars"),
         ({"schedule": "* * * * *"}, {"start": "2025-01-01"}, RefusedError, "more than 10,000"),
     ],
 )  # fmt: skip
@@ -484,7 +485,7 @@ def test_second_backfill_is_refused_while_one_is_open(lamp: LocalDeployment) -> 
     lamp.takes("daily", "t", minutes=10)
     lamp.backfill("daily", *TWO_DAYS)
     lamp.pause_backfill("daily-1")
-    with pytest.raises(RefusedError, match="take 1 to 500"):
+    with pytest.raises(RefusedError, match="choose 1 to 500"):
         lamp.resume_backfill("daily-1", max_active_runs=501)
     with pytest.raises(backfills.AlreadyRunningBackfill, match="backfill cancel daily-1"):
         lamp.backfill("daily", *TWO_DAYS)
@@ -495,7 +496,7 @@ def test_backfill_of_dates_that_have_runs_is_refused(lamp: LocalDeployment) -> N
     lamp.push([make_dag()])
     lamp.backfill("daily", *TWO_DAYS)
     lamp.advance(minutes=5)
-    with pytest.raises(backfills.NoBackfillRunsToCreate, match=r"2 over.*take reprocess"):
+    with pytest.raises(backfills.NoBackfillRunsToCreate, match=r"2 over.*use reprocess"):
         lamp.backfill("daily", *TWO_DAYS)
     with pytest.raises(RefusedError, match="backfill 'daily-1' is completed"):
         lamp.pause_backfill("daily-1")
@@ -506,7 +507,7 @@ def test_stale_dag_is_refused_by_its_name(lamp: LocalDeployment) -> None:
     lamp.push([make_dag(), make_dag("other")])
     lamp.push([make_dag("other")])
     lamp.advance(minutes=2)
-    with pytest.raises(backfills.DagNotFound, match="is in no bundle any more"):
+    with pytest.raises(backfills.DagNotFound, match="is no longer in any bundle"):
         lamp.backfill("daily", *TWO_DAYS)
 
 

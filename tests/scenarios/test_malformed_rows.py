@@ -7,7 +7,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.registry.import_problems import all_problems
-from lamplighter_cli.doctor_checks import findings
+from lamplighter_cli.doctor_checks import check_activity
 from lamplighter_local import LocalDeployment
 from lamplighter_local.handlers import handler_of
 
@@ -133,7 +133,7 @@ def test_malformed_rows_are_counted_and_named_by_doctor() -> None:
         damage(lamp, "Dags", {"dag_id": "damaged"}, {"max_active_runs": {"S": "many"}})
         lamp.advance(minutes=5)
 
-        texts = [each.text for each in findings() if each.level == "error"]
+        texts = [each.text for each in check_activity() if each.level == "error"]
         assert any("'damaged'" in text and "max_active_runs" in text for text in texts)
 
 

@@ -14,8 +14,8 @@ from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
+from lamplighter.views import Run
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Run
 
 MIDNIGHT = datetime(2026, 1, 5)
 TEN_PAST_TEN = datetime(2026, 1, 5, 10, 10)

@@ -569,7 +569,7 @@ def test_job_without_capacity_for_ever_fails_in_the_end(world: World) -> None:
     world.stack.advance(hours=24)
 
     assert world.state(run) == "failed"
-    assert len(world.jobs(run)) == settings.current().infrastructure_retries + 1
+    assert len(world.jobs(run)) == settings.current().capacity_retries + 1
     assert "maximumCapacity" in world.step(run, "a").error
 
 
@@ -1116,7 +1116,7 @@ def test_run_of_a_dag_that_left_its_bundle_is_finished(world: World) -> None:
     world.stack.advance(minutes=30)
 
     assert world.state(run) == "success"
-    with pytest.raises(RefusedError, match="is in no bundle any more"):
+    with pytest.raises(RefusedError, match="is no longer in any bundle"):
         clear_run("dag", run.run_key)
 
 

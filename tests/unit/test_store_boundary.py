@@ -32,34 +32,16 @@ _INSIDE = {"lamplighter.store.wire": None, "lamplighter.store.rows": {"connectio
 # Modules that still touch tables themselves. No new ones.
 NOT_YET: frozenset[str] = frozenset(
     {
-        "layers/cli/python/lamplighter_cli/assets.py",
-        "layers/cli/python/lamplighter_cli/backfill.py",
-        "layers/cli/python/lamplighter_cli/dags.py",
-        "layers/cli/python/lamplighter_cli/doctor_checks.py",
-        "layers/cli/python/lamplighter_cli/events.py",
-        "layers/cli/python/lamplighter_cli/finding.py",
-        "layers/cli/python/lamplighter_cli/run_facts.py",
-        "layers/core/python/lamplighter/operations/push_preview.py",
-        "layers/core/python/lamplighter/registry/definition.py",
-        "layers/core/python/lamplighter/registry/lost_pushes.py",
-        "layers/core/python/lamplighter/registry/problems.py",
-        "layers/core/python/lamplighter/registry/producers.py",
-        "layers/core/python/lamplighter/registry/references.py",
-        "layers/core/python/lamplighter/registry/retire.py",
         "layers/local/python/lamplighter_local/definitions.py",
         "layers/local/python/lamplighter_local/deployment.py",
-        "layers/local/python/lamplighter_local/dev/news.py",
-        "layers/local/python/lamplighter_local/dev/session.py",
         "layers/local/python/lamplighter_local/endings.py",
         "layers/local/python/lamplighter_local/invariants/backfills.py",
         "layers/local/python/lamplighter_local/invariants/events.py",
         "layers/local/python/lamplighter_local/invariants/origins.py",
         "layers/local/python/lamplighter_local/invariants/steps.py",
         "layers/local/python/lamplighter_local/invariants/tables.py",
-        "layers/local/python/lamplighter_local/simulation/simulation.py",
         "layers/local/python/lamplighter_local/stack.py",
         "layers/local/python/lamplighter_local/try_run.py",
-        "layers/local/python/lamplighter_local/views.py",
     }
 )
 

@@ -87,7 +87,7 @@ def test_show_names_producers_and_consumers(
 def test_show_of_an_alias_nobody_waits_for(lamplighter: Command, shop: LocalStack) -> None:
     """Its producers are known all the same."""
     lines = lamplighter("assets", "show", "any").out.splitlines()
-    assert lines[-1] == "nobody waits for it"
+    assert lines[-1] == "no consumers"
     assert any("load/clean" in line for line in lines)
 
 

@@ -35,7 +35,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_missing_credentials_are_one_line(alone: Command, command: str) -> None:
     """Tables, queues and stacks: whoever has set up nothing learns where to begin."""
     result = alone(*command.split())
-    words = "error: there are no AWS credentials: sign in, name a --profile, or use --local\n"
+    words = "error: no AWS credentials: sign in, choose a --profile, or use --local\n"
     assert (result.code, result.out, result.err) == (1, "", words)
 
 
@@ -63,7 +63,7 @@ def test_profile_wins_over_keys_in_the_environment(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "exported")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "exported")
     result = alone("--profile", "own", "dags", "list")
-    assert result.err.startswith("error: there are no AWS credentials")
+    assert result.err.startswith("error: no AWS credentials")
     assert os.environ["AWS_ACCESS_KEY_ID"] == "exported"
 
 

@@ -82,7 +82,10 @@ class TestStack:
         """One without our outputs is not taken for a deployment."""
         make_stack("theirs", {"Bucket": "x"})
         result = lamplighter("--stack", "theirs", "dags", "list")
-        assert (result.code, "'theirs' is no deployment of Lamplighter" in result.err) == (1, True)
+        assert (result.code, "'theirs' is not a deployment of Lamplighter" in result.err) == (
+            1,
+            True,
+        )
 
     def test_output_that_is_missing_is_named_when_needed(
         self, lamplighter: Command, elsewhere: Settings
@@ -125,7 +128,7 @@ class TestLocal:
         """The user is told what to start."""
         monkeypatch.setenv("LAMPLIGHTER_LOCAL", "1")
         result = lamplighter("dags", "list")
-        assert result.err == "error: `lamplighter dev` is not running here: start it first\n"
+        assert result.err == "error: `lamplighter dev` is not running: start it first\n"
         assert result.code == 1
 
     def test_local_of_another_version_is_one_line(self, lamplighter: Command) -> None:
@@ -143,8 +146,8 @@ class TestLocal:
         (tmp_path / "dev.json").write_text(json.dumps({**old, "started_at": "", "settings": {}}))
         result = lamplighter("--local", "dags", "list")
         assert result.err == (
-            f"error: {tmp_path}/dev.json is not what `lamplighter dev` writes: remove it and start"
-            " that again\n"
+            f"error: {tmp_path}/dev.json is not a file of `lamplighter dev`: remove it and start"
+            " `dev` again\n"
         )
 
     @pytest.mark.parametrize("other", [["--stack", "shop"], ["--endpoint-url", "http://x"]])

@@ -137,7 +137,7 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
     """A deployment whose timer is off looks like one with nothing to do."""
     result = lamplighter("doctor")
     assert result.code == 1
-    assert "error   tick: it has never run → is the timer" in result.out
+    assert "error   tick: has never run → check that the timer" in result.out
 
 
 @pytest.mark.interferes
@@ -153,7 +153,7 @@ def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalSt
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}, "has another key than"),
+        ({"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}, "does not have the key"),
         ({"GlobalSecondaryIndexes": []}, "has no index"),
     ],
 )
@@ -200,11 +200,11 @@ def test_repair_mends_slots_and_says_so(lamplighter: Command, drifted: LocalStac
     """The slot is free again and the run that had lost its own waits for one."""
     (run,) = drifted.runs("dag")
     line = lamplighter("doctor").out.splitlines()[-1]
-    assert line.startswith("drift   slots: DAG dag: gone occupied a place and is over or gone;")
+    assert line.startswith("drift   slots: DAG dag: gone has a slot, but is finished or deleted;")
     assert line.endswith("→ lamplighter doctor --repair")
     result = lamplighter("doctor", "--repair")
     assert result.code == 0
-    assert result.out.splitlines()[-1].startswith("ok      slots: mended: DAG dag: gone")
+    assert result.out.splitlines()[-1].startswith("ok      slots: repaired: DAG dag: gone")
     assert checks(lamplighter)[0] == 0
     drifted.run_until_idle()
     assert drifted.dag("dag").active == {run.run_key}

@@ -168,7 +168,7 @@ class TestTrace:
         consumers.run_until_idle()
         consumers.emit("old", event_id="e1")
         consumers.run_until_idle()
-        assert lamplighter("events", "trace", "e1").out.splitlines()[-1] == "nobody waits for it"
+        assert lamplighter("events", "trace", "e1").out.splitlines()[-1] == "no consumers"
 
 
 class TestDeadLetters:
@@ -211,7 +211,7 @@ class TestDeadLetters:
         said = json.loads(result.out)
         assert said["replayed"] == []
         assert said["kept"][letter["message_id"]].endswith("send the event again")
-        assert said["kept"]["nobody"] == "there is no such letter"
+        assert said["kept"]["nobody"] == "no such letter"
 
     def test_all_are_replayed(self, lamplighter: Command, consumers: LocalStack) -> None:
         """More than SQS hands out at once."""

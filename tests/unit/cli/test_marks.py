@@ -81,8 +81,8 @@ def test_show_tells_who_marked_what_and_why(lamplighter: Command, stack: LocalSt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (WHY, "say what it is: --success or --failed"),
-        (("--success",), "say why it is marked: --why TEXT"),
+        (WHY, "choose a state: --success or --failed"),
+        (("--success",), "give a reason: --why TEXT"),
         (("--failed", *WHY), "of DAG 'sales' is failed already"),
         (
             ("--success", "--task", "lead", *WHY),

@@ -152,9 +152,9 @@ class TestLogs:
         assert "/logs/applications/00local/jobs/" in result.err
         assert result.err.splitlines()[-1].startswith("error: logs appear some time after")
         result = lamplighter("runs", "logs", name, "--task", "loading")
-        assert "has no step 'loading' that has begun; those are: load" in result.err
+        assert "has not started a step 'loading' (started: load)" in result.err
         result = lamplighter("runs", "logs", name, "--try", "7")
-        assert "has no job of try 7, and so no log" in result.err
+        assert "has no job of try 7, so there is no log" in result.err
 
     def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
         """The setting is named."""

@@ -95,7 +95,7 @@ def test_resume_of_another_watcher_names_the_parked(lamplighter: Command) -> Non
     count_fired({"large/raw/12345678": 2}, limit=1)
     result = lamplighter("watchers", "resume", "small/raw")
     assert (result.code, result.out) == (1, "")
-    assert "watcher 'small/raw' is not parked (these are: large/raw)" in result.err
+    assert "watcher 'small/raw' is not parked (parked: large/raw)" in result.err
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_try_of_an_unread_queue_names_those_that_are_read(
     path = saved(tmp_path, {"kind": "small"})
     result = alone("watchers", "test", write_bundle(FILES), path, "--queue", "rwa")
     assert result.code == 1
-    assert "reads queue 'rwa' (they read: raw)" in result.err
+    assert "reads queue 'rwa' (read: raw)" in result.err
 
 
 def test_try_of_a_missing_file_is_one_line(

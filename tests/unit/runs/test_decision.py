@@ -24,7 +24,7 @@ from lamplighter.runs.job_observation import JobObservation
 from lamplighter.runs.job_request import JobName
 from lamplighter.runs.view import RunReader
 from lamplighter.settings import Settings
-from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.models import AssetEvents, Backfills, Dags, Runs
 from lamplighter.store.slots import waiting_entry
 from tests.unit.runs.rows import (
     MIDNIGHT,
@@ -411,7 +411,8 @@ def test_events_of_a_run_are_read_when_a_job_needs_them() -> None:
             """Return an event of one asset."""
             assert run.events
             self.asked += 1
-            return RunEvents({"orders": [{"extra": {"day": 1}}]}, {})
+            event = AssetEvents("orders", "e1", seq=1, timestamp=NOW, extra={"day": 1})
+            return RunEvents([("orders", event)], {})
 
     reader = Events()
     dag = make_dag(a={"arguments": ["{{ triggering_asset_events['orders'][0].extra.day }}"]})

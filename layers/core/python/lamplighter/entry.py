@@ -120,7 +120,7 @@ class BatchReport:
 
     failed: int = 0
     rejected: int = 0
-    given_up: int = 0
+    dead_lettered: int = 0
 
 
 def answer_each(
@@ -176,6 +176,6 @@ def deliver_again(
     again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
     if again:
         queues.delay_redelivery(queue, [(one.receipt, one.receives) for one in again])
-    report.failed, report.given_up = len(again), len(given_up)
+    report.failed, report.dead_lettered = len(again), len(given_up)
     publish(metrics, report)
     return [{"itemIdentifier": one.message_id} for one in again]

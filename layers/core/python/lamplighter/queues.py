@@ -204,7 +204,7 @@ class Delivery:
         if self.first_received_at is None:
             return False
         age = (clock.now() - self.first_received_at).total_seconds()
-        return age > settings.current().give_up_hours * 3600
+        return age > settings.current().max_message_age_hours * 3600
 
 
 def _instant(milliseconds: str | None) -> DateTime | None:

@@ -33,8 +33,8 @@ from lamplighter_local import handlers, resources
 from lamplighter_local.dag_objects import DagObjects, trigger_builds
 from lamplighter_local.deliveries import Call, deliver, is_on_its_way, next_delivery
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator import shortcuts
 from lamplighter_local.emulator.method_override import api_calls
-from lamplighter_local.emulator.moto_guard import quick_calls
 from lamplighter_local.emulator.shared_moto import shared_moto
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
@@ -242,7 +242,7 @@ def local_stack(
     movable, objects = MovableClock(at), DagObjects()
     with (
         shared_moto(name) as lock,
-        nullcontext() if over_http else quick_calls(name, lock),
+        nullcontext() if over_http else shortcuts.calls(name, lock),
         runtime.activate(Runtime(name, clock=movable)) as here,
         api_calls.wrapped(name, partial(local_invocations, prefix=f"{name}-", objects=objects)),
         trigger_builds.wrapped(name, objects.building_triggers),

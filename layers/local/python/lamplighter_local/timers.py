@@ -72,7 +72,7 @@ def next_sweep(now: DateTime, made: Settings, *, with_runs: bool) -> DateTime | 
 
 
 def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
-    waits = timedelta(seconds=made.wake_after_seconds)
+    waits = timedelta(seconds=made.resend_after_seconds)
     opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
     if opened:
         yield as_utc(parse_instant(min(opened)) + waits)

@@ -24,13 +24,13 @@ from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
+from lamplighter.views import Run
 from lamplighter.zones import iso, parse_instant
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
-from lamplighter_local.views import Run
 
 # A run may come long after its date: after a weekend, or some days later.
 _RUNS_LOOKED_AT = 16

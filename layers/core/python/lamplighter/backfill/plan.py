@@ -62,9 +62,9 @@ class Request:
 def require_limits(max_active_runs: int | None, max_cost: float | None) -> None:
     """Refuse limits that mean nothing; None is none."""
     if max_active_runs is not None and not 1 <= max_active_runs <= MAX_ACTIVE_RUNS:
-        raise RefusedError(f"max_active_runs={max_active_runs}: take 1 to {MAX_ACTIVE_RUNS}")
+        raise RefusedError(f"max_active_runs={max_active_runs}: choose 1 to {MAX_ACTIVE_RUNS}")
     if max_cost is not None and not max_cost > 0:
-        raise RefusedError(f"max_cost={max_cost}: take dollars, such as 25")
+        raise RefusedError(f"max_cost={max_cost}: give dollars, such as 25")
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def reject_events(failed: Sequence[FailedMessage]) -> list[FailedMessage]:
 
 def send_expired_to_dlq(failed: Sequence[FailedMessage], dead_queue: str) -> set[str]:
     """Keep those that have failed for too long; return the ids of the messages that were kept."""
-    hours = settings.current().give_up_hours
+    hours = settings.current().max_message_age_hours
     old = [
         replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
         for one in failed

@@ -36,7 +36,7 @@ def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> Clai
     queues.send_claims((dag_id, now) for dag_id in named)
     # The open asset remembers them, too, but the sweep would take minutes.
     soon = now.add(seconds=_BUSY_SECONDS)
-    queues.send_claims((dag_id, soon) for dag_id in sorted(report.left_busy))
+    queues.send_claims((dag_id, soon) for dag_id in sorted(report.contended_dags))
     return report
 
 
@@ -104,7 +104,7 @@ def sweep_open(*, has_time: Callable[[], bool]) -> ClaimReport:
 
 def _open_assets() -> Iterator[Assets]:
     now, shards = clock.now(), settings.current().run_shards
-    until = now.subtract(seconds=settings.current().wake_after_seconds)
+    until = now.subtract(seconds=settings.current().resend_after_seconds)
     # Every sweep begins with another shard, so that none of them is always the last.
     first = now.int_timestamp // _SHARD_TURN_SECONDS
     for at in range(shards):

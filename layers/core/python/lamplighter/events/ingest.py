@@ -44,8 +44,8 @@ class IngestReport:
     received: int = 0
     recorded: int = 0
     rejected: int = 0
-    given_up: int = 0
-    fired_runs: int = 0
+    dead_lettered: int = 0
+    triggered_runs: int = 0
     failed: set[str] = field(default_factory=set)
 
 
@@ -105,7 +105,7 @@ class _Batch:
             if one.message_id in self.failures
         ]
         kept = send_expired_to_dlq(failed, "events-dlq")
-        self.report.given_up = len(kept)
+        self.report.dead_lettered = len(kept)
         self.report.failed -= kept
 
     def _read(self, delivery: Delivery) -> None:
@@ -190,7 +190,7 @@ class _Batch:
         if not opened:
             return
         try:
-            self.report.fired_runs = fan_out(opened, has_time=self.has_time).claimed_runs
+            self.report.triggered_runs = fan_out(opened, has_time=self.has_time).claimed_runs
         except Exception as error:  # they are recorded; whoever gets them next hands them on
             log.exception("events of %d assets could not be handed on yet", len(opened))
             self.fail({member.delivery.message_id: in_short(error) for member in members})

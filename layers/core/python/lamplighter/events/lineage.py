@@ -153,10 +153,19 @@ def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
 
 @dataclass(frozen=True)
 class RunEvents:
-    """The events that a run consumed, by asset; of those that have expired, how many there were."""
+    """The events that a run consumed; of those that have expired, how many there were, by asset."""
 
-    events: Mapping[str, list[dict[str, Any]]]
+    # Each with the name of its asset, oldest first.
+    recorded: list[tuple[str, AssetEvents]]
     expired: Mapping[str, int]
+
+    @property
+    def events(self) -> dict[str, list[dict[str, Any]]]:
+        """The events as jobs see them, by asset."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for asset, row in self.recorded:
+            found.setdefault(asset, []).append(_described(row))
+        return found
 
 
 def triggering_asset_events(run: Runs) -> RunEvents:
@@ -173,10 +182,11 @@ def triggering_asset_events(run: Runs) -> RunEvents:
         # One that came through an alias as well stands under both.
         rows |= {(row.origin or row.asset_id, event_id_of(row)): row for row in found}
     names = asset_names({*expired, *(origin for origin, _ in rows)})
-    events: dict[str, list[dict[str, Any]]] = {}
-    for (origin, _), row in sorted(rows.items(), key=lambda item: item[1].recorded_at):
-        events.setdefault(names.get(origin, origin), []).append(_described(row))
-    return RunEvents(events, {names.get(key, key): count for key, count in expired.items()})
+    recorded = [
+        (names.get(origin, origin), row)
+        for (origin, _), row in sorted(rows.items(), key=lambda item: item[1].recorded_at)
+    ]
+    return RunEvents(recorded, {names.get(key, key): count for key, count in expired.items()})
 
 
 def _may_be_lagging(run: Runs) -> bool:

@@ -59,7 +59,7 @@ AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
 
 
 class DagNotFound(RefusedError):
-    """There is no such DAG, or it is in no bundle any more, or its file has import errors."""
+    """There is no such DAG, it is no longer in any bundle, or its file has import errors."""
 
 
 class DagRunTypeNotAllowed(RefusedError):
@@ -145,7 +145,7 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
                 raise
             return found
         if row is None:
-            raise DagNotFound(f"DAG {dag_id!r} was deleted meanwhile")
+            raise DagNotFound(f"DAG {dag_id!r} was deleted in the meantime")
         found = newest_of(row)
         assert found is not None
         return found
@@ -183,9 +183,9 @@ def _find_dag(dag_id: str) -> Dags:
     if row is None:
         raise DagNotFound(f"there is no DAG {dag_id!r}; push its bundle first")
     if row.is_stale:
-        raise DagNotFound(f"DAG {dag_id!r} is in no bundle any more; push it again first")
+        raise DagNotFound(f"DAG {dag_id!r} is no longer in any bundle; push it again first")
     if row.has_import_errors:
-        raise DagNotFound(f"the file of DAG {dag_id!r} has import errors; mend and push it")
+        raise DagNotFound(f"the file of DAG {dag_id!r} has import errors; fix it and push again")
     return row
 
 
@@ -235,7 +235,7 @@ def _require_range(request: Request, now: DateTime) -> None:
 def _require_order(request: Request, document: dict[str, object]) -> None:
     if request.reprocess not in REPROCESS:
         raise InvalidReprocessBehavior(
-            f"reprocess={request.reprocess!r}: take one of {', '.join(REPROCESS)}"
+            f"reprocess={request.reprocess!r}: choose one of {', '.join(REPROCESS)}"
         )
     tasks: Iterable[dict[str, object]] = document.get("tasks", ())  # type: ignore[assignment] # JSON
     waiting = [task["task_id"] for task in tasks if task.get("depends_on_past")]
@@ -247,7 +247,7 @@ def _require_order(request: Request, document: dict[str, object]) -> None:
     if waiting and request.reprocess == NONE:
         raise InvalidReprocessBehavior(
             f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past, and would wait for"
-            " runs that failed: take reprocess 'failed' or 'completed'"
+            " runs that failed: use reprocess 'failed' or 'completed'"
         )
 
 
@@ -266,15 +266,15 @@ def _dates(
         found = iter(ask_author(dag, request.start, request.end))
     elif is_foreign(timetable):
         raise RefusedError(
-            f"DAG {request.dag_id!r} has a timetable of its author's, which cannot be asked here"
+            f"DAG {request.dag_id!r} has a custom timetable, which cannot be evaluated here"
         )
     else:
         found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
     dates = list(islice(found, MAX_RUNS + 1))
     if len(dates) > MAX_RUNS:
         raise RefusedError(
-            f"the range has more than {MAX_RUNS:,} runs of DAG {request.dag_id!r}: take a shorter"
-            " one, and the rest after it"
+            f"the range has more than {MAX_RUNS:,} runs of DAG {request.dag_id!r}: choose a"
+            " shorter one, and run the rest after it"
         )
     return dates
 
@@ -295,7 +295,7 @@ def _why_none(plan: Plan) -> str:
     words = {Act.EXISTS: "over", Act.IN_FLIGHT: "under way"}
     counts = ", ".join(f"{count} {words[act]}" for act, count in plan.counts().items())
     return (
-        f"every date of DAG {request.dag_id!r} {where} has a run ({counts}): take reprocess"
+        f"every date of DAG {request.dag_id!r} {where} has a run ({counts}): use reprocess"
         " 'failed' or 'completed' to run them again"
     )
 

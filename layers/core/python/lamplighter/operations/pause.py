@@ -147,8 +147,8 @@ def _newest_missed(
         schedules.request_refill([row.dag_id])
         if schedule_in_force(row).catchup or choice is Missed.NONE:
             raise RefusedError(
-                f"DAG {row.dag_id!r} has a timetable of its own, which has not been asked up to now"
-                " yet: ask again in a minute, or make up for all that was missed"
+                f"DAG {row.dag_id!r} has a custom timetable, which has not been evaluated up to now"
+                " yet: try again in a minute, or catch up on all missed runs"
             ) from error
         raise
 

@@ -66,7 +66,7 @@ _INDEX_LAG_SECONDS = 60
 
 @dataclass
 class RegisterReport:
-    """What a push brought."""
+    """What a push changed."""
 
     push: Push
     new: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ def register(push: Push) -> RegisterReport:
 
 @dataclass
 class _Member:
-    """One DAG's part of a transaction."""
+    """The writes of one DAG in a transaction."""
 
     item: Definition
     row: Dags
@@ -268,7 +268,7 @@ class _Registration:
         return writes
 
     def _keep_other_code(self, row: Dags) -> None:
-        """Keep the old schedule if the code of its timetable says other due runs than before."""
+        """Keep the old schedule if the new code of its timetable gives other due runs."""
         before = row.as_stored()
         if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
@@ -325,7 +325,7 @@ class _Registration:
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
 
-    # What to tell.
+    # The report.
 
     def _count(self, member: _Member) -> None:
         row, report = member.row, self.report

@@ -1,5 +1,6 @@
 """The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -198,7 +199,7 @@ def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents
 def save_rejections(reasons: Mapping[str, str]) -> None:
     """Write down why events were rejected, by their ids, for whoever looks for them later."""
     now = clock.now()
-    expires_at = now.add(days=settings.current().keep_events_days)
+    expires_at = now.add(days=settings.current().event_retention_days)
     with AssetEvents.batch_write() as batch:
         for event_id, reason in reasons.items():
             batch.save(
@@ -244,3 +245,33 @@ def send_event_later(row: AssetEvents, at: DateTime) -> None:
     """Let an event be sent again at a time, unless it has its number by then."""
     is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
     update_if(row, [AssetEvents.send_at.set(at)], is_pending)
+
+
+# Lists for people.
+
+
+def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
+    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    rows = list(Assets.scan())
+    consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
+    return [row for row in rows if row.ref == ITSELF], consumers
+
+
+def all_asset_names() -> set[str]:
+    """Return the names and URIs of all assets and aliases."""
+    known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
+    return {text for each in known for text in (each.name, each.uri) if text}
+
+
+def assets_of_kind(kind: str) -> list[Assets]:
+    """Return the assets, the aliases or the URIs."""
+    return list(Assets.scan(Assets.kind == kind))
+
+
+def last_updated_assets(*, limit: int) -> list[Assets]:
+    """Return the assets that had the newest events, newest first."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    dated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
+    updated = [(at, row) for at, row in dated if at is not None]
+    return [row for _, row in sorted(updated, key=lambda pair: pair[0], reverse=True)][:limit]

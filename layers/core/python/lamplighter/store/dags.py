@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pendulum import DateTime
 
 from lamplighter import settings
-from lamplighter.errors import RefusedError, TransientError
+from lamplighter.errors import MalformedRowError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, DagVersions
@@ -119,9 +119,28 @@ def note_failed_claim(dag_id: str, error: str, *, now: DateTime) -> None:
     transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
 
 
-def all_dags(*, with_backfills: bool = False) -> list[Dags]:
-    """Return all DAGs, or those that have had a backfill, as they are now."""
-    return list(Dags.scan(Dags.backfill.exists() if with_backfills else None, consistent_read=True))
+def all_dags(
+    *,
+    with_backfills: bool = False,
+    consistent: bool = True,
+    malformed: list[MalformedRowError] | None = None,
+) -> list[Dags]:
+    """Return all DAGs, or those that have had a backfill; by default as they are now.
+
+    What cannot be read is added to `malformed`.
+    """
+    wanted = Dags.backfill.exists() if with_backfills else None
+    return list(Dags.scan(wanted, consistent_read=consistent, malformed=malformed))
+
+
+def all_dag_ids() -> list[str]:
+    """Return the ids of all DAGs."""
+    return [row.dag_id for row in Dags.scan(attributes_to_get=["dag_id"])]
+
+
+def dags_with_schedule_errors() -> list[Dags]:
+    """Return the DAGs whose schedules cannot be followed."""
+    return list(Dags.scan(Dags.schedule_error.exists()))
 
 
 def dags_in_use() -> list[Dags]:

@@ -92,7 +92,7 @@ def _bucket(state: str, since: DateTime, shard: int) -> str:
 
 def wake_time(now: DateTime) -> DateTime:
     """Return when a run that was just handed on is looked at again, should its message be lost."""
-    return now.add(seconds=settings.current().wake_after_seconds)
+    return now.add(seconds=settings.current().resend_after_seconds)
 
 
 def set_state_columns(run: Runs, now: DateTime) -> None:
@@ -101,7 +101,7 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     run.state_since = now
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
-    run.expires_at = now.add(days=settings.current().keep_finished_runs_days) if is_over else None
+    run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
     run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
     run.wake_at = None if is_over else wake_time(now)
 
@@ -279,3 +279,18 @@ def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
         consistent_read=True,
     )
     return {run.run_key: run.state for run in found}
+
+
+def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
+    """Yield the runs of a state as the index has them: of one day if they are over.
+
+    Only the key, `run_id` and `run_type` of each are read.
+    """
+    newer = None if since is None else Runs.state_since >= since
+    for bucket in state_buckets(state, day):
+        yield from Runs.by_state.query(bucket, newer)
+
+
+def all_runs() -> list[Runs]:
+    """Return every run, as it is now; reads the whole table."""
+    return list(Runs.scan(consistent_read=True))

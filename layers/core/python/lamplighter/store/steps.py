@@ -51,3 +51,13 @@ def record_running(
     ]
     row = Steps(ref, step_id)
     return row if update_if(row, actions, is_expected & is_its_job) else None
+
+
+def stored_steps(ref: str) -> list[Steps]:
+    """Return the steps that are stored under the key of a run, also those of an earlier run."""
+    return list(Steps.query(ref, consistent_read=True))
+
+
+def all_steps() -> list[Steps]:
+    """Return every step, as it is now; reads the whole table."""
+    return list(Steps.scan(consistent_read=True))

@@ -38,7 +38,7 @@ class WatchReport:
     sent_events: int = 0
     parked_events: int = 0
     rejected: int = 0
-    given_up: int = 0
+    dead_lettered: int = 0
     failed: set[str] = field(default_factory=set)
     failed_watchers: int = 0
     parked_watchers: int = 0

@@ -50,7 +50,7 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
     kept = send_expired_to_dlq(
         [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
     )
-    report.given_up = len(kept)
+    report.dead_lettered = len(kept)
     report.failed -= kept
     return report
 

@@ -1,6 +1,6 @@
-"""`lamplighter runs logs`: what the Spark drivers of a run wrote."""
+"""`lamplighter runs logs`: the logs of the Spark drivers of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -9,18 +9,17 @@ from rich.text import Text
 from lamplighter import settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors.current import named
-from lamplighter.store.models import Steps
+from lamplighter.views import Step, steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.finding import find_run
-from lamplighter_cli.options import AsJson
-from lamplighter_cli.run_facts import steps_of
+from lamplighter_cli.lookup import find_run
+from lamplighter_cli.options import AsJson, RunName
 
 _STREAMS = ("stdout", "stderr")
 
 
 class _Job(NamedTuple):
-    """A job of a step, and which attempt it was."""
+    """One attempt of a step."""
 
     task_id: str
     try_number: int
@@ -30,19 +29,19 @@ class _Job(NamedTuple):
 
 @on_deployment
 def logs(
-    run: Annotated[str, typer.Argument(help="The run, as DAG/RUN.")],
+    run: RunName,
     *,
-    task: Annotated[str, typer.Option(help="Only this task. Default: all.")] = "",
+    task: Annotated[str, typer.Option(help="Only this task. Default: all tasks.")] = "",
     try_number: Annotated[
-        int | None, typer.Option("--try", min=1, help="Only this attempt. Default: the last.")
+        int | None, typer.Option("--try", min=1, help="Only this attempt. Default: the last one.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write what the drivers of a run's jobs wrote. Exit 1 if there is no log (yet)."""
+    """Print the driver logs of a run's jobs. Exit code 1 if there are none (yet)."""
     if not settings.current().job_logs_uri:
         raise RefusedError(
-            "this deployment keeps no logs in S3: set job_logs_uri, such as s3://bucket/logs, and"
-            " runs from then on have them; until then, look in the console of EMR Serverless"
+            "this deployment does not store logs in S3: set job_logs_uri, such as s3://bucket/logs,"
+            " for future runs; for this one, see the console of EMR Serverless"
         )
     row = find_run(run)
     jobs = _jobs(steps_of(row), task, try_number, f"run {row.run_id}")
@@ -66,35 +65,37 @@ def logs(
     for uri in missing:
         console.err().print(Text(f"no log at {uri}"))
     if not found:
-        raise RefusedError("logs appear some time after their job has begun: try again later")
+        raise RefusedError("logs appear some time after a job has started: try again later")
 
 
-def _jobs(steps: list[Steps], task: str, try_number: int | None, run: str) -> list[_Job]:
-    if task and task not in {step.step_id for step in steps}:
-        begun = ", ".join(step.step_id for step in steps) or "none"
-        raise RefusedError(f"{run} has no step {task!r} that has begun; those are: {begun}")
-    attempts = [_attempts(step) for step in steps if task in {"", step.step_id}]
+def _jobs(steps: Sequence[Step], task: str, try_number: int | None, run: str) -> list[_Job]:
+    if task and task not in {step.task_id for step in steps}:
+        started = ", ".join(step.task_id for step in steps) or "none"
+        raise RefusedError(f"{run} has not started a step {task!r} (started: {started})")
+    attempts = [_attempts(step) for step in steps if task in {"", step.task_id}]
     if try_number is None:
         jobs = [each[-1] for each in attempts if each]
     else:
         jobs = [job for each in attempts for job in each if job.try_number == try_number]
     if not jobs:
         which = f" of try {try_number}" if try_number else ""
-        raise RefusedError(f"{run} has no job{which}, and so no log: see `lamplighter runs show`")
+        raise RefusedError(
+            f"{run} has no job{which}, so there is no log: see `lamplighter runs show`"
+        )
     return jobs
 
 
-def _attempts(step: Steps) -> list[_Job]:
-    """Return the jobs of a step that are known, oldest first."""
+def _attempts(step: Step) -> list[_Job]:
+    """Return the known jobs of a step, oldest first."""
     jobs = {
         job_run_id: _Job(
-            step.step_id, int(attempt["try_number"]), job_run_id, attempt.get("executor")
+            step.task_id, int(attempt["try_number"]), job_run_id, attempt.get("executor")
         )
-        for attempt in step.tries or ()
+        for attempt in step.tries
         if (job_run_id := attempt["job_run_id"])
     }
     if step.job_run_id:
-        newest = _Job(step.step_id, int(step.try_number), step.job_run_id, step.executor)
+        newest = _Job(step.task_id, step.try_number, step.job_run_id, step.executor)
         jobs.setdefault(step.job_run_id, newest)
     return list(jobs.values())
 

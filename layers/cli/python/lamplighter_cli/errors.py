@@ -1,4 +1,4 @@
-"""What AWS said, as one line that tells a person what to do about it."""
+"""Errors of AWS as one-line messages that say what the user can do."""
 
 from collections.abc import Iterator
 
@@ -16,14 +16,14 @@ from botocore.exceptions import (
 from lamplighter.errors import LamplighterError, PermanentError, TransientError
 from lamplighter.store.rows import StoreError
 
-# Errors of ours that stand for one of AWS; the others were made for people.
-_OF_A_SERVICE = (TransientError, PermanentError)
-_WHICH = "name the deployment with --stack, --local or LAMPLIGHTER_TABLE_PREFIX, and its --region"
-_SIGN_IN = "sign in, or name another --profile"
+# Our errors that wrap one of AWS; all others already have a message for the user.
+_WRAPPERS = (TransientError, PermanentError)
+_WHICH = "choose a deployment with --stack, --local or LAMPLIGHTER_TABLE_PREFIX, and a --region"
+_SIGN_IN = "sign in, or choose another --profile"
 _BY_KIND: dict[type[Exception], str] = {
-    NoCredentialsError: "there are no AWS credentials: sign in, name a --profile, or use --local",
+    NoCredentialsError: "no AWS credentials: sign in, choose a --profile, or use --local",
     PartialCredentialsError: f"the AWS credentials are incomplete: {_SIGN_IN}",
-    NoRegionError: "no AWS region: name one with --region or AWS_REGION, or use --local",
+    NoRegionError: "no AWS region: set --region or AWS_REGION, or use --local",
 }
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 _UNKNOWN = (
@@ -38,18 +38,18 @@ _NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
 def explain(error: BaseException) -> str | None:
-    """Return what a person can do about an error of AWS, or None if it says so itself."""
-    if isinstance(error, LamplighterError) and not isinstance(error, _OF_A_SERVICE):
+    """Return a message for an error of AWS, or None if the error's own text will do."""
+    if isinstance(error, LamplighterError) and not isinstance(error, _WRAPPERS):
         return None
     found = [each for each in _chain(error) if isinstance(each, BotoCoreError | ClientError)]
     if not found:
         return _one_line(error) if isinstance(error, StoreError) else None
     cause = found[-1]
     if isinstance(cause, ClientError):
-        return _of_service(cause)
+        return _explain_service_error(cause)
     if isinstance(cause, EndpointConnectionError | ConnectTimeoutError):
-        place = cause.kwargs.get("endpoint_url", "AWS")
-        return f"{place} cannot be reached: check the network, --region and --endpoint-url"
+        url = cause.kwargs.get("endpoint_url", "AWS")
+        return f"{url} cannot be reached: check the network, --region and --endpoint-url"
     if isinstance(cause, ProfileNotFound):
         name = cause.kwargs["profile"]
         return f"there is no AWS profile {name!r}: see `aws configure list-profiles`"
@@ -57,7 +57,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it came from, as far as someone has said so."""
+    """Yield an error and its causes."""
     at: BaseException | None = error
     while at is not None:
         yield at
@@ -65,18 +65,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         at = inner or at.__cause__
 
 
-def _of_service(error: ClientError) -> str:
+def _explain_service_error(error: ClientError) -> str:
     code = error.response["Error"].get("Code", "")
     if code in _EXPIRED:
         return f"the AWS credentials have expired: {_SIGN_IN}"
     if code in _UNKNOWN:
-        return f"AWS does not know these credentials ({code}): {_SIGN_IN}"
+        return f"the AWS credentials are not valid ({code}): {_SIGN_IN}"
     if code in _DENIED:
-        return f"AWS does not allow it with these credentials: {_one_line(error)}"
+        return f"these AWS credentials do not allow it: {_one_line(error)}"
     if code == "ResourceNotFoundException":
-        return f"the tables are not in this account and region: {_WHICH}"
+        return f"the tables do not exist in this account and region: {_WHICH}"
     if code in _NO_QUEUE:
-        return f"the queue is not in this account and region: {_WHICH}"
+        return f"the queue does not exist in this account and region: {_WHICH}"
     return f"AWS: {_one_line(error)}"
 
 

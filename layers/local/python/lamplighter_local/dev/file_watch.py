@@ -1,7 +1,7 @@
-"""Notices when files of a bundle are saved.
+"""Watches the files of a bundle for changes.
 
-Owns: the thread that listens to the file system. Refuses: deciding whether it matters; a bundle's
-archive says that.
+Owns: the thread that watches the file system. Refuses: deciding whether a change matters; that
+depends on the bundle's archive.
 """
 
 import threading
@@ -13,33 +13,33 @@ from watchfiles import watch
 
 from lamplighter.errors import RefusedError
 
-# Editors write a file in several steps; what comes within this time is one change.
-_TOGETHER_MILLISECONDS = 200
-# How soon the thread notices that it is not wanted any more.
-_LOOK_MILLISECONDS = 200
+# Editors write a file in several steps, which count as one change.
+_DEBOUNCE_MILLISECONDS = 200
+# How soon the thread notices that it should end.
+_TIMEOUT_MILLISECONDS = 200
 
 
-class Watch:
-    """What has been saved since it was last asked."""
+class FileWatch:
+    """Knows whether files have changed since it was last asked."""
 
     def __init__(self) -> None:
         self._is_changed = threading.Event()
         self._failure: Exception | None = None
 
     def note(self) -> None:
-        """Remember that something was saved."""
+        """Note that a file has changed."""
         self._is_changed.set()
 
     def fail(self, error: Exception) -> None:
-        """Remember that nobody listens any more."""
+        """Note that files can no longer be watched."""
         self._failure = error
 
     def take(self) -> bool:
-        """Return whether something was saved since the last time."""
+        """Return whether a file has changed since the last call."""
         if self._failure is not None:
             raise RefusedError(
-                f"the folder cannot be watched: {self._failure}; set WATCHFILES_FORCE_POLLING=1 to"
-                " do without the system's help"
+                f"the directory cannot be watched: {self._failure}; set WATCHFILES_FORCE_POLLING=1"
+                " to poll it instead"
             )
         if not self._is_changed.is_set():
             return False
@@ -48,24 +48,24 @@ class Watch:
 
 
 @contextmanager
-def watching(root: Path) -> Iterator[Watch]:
-    """Watch all below a folder until the block ends."""
-    found, is_over = Watch(), threading.Event()
+def watching_files(root: Path) -> Iterator[FileWatch]:
+    """Watch all files below a directory until the block ends."""
+    found, is_over = FileWatch(), threading.Event()
 
     def listen() -> None:
         changes = watch(
             root,
             stop_event=is_over,
-            debounce=_TOGETHER_MILLISECONDS,
+            debounce=_DEBOUNCE_MILLISECONDS,
             step=50,
-            rust_timeout=_LOOK_MILLISECONDS,
+            rust_timeout=_TIMEOUT_MILLISECONDS,
             yield_on_timeout=False,
             raise_interrupt=False,
         )
         try:
             for _ in changes:
                 found.note()
-        except (OSError, RuntimeError) as error:  # as where the system has no watches left
+        except (OSError, RuntimeError) as error:  # such as no inotify watches left
             found.fail(error)
 
     thread = threading.Thread(target=listen, name="watch", daemon=True)

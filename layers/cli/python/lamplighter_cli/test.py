@@ -1,4 +1,4 @@
-"""`lamplighter test`: one run of one DAG on this machine, with what its steps got and wrote."""
+"""`lamplighter test`: one run of one DAG on this machine, with the input and logs of its steps."""
 
 import json
 import shlex
@@ -11,43 +11,45 @@ from rich.console import Console
 from rich.text import Text
 
 from lamplighter import clock
+from lamplighter.views import Step
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
-from lamplighter_cli.interrupts import ended_by_ctrl_c
 from lamplighter_cli.options import (
     AsJson,
     Conf,
+    DagId,
+    DagsDir,
     Variables,
     needing_local,
     read_conf,
     read_variables,
 )
+from lamplighter_cli.runs_output import last_line
 
 if TYPE_CHECKING:
     from lamplighter_local.try_run import Tried
-    from lamplighter_local.views import Step
 
 
-def try_dag(
-    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")],
+def run_test(
+    dag_id: DagId,
     *,
     at: Annotated[
         str, typer.Option(help="The logical date, such as 2026-01-31T06:00:00Z. Default: now.")
     ] = "",
     spark: Annotated[
-        bool, typer.Option("--spark", help="Execute the steps, on a Spark on this machine.")
+        bool, typer.Option("--spark", help="Execute the steps, with Spark on this machine.")
     ] = False,
-    dags: Annotated[Path, typer.Option(help="The bundle: a folder with dags/.")] = Path(),
+    dags: DagsDir = Path(),
     conf: Conf = "",
     var: Variables = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a DAG once, here, and show its steps and their logs. Exit 1 if the run failed."""
+    """Run a DAG once on this machine; show its steps and logs. Exit code 1 if the run failed."""
     date = parse_instant(at) if at else clock.now().replace(microsecond=0)
     params, variables = read_conf(conf), read_variables(var)
     with needing_local():
         from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
-    with ended_by_ctrl_c():
+    with console.exit_on_ctrl_c():
         tried = try_run(dags, dag_id, at=date, on_spark=spark, conf=params, variables=variables)
     if as_json:
         console.print_json(_as_json(tried, is_executed=spark))
@@ -69,7 +71,7 @@ def _as_json(tried: "Tried", *, is_executed: bool) -> dict[str, Any]:
     }
 
 
-def _step_as_json(tried: "Tried", step: "Step") -> dict[str, Any]:
+def _step_as_json(tried: "Tried", step: Step) -> dict[str, Any]:
     context = tried.contexts.get(step.task_id, {})
     own = [attempt for attempt in tried.attempts if attempt.task_id == step.task_id]
     return {
@@ -86,7 +88,7 @@ def _show(out: Console, tried: "Tried", *, is_executed: bool) -> None:
     run = tried.run
     interval = [console.instant(at) for at in (run.data_interval_start, run.data_interval_end)]
     out.print(
-        console.facts(
+        console.details(
             {
                 "run": f"{run.dag_id}/{run.run_id}",
                 "state": console.state(run.state),
@@ -99,14 +101,14 @@ def _show(out: Console, tried: "Tried", *, is_executed: bool) -> None:
     out.print()
     out.print(_steps(tried, is_executed=is_executed))
     if not is_executed:
-        would = "; these would be started (--spark starts them):" if tried.contexts else ""
+        would = "; with --spark, these jobs would be started:" if tried.contexts else ""
         out.print(Text(f"\nno step was executed{would}"), soft_wrap=True)
         for task_id, context in tried.contexts.items():
             out.print(Text.assemble("  ", (task_id, "bold"), f": {_call(context)}"), soft_wrap=True)
     for number, attempt in enumerate(tried.attempts, start=1):
         title = f"==> job {number}: {attempt.task_id}, {attempt.seconds:.1f} s <=="
         out.print(Text(f"\n{title}", "bold"))
-        out.print(Text(attempt.log.rstrip("\n") or "(it wrote nothing)"), soft_wrap=True)
+        out.print(Text(attempt.log.rstrip("\n") or "(no output)"), soft_wrap=True)
 
 
 def _steps(tried: "Tried", *, is_executed: bool) -> console.Rows:
@@ -115,13 +117,14 @@ def _steps(tried: "Tried", *, is_executed: bool) -> console.Rows:
     for step in tried.run.steps:
         own = [each.seconds for each in tried.attempts if each.task_id == step.task_id]
         took = (f"{sum(own):.1f}" if own else "",) if is_executed else ()
-        error = (step.error or "").strip().rpartition("\n")[2]
-        rows.add(step.task_id, console.state(step.state), str(step.try_number), *took, error)
+        tries = str(step.try_number)
+        error = last_line(step.error)
+        rows.add(step.task_id, console.state(step.state), tries, *took, error)
     return rows
 
 
 def _call(context: Mapping[str, Any]) -> str:
-    """Return what is started, as one would write it."""
+    """Return the job of a step as a command line."""
     program = context["job"] or context["entry_point"]
     parts = [str(program), *(shlex.quote(text) for text in context["arguments"])]
     params = f"  params {json.dumps(context['params'])}" if context["params"] else ""
