@@ -310,7 +310,7 @@ def view_dag(row: "Dags") -> Dag:
             "waiting": tuple(entry.partition("|")[2] for entry in sorted(row.waiting or ())),
             "waiting_for_past": tuple(sorted(row.waiting_for_past or ())),
             "asset_ids": tuple(sorted(waited_for(row))),
-            "file": row.place.rpartition("#")[0],
+            "file": row.file,
         }
     )
 
