@@ -49,8 +49,8 @@ def park_busy_watchers(fired: Mapping[str, int]) -> int:
     limit = settings.current().watcher_events_per_minute
     parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
     for watcher in parked:
-        fields = {"watcher": watcher}
-        log.error("a watcher is parked: it fires more than %d times a minute", limit, extra=fields)
+        fields = {"watcher": watcher, "limit_per_minute": limit}
+        log.error("watcher is parked: it fires too often", extra=fields)
     return len(parked)
 
 
@@ -162,7 +162,7 @@ class DeliveryRounds:
                 if any(id(one.raw) not in already_read for one in todo)
             ]
         except Exception:  # an author's code may raise anything; what it has not read comes again
-            log.exception("a watcher that left cannot be built again")
+            log.exception("watcher that left cannot be built again")
             return []
 
     def _already_read(

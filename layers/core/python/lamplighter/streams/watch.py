@@ -46,7 +46,7 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
             failed = _watch(deliveries, report, seconds=seconds)
     except Exception:  # if the function failed, they would come back at once, without a pause
         queue = deliveries[0].queue_arn
-        log.exception("a batch of %d messages failed", len(records), extra={"queue": queue})
+        log.exception("batch failed", extra={"queue": queue, "messages": len(records)})
     kept = send_expired_to_dlq(
         [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
     )
