@@ -20,8 +20,8 @@ from lamplighter.errors import LamplighterError, RefusedError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.checked_deployment import LocalDeployment
 
 START = instant(2026, 1, 1)
 MADE = Asset("made")
