@@ -126,13 +126,13 @@ class Alarms(Construct):
             self._alarm(
                 f"{title(name)}MalformedRows",
                 "A row of a DAG cannot be read, and is skipped; `lamplighter doctor` names it",
-                function_metric(self._config, name, "Malformed", "Sum", FIVE_MINUTES),
+                function_metric(self._config, name, "MalformedRows", "Sum", FIVE_MINUTES),
                 above=0,
             )
             self._alarm(
                 f"{title(name)}StalledDags",
                 "Claims of a DAG make no progress again and again; `lamplighter doctor` names it",
-                function_metric(self._config, name, "LeftBusy", "Sum", FIVE_MINUTES),
+                function_metric(self._config, name, "ContendedDags", "Sum", FIVE_MINUTES),
                 above=0,
                 periods=3,
             )

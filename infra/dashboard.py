@@ -40,7 +40,7 @@ class Dashboard(Construct):
                 "Runs created",
                 ("tick", "ClaimedRuns", "Sum"),
                 ("claim", "ClaimedRuns", "Sum"),
-                ("ingest", "FiredRuns", "Sum"),
+                ("ingest", "TriggeredRuns", "Sum"),
             ),
             self._graph(
                 "Runs finished",
@@ -50,7 +50,11 @@ class Dashboard(Construct):
                     for service in ("settle", "submit", "sweep")
                 ),
             ),
-            self._graph("Claims lost to others", ("tick", "Lost", "Sum"), ("claim", "Lost", "Sum")),
+            self._graph(
+                "Claims lost to others",
+                ("tick", "LostClaims", "Sum"),
+                ("claim", "LostClaims", "Sum"),
+            ),
         )
         board.add_widgets(
             self._graph(

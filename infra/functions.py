@@ -32,7 +32,7 @@ _LIMITS: Mapping[str, Limits] = {
     "register": Limits(timeout_seconds=900, batch_size=1),
     # External queues must hide their messages for at least as long, or Lambda refuses them.
     "watch": Limits(timeout_seconds=180),
-    # Less than `start_grace_seconds`: the longest that a start may be under way.
+    # Less than `job_start_timeout_seconds`: the longest that a start may be under way.
     "submit": Limits(timeout_seconds=60),
     "sweep": Limits(timeout_seconds=240),
 }

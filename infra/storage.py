@@ -31,7 +31,7 @@ _KEEP_PUSHES_DAYS = 30
 _KEEP_RESULTS_DAYS = 7
 _KEEP_LOGS_DAYS = 90
 # A context is read by a job, and its report once; a run may wait for long before that.
-_KEEP_JOBS_DAYS = Settings().keep_finished_runs_days + 30
+_KEEP_JOBS_DAYS = Settings().run_retention_days + 30
 _KEEP_ACCESS_DAYS = 90
 
 

@@ -154,7 +154,7 @@ class Thread(turns.Thread[Process]):
             self.process.reported["recorded events"] += report.recorded
             self.process.reported["rejected messages"] += report.rejected
             self.process.reported["failed messages"] += len(report.failed)
-            self.process.reported["runs fired by events"] += report.fired_runs
+            self.process.reported["runs fired by events"] += report.triggered_runs
         return True
 
     def claim(self) -> bool:

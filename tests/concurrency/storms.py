@@ -33,7 +33,7 @@ DEPLOYMENT = Settings(
     due_shards=4,
     run_shards=2,
     # What stays open for a moment is swept while others are still at it.
-    wake_after_seconds=1,
+    resend_after_seconds=1,
     bucket="bucket",
     queue_urls={
         name: f"https://sqs/{name}"

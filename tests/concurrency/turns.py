@@ -229,8 +229,8 @@ class Process(Generic[S]):
         with self.lock:
             self.reported["claimed runs"] += report.claimed_runs
             self.reported["released runs"] += report.released_runs
-            self.reported["lost"] += report.lost
-            self.reported["left busy"] += len(report.left_busy)
+            self.reported["lost"] += report.lost_claims
+            self.reported["left busy"] += len(report.contended_dags)
             for reason, number in report.skipped.items():
                 self.reported[reason] += number
 

@@ -779,8 +779,8 @@ def mishear(scenario: Scenario, story: Story, seeds: Sequence[int]) -> tuple[int
 def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[str]]:
     """Put a fault at each call of one moment, and then let EMR know no client token any more.
 
-    What is promised: a token is trusted for `token_trust_seconds` and not a second longer. Whoever
-    comes later to start a job looks for it by its name, and takes the one that is there.
+    What is promised: a token is trusted for `client_token_valid_seconds` and not a second longer.
+    Whoever comes later to start a job looks for it by its name, and takes the one that is there.
     """
     wrong: list[str] = []
     with beginning(scenario.dags, scenario.arrange, story) as begun:
@@ -798,7 +798,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
             faults = Faults()
             faults.at(number, kind)
             begin(faults)
-            seconds = story.stack.settings.token_trust_seconds + 1
+            seconds = story.stack.settings.client_token_valid_seconds + 1
             story.stack.clock.advance(timedelta(seconds=seconds))
             story.emr.remembers_tokens = False
             go_on(scenario, story, is_heard=False)

@@ -159,7 +159,7 @@ STORIES = {
     "FIFO queue": Story(
         of_a_queue("raw.fifo"), RECORDED, "raw.fifo", MESSAGES, refused=frozenset({"g-bad"})
     ),
-    "source that is asked": Story(
+    "source that is polled": Story(
         DAG("dag", schedule=[asset("all", Looking()), asset("some", Looking(kind="a"))]),
         {"all": ["a@1.0", "b@1.0", "c@1.0"], "some": ["b@1.0", "c@1.0"]},
     ),

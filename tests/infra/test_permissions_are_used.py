@@ -62,7 +62,7 @@ STORIES = (
     "test_outlets_wait.py::test_events_that_nobody_takes_are_sent_again_less_and_less",
     "test_pushes.py::test_deleted_row_may_be_pushed_again",
     "test_runs.py::test_alias_tells_of_the_assets_that_the_job_names",
-    "test_runs.py::test_application_out_of_reach_is_checked_until_it_is_back",
+    "test_runs.py::test_application_out_of_reach_is_tried_until_it_is_back",
     "test_runs.py::test_cancel_before_a_job_was_started_starts_none",
     "test_runs.py::test_run_without_any_task_is_over_at_once",
     "test_runs.py::test_short_limit_begins_when_the_job_does",

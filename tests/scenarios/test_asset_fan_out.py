@@ -259,7 +259,7 @@ def test_sweep_hands_on_what_nobody_delivers_again(stack: LocalStack) -> None:
     register(stack, DAG("dag", schedule=A))
     record_and_crash(stack, is_lost=True)
     assert stack.sweep()["claimed_runs"] == 0
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     assert stack.sweep()["claimed_runs"] == 1
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}]
     assert (stack.sweep()["claimed_runs"], is_open()) == (0, False)
@@ -271,7 +271,7 @@ def test_sweep_hands_on_to_more_than_fit_at_once(stack: LocalStack, few: int) ->
     dags = consumers(few + 2)
     register(stack, *dags)
     record_and_crash(stack, is_lost=True)
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     stack.sweep()
     assert (counts(dags), is_open()) == ({1}, False)
     require_sound()
@@ -283,7 +283,7 @@ def test_swept_event_of_a_busy_consumer_waits_for_its_slot(stack: LocalStack) ->
     stack.emit("a")
     stack.run_until_idle()
     record_and_crash(stack, is_lost=True)
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     stack.sweep()
     assert not is_open()
     (run,) = stack.runs("dag")

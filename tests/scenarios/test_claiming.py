@@ -78,7 +78,7 @@ def test_claim_of_moved_row_is_lost_without_a_run(deploy: Deploy) -> None:
     with patch.object(claim_module, "read_dags", read_and_be_overtaken):
         report, _ = claim(["hourly"])
 
-    assert (report.lost, report.claimed_runs) == (1, 0)
+    assert (report.lost_claims, report.claimed_runs) == (1, 0)
     assert len(stack.runs("hourly")) == 1
     require_sound()
 
@@ -215,7 +215,7 @@ def test_row_that_stays_busy_is_left_to_the_next_tick(deploy: Deploy) -> None:
 
     with patch.object(claim_module, "transact", conflict):
         report = tick(has_time=lambda: True)
-    assert (len(report.left_busy), report.claimed_runs) == (1, 1)
+    assert (len(report.contended_dags), report.claimed_runs) == (1, 1)
     assert (hours(stack, "busy"), len(hours(stack, "calm"))) == ([], 1)
 
     stack.clock.advance(timedelta(minutes=1))

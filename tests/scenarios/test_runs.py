@@ -569,7 +569,7 @@ def test_job_without_capacity_for_ever_fails_in_the_end(world: World) -> None:
     world.stack.advance(hours=24)
 
     assert world.state(run) == "failed"
-    assert len(world.jobs(run)) == settings.current().infrastructure_retries + 1
+    assert len(world.jobs(run)) == settings.current().capacity_retries + 1
     assert "maximumCapacity" in world.step(run, "a").error
 
 

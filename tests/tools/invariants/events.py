@@ -118,7 +118,7 @@ def _of_numbers(row: Assets, events: Collection[AssetEvents]) -> Iterator[str]:
 
 def _oldest(row: Assets, events: Iterable[AssetEvents]) -> int:
     """Return the number from which on no event can have expired."""
-    begin = clock.now().subtract(days=settings.current().keep_events_days)
+    begin = clock.now().subtract(days=settings.current().event_retention_days)
     if row.created_at is not None and row.created_at > begin:
         return 1
     newest = int(row.seq or 0)

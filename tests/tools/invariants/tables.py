@@ -19,7 +19,7 @@ from lamplighter.scheduler.schedules import (
 )
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter_local.invariants import index_violations, run_violations, slot_violations
+from lamplighter_local.table_checks import index_violations, run_violations, slot_violations
 from tests.tools.invariants.backfills import backfill_violations
 from tests.tools.invariants.custom_schedules import outlook_of
 from tests.tools.invariants.custom_schedules import place as _place

@@ -219,7 +219,7 @@ BAD_DEEDS = {
     "crashes": ("os.abort()", "the process that asked the timetable died of Aborted"),
     "eats": ("x = bytearray(3 * 1024**3)", "memory"),
     "returns": ("start = start.subtract(hours=3)", "went backwards"),
-    "stays": ("start = last.start", "stood still"),
+    "stays": ("start = last.start", "did not advance"),
     "naive": ("start = start.naive()", "without a time zone"),
 }
 

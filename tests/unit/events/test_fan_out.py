@@ -253,7 +253,7 @@ def test_busy_consumer_is_told_later(stack: LocalStack) -> None:
         raise TransientError("busy")
 
     with patch.object(claim, "transact", busy):
-        assert fan_out(rows, has_time=always).left_busy == {"one"}
+        assert fan_out(rows, has_time=always).contended_dags == {"one"}
     assert (claimed(), is_open("orders")) == ([["one"]], True)
     stack.advance(seconds=40)
     assert len(stack.runs("one")) == 1
@@ -284,7 +284,7 @@ def test_refused_claim_leaves_the_asset_open(stack: LocalStack) -> None:
 def test_sweep_hands_on_only_what_stayed_open(stack: LocalStack) -> None:
     """Assets that were opened a moment ago are someone's work, closed ones are done."""
     register(stack, DAG("one", schedule=[ORDERS]), DAG("two", schedule=[FX]))
-    wait = stack.settings.wake_after_seconds
+    wait = stack.settings.resend_after_seconds
     open_assets("orders")
     stack.clock.move(to=stack.clock.now().add(seconds=wait))
     open_assets("fx")
@@ -300,7 +300,7 @@ def test_sweep_waits_until_the_time_is_over(stack: LocalStack) -> None:
     """A second before its time an open asset is left alone."""
     known("orders")
     open_assets("orders")
-    stack.clock.move(to=stack.clock.now().add(seconds=stack.settings.wake_after_seconds - 1))
+    stack.clock.move(to=stack.clock.now().add(seconds=stack.settings.resend_after_seconds - 1))
     sweep_open(has_time=always)
     assert is_open("orders")
 

@@ -42,7 +42,7 @@ def test_job_started_for_a_step_that_is_over_is_not_noted_but_looked_at(
     queue_run(one_task())
 
     def give_up_and_cancel() -> None:
-        wait(executing, seconds=executing.settings.start_grace_seconds + 20)
+        wait(executing, seconds=executing.settings.job_start_timeout_seconds + 20)
         cancel_run(DAG_ID, KEY)
         settle(of_run())
         assert states(executing) == ["cancelled", "failed"]

@@ -580,5 +580,5 @@ def test_report_counts_what_became_of_a_batch(capsys: pytest.CaptureFixture[str]
         handlers.handler_of("ingest")({"Records": batch}, LambdaContext())
     metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert metrics["service"] == "ingest"
-    names = ("Received", "Recorded", "Rejected", "FiredRuns", "Failed")
+    names = ("Received", "Recorded", "Rejected", "TriggeredRuns", "Failed")
     assert [metrics[name] for name in names] == [[4], [1], [1], [1], [1]]

@@ -94,7 +94,7 @@ def test_submit_long_after_a_lost_start_finds_the_job_by_name(
     with fault("crash-after", "StartJobRun"):
         submit(of_run())
     emr.forget_tokens()
-    wait(executing, seconds=executing.settings.token_trust_seconds + 1)
+    wait(executing, seconds=executing.settings.client_token_valid_seconds + 1)
     assert submit(of_run()) == []
     require_one_job(emr)
 

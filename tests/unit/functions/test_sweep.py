@@ -57,7 +57,7 @@ def test_sweep_fires_what_a_crash_left_behind(executing: LocalStack) -> None:
     leave_open(executing)
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 0
     executing.clock.move(
-        to=executing.clock.now().add(seconds=executing.settings.wake_after_seconds)
+        to=executing.clock.now().add(seconds=executing.settings.resend_after_seconds)
     )
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 1
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 0
@@ -100,7 +100,7 @@ def test_sweep_finds_a_run_whose_message_was_lost(executing: LocalStack, emr: Fa
     queue_run(one_task())
     lose_messages("submits")
     assert sweep() == {}
-    wait(executing, seconds=executing.settings.wake_after_seconds)
+    wait(executing, seconds=executing.settings.resend_after_seconds)
     assert sweep() == {"woken_runs": 1}
     assert messages_on("submits") == [of_run()]
     executing.advance(minutes=1)
@@ -117,7 +117,7 @@ def test_sweep_finds_a_job_whose_events_were_lost(
     emr.next_outcome(DAG_ID, "t", Outcome(state))  # type: ignore[arg-type] # one of three texts
     queue_run(one_task())
     executing.run_until_idle()
-    wait(executing, seconds=executing.settings.job_check_seconds)
+    wait(executing, seconds=executing.settings.job_poll_seconds)
     found = sweep()
     wanted = "success" if state == "SUCCESS" else "failed"
     assert states(executing) == [wanted, wanted]
@@ -182,7 +182,7 @@ def test_sweep_sends_an_outlet_again_until_it_has_a_number(
     settle(of_job())
     lose_messages("events")
     assert sweep() == {}
-    wait(executing, seconds=executing.settings.wake_after_seconds)
+    wait(executing, seconds=executing.settings.resend_after_seconds)
     assert sweep() == {"resent_events": 1}
     executing.run_until_idle()
     (event,) = AssetEvents.scan(consistent_read=True)

@@ -469,6 +469,6 @@ def test_number_of_free_retries_is_a_setting(
 ) -> None:
     """A deployment decides how often a lack of capacity costs no try."""
     view = view_of({**SUBMITTED, "capacity_rejections": 1})
-    with runtime.using(settings=replace(in_name_only, infrastructure_retries=limit)):
+    with runtime.using(settings=replace(in_name_only, capacity_retries=limit)):
         observed(view, JobState.FAILED, **NO_ROOM)
     assert view.steps["load"].try_number == (0 if is_free else 1)

@@ -32,7 +32,7 @@ def a_dag(**columns: Any) -> Dags:
         rev=1,
         bundle="sales",
         bundle_version="0" * 64,
-        place="dags/a.py#dag",
+        source_key="dags/a.py#dag",
         push=7,
         version="000001",
         hash="f" * 64,

@@ -100,7 +100,9 @@ class MadeUpWatcher(Watcher):
         return self.make()
 
 
-def work(make: Callable[[], BaseEventTrigger], name: str = "w", **more: Any) -> Subscription:
+def subscription(
+    make: Callable[[], BaseEventTrigger], name: str = "w", **more: Any
+) -> Subscription:
     """Return a watcher of the asset `a` at work on the one stream of a test."""
     trigger = {"type": "scripts.Scripted", "data": {"name": name}}
     watcher = MadeUpWatcher("a", name, trigger, "bundle", "v1", ("dag",), SINCE, make)
@@ -109,19 +111,21 @@ def work(make: Callable[[], BaseEventTrigger], name: str = "w", **more: Any) -> 
 
 def scripted(name: str = "w", **script: str) -> Subscription:
     """Return a watcher that follows a script; underscores stand for spaces."""
-    return work(lambda: Scripted(script={_spaced(k): _spaced(v) for k, v in script.items()}), name)
+    return subscription(
+        lambda: Scripted(script={_spaced(k): _spaced(v) for k, v in script.items()}), name
+    )
 
 
 def _spaced(text: str) -> str:
     return text.replace("_", " ")
 
 
-def arrivals(*names: str) -> list[StreamMessage]:
+def stream_messages(*names: str) -> list[StreamMessage]:
     """Return messages of these names; what stands before a slash is the message's lane."""
-    return [_arrival(name) for name in names]
+    return [_stream_message(name) for name in names]
 
 
-def _arrival(name: str) -> StreamMessage:
+def _stream_message(name: str) -> StreamMessage:
     lane = name.partition("/")[0] if "/" in name else None
     body = json.dumps({"name": name})
     return StreamMessage(QueueMessage(name, body, {"name": name}, group=lane), lane)
@@ -181,13 +185,13 @@ def sending(*failing: int, given: Mapping[str, Any] = MappingProxyType({})) -> I
 
 
 def run_rounds(
-    messages: Sequence[StreamMessage], *works: Subscription, seconds: float = 5
+    messages: Sequence[StreamMessage], *subscriptions: Subscription, seconds: float = 5
 ) -> DeliveryRounds:
     """Let watchers have messages, and return what became of them."""
 
     async def run() -> DeliveryRounds:
         rounds = DeliveryRounds(messages, seconds=seconds)
-        await rounds.run(works)
+        await rounds.run(subscriptions)
         return rounds
 
     return run_in_new_loop(run())
@@ -195,4 +199,4 @@ def run_rounds(
 
 def names(some: Any) -> set[str]:
     """Return the names of messages."""
-    return {name_of(arrival.raw) for arrival in some}
+    return {name_of(message.raw) for message in some}

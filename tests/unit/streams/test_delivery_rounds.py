@@ -10,19 +10,21 @@ from tests.unit.streams.scripted import (
     MadeUpWatcher,
     Scripted,
     ScriptedError,
-    arrivals,
     names,
     run_rounds,
     scripted,
     sending,
-    work,
+    stream_messages,
+    subscription,
 )
 
 
 def test_messages_that_everyone_took_are_done() -> None:
     """Events of all watchers are sent, and skipping is being done with a message too."""
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1", "m2"), scripted("x", m1="2"), scripted("y", m2="1"))
+        rounds = run_rounds(
+            stream_messages("m1", "m2"), scripted("x", m1="2"), scripted("y", m2="1")
+        )
     assert names(rounds.done) == {"m1", "m2"}
     assert sorted(sent.events) == ["x m1.0", "x m1.1", "y m2.0"]
     assert (rounds.sent, sorted(rounds.fired.values())) == (3, [1, 2])
@@ -32,7 +34,9 @@ def test_failing_watcher_fails_alone() -> None:
     """A message that one fails at comes again; what the others made of it is sent all the same."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2", "m3"), scripted("x", m2="raise"), scripted("y", **{"else": "1"})
+            stream_messages("m1", "m2", "m3"),
+            scripted("x", m2="raise"),
+            scripted("y", **{"else": "1"}),
         )
     assert names(rounds.done) == {"m1", "m3"}
     assert sent.events == ["y m1.0", "y m2.0", "y m3.0"]
@@ -41,9 +45,9 @@ def test_failing_watcher_fails_alone() -> None:
 @pytest.mark.parametrize("order", [1, -1], ids=["before", "after"])
 def test_slow_sibling_of_a_failing_watcher_is_waited_for(order: int) -> None:
     """A watcher that needs its time gets its event, whoever fails at the message meanwhile."""
-    works = [scripted("x", m1="raise"), scripted("y", m1="slow")][::order]
+    subscriptions = [scripted("x", m1="raise"), scripted("y", m1="slow")][::order]
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), *works)
+        rounds = run_rounds(stream_messages("m1"), *subscriptions)
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
 
@@ -52,7 +56,8 @@ def test_failing_watcher_begins_again_after_what_it_failed_at() -> None:
     """One bad message does not keep a watcher from those behind it."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2", "m3", "m4"), scripted(m1="1", m2="raise", m3="raise", m4="1")
+            stream_messages("m1", "m2", "m3", "m4"),
+            scripted(m1="1", m2="raise", m3="raise", m4="1"),
         )
     assert names(rounds.done) == {"m1", "m4"}
     assert sent.events == ["w m1.0", "w m4.0"]
@@ -63,7 +68,7 @@ def test_watcher_that_reads_nothing_lets_nothing_be_done(act: str) -> None:
     """What someone has not read, nobody may acknowledge, whoever else has taken it."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2"), scripted("x", before_reading=act), scripted("y", m1="1")
+            stream_messages("m1", "m2"), scripted("x", before_reading=act), scripted("y", m1="1")
         )
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
@@ -75,7 +80,9 @@ def test_watcher_that_returns_early_goes_on_with_the_rest(alone: bool) -> None:
     others = [] if alone else [scripted("y", **{"else": "1"})]
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2"), scripted(m1="made_then_return", m2="made_then_return"), *others
+            stream_messages("m1", "m2"),
+            scripted(m1="made_then_return", m2="made_then_return"),
+            *others,
         )
     assert names(rounds.done) == {"m1", "m2"}
     assert [event for event in sent.events if event.startswith("w")] == ["w m1.0", "w m2.0"]
@@ -85,7 +92,7 @@ def test_watcher_that_begins_again_reads_nothing_twice() -> None:
     """What it has read it is not shown again, whomever the others wait for."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2", "m3"),
+            stream_messages("m1", "m2", "m3"),
             scripted("x", m1="1", m2="1", m3="raise"),
             scripted("y", m1="return", m2="1", m3="1"),
         )
@@ -98,7 +105,7 @@ def test_event_made_before_a_failure_is_sent_with_the_same_id_again() -> None:
     ids = []
     for _ in range(2):
         with sending() as sent:
-            assert run_rounds(arrivals("m1"), scripted(m1="made_then_raise")).done == set()
+            assert run_rounds(stream_messages("m1"), scripted(m1="made_then_raise")).done == set()
         ids.append([body["event_id"] for body in sent.bodies])
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == 1
@@ -108,7 +115,9 @@ def test_hanging_watcher_holds_up_only_what_it_has_not_read() -> None:
     """When time is up, what everyone took before is done; others have had everything."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("m1", "m2", "m3"), scripted("x", m2="hang"), scripted("y", **{"else": "1"})
+            stream_messages("m1", "m2", "m3"),
+            scripted("x", m2="hang"),
+            scripted("y", **{"else": "1"}),
         )
     assert names(rounds.done) == {"m1"}
     assert sent.events == ["y m1.0", "y m2.0", "y m3.0"]
@@ -118,7 +127,7 @@ def test_hanging_watcher_is_not_done_when_time_is_up() -> None:
     """What it has open when everything ends is not taken for done, with or without others."""
     for others in ([], [scripted("y", **{"else": "1"})]):
         with sending():
-            messages = arrivals("m1", "m2", "m3")
+            messages = stream_messages("m1", "m2", "m3")
             rounds = run_rounds(messages, scripted("x", m2="hang"), *others, seconds=0.7)
         assert names(rounds.done) == {"m1"}
 
@@ -129,7 +138,7 @@ def test_hanging_watcher_is_not_passed_by_when_others_begin_again(act: str, seco
     """What it has not read nobody may acknowledge, however often others start anew."""
     with sending():
         rounds = run_rounds(
-            arrivals("m1", "m2", "m3"),
+            stream_messages("m1", "m2", "m3"),
             scripted("x", m2="hang"),
             scripted("y", m1=act),
             seconds=seconds,
@@ -141,10 +150,12 @@ def test_rejected_message_is_done_with_everyones_reasons() -> None:
     """A refusal is an answer; reasons of several are kept together."""
     with sending():
         rounds = run_rounds(
-            arrivals("m1", "m2"), scripted("x", m1="reject"), scripted("y", m1="reject", m2="1")
+            stream_messages("m1", "m2"),
+            scripted("x", m1="reject"),
+            scripted("y", m1="reject", m2="1"),
         )
-    ((arrival, reason),) = rounds.rejected.items()
-    assert names([arrival]) == {"m1"}
+    ((message, reason),) = rounds.rejected.items()
+    assert names([message]) == {"m1"}
     assert reason.split("; ") == [
         "rejected by watcher 'x' of asset 'a': m1 is bad",
         "rejected by watcher 'y' of asset 'a': m1 is bad",
@@ -155,7 +166,9 @@ def test_rejected_message_is_done_with_everyones_reasons() -> None:
 def test_rejected_message_that_another_fails_at_is_not_rejected_yet() -> None:
     """It comes again, and its letter is written when everyone is done with it."""
     with sending():
-        rounds = run_rounds(arrivals("m1"), scripted("x", m1="reject"), scripted("y", m1="raise"))
+        rounds = run_rounds(
+            stream_messages("m1"), scripted("x", m1="reject"), scripted("y", m1="raise")
+        )
     assert (rounds.done, rounds.rejected) == (set(), {})
 
 
@@ -166,7 +179,7 @@ def test_failure_in_a_lane_keeps_what_is_behind_it() -> None:
     """Nothing after a failed message of its lane is done; other lanes go on."""
     with sending() as sent:
         rounds = run_rounds(
-            arrivals("g/1", "h/1", "g/2", "h/2", "g/3"),
+            stream_messages("g/1", "h/1", "g/2", "h/2", "g/3"),
             scripted("x", **{"g/2": "raise", "else": "1"}),
             scripted("y", **{"else": "1"}),
         )
@@ -177,7 +190,7 @@ def test_failure_in_a_lane_keeps_what_is_behind_it() -> None:
 
 def test_event_that_is_not_sent_keeps_those_behind_it_in_its_lane() -> None:
     """What follows in the lane is not sent before it; both come again."""
-    messages = arrivals("g/1", *(f"i{at}/1" for at in range(9)), "g/2", "h/1")
+    messages = stream_messages("g/1", *(f"i{at}/1" for at in range(9)), "g/2", "h/1")
     with sending(1) as sent:
         rounds = run_rounds(messages, scripted(**{"else": "1"}))
     assert names(rounds.done) == {"h/1"}
@@ -198,7 +211,7 @@ def test_slow_queue_lets_what_is_not_sent_in_time_come_again() -> None:
 
         with patch.object(queues, "send", send_slowly):
             rounds = run_rounds(
-                arrivals(*(f"m{at:03}" for at in range(100))),
+                stream_messages(*(f"m{at:03}" for at in range(100))),
                 scripted(**{"else": "1"}),
                 seconds=0.8,
             )
@@ -209,7 +222,9 @@ def test_slow_queue_lets_what_is_not_sent_in_time_come_again() -> None:
 def test_event_that_is_not_sent_leaves_its_message_open() -> None:
     """A failed call takes along what was in it, and nothing else; nobody waits for it."""
     with sending(2) as sent:
-        rounds = run_rounds(arrivals(*(f"m{at:02}" for at in range(25))), scripted(**{"else": "1"}))
+        rounds = run_rounds(
+            stream_messages(*(f"m{at:02}" for at in range(25))), scripted(**{"else": "1"})
+        )
     assert names(rounds.done) == {f"m{at:02}" for at in (*range(10), *range(20, 25))}
     assert len(sent.events) == 15
 
@@ -225,21 +240,21 @@ def test_watcher_that_cannot_be_built_again_leaves_the_rest() -> None:
         return Scripted(script={"m2": "raise"})
 
     with sending():
-        rounds = run_rounds(arrivals("m1", "m2", "m3"), work(make))
+        rounds = run_rounds(stream_messages("m1", "m2", "m3"), subscription(make))
     assert names(rounds.done) == {"m1"}
 
 
 def test_rounds_without_time_do_nothing() -> None:
     """Whoever has no time left to begin anything lets everything come again."""
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), scripted(m1="1"), seconds=0.1)
+        rounds = run_rounds(stream_messages("m1"), scripted(m1="1"), seconds=0.1)
     assert (rounds.done, sent.calls) == (set(), [])
 
 
 def test_same_message_twice_in_a_batch_is_done_twice() -> None:
     """Each has its own place, and its events have the same ids."""
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1", "m1"), scripted(m1="1"))
+        rounds = run_rounds(stream_messages("m1", "m1"), scripted(m1="1"))
     assert len(rounds.done) == 2
     assert len({body["event_id"] for body in sent.bodies}) == 1
 
@@ -249,7 +264,9 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
     count = 10_000
     with sending(given={"shared_stream_ack_timeout": 60}) as sent:
         rounds = run_rounds(
-            arrivals(*(f"m{at}" for at in range(count))), scripted(**{"else": "1"}), seconds=60
+            stream_messages(*(f"m{at}" for at in range(count))),
+            scripted(**{"else": "1"}),
+            seconds=60,
         )
     assert len(rounds.done) == count
     assert len(sent.calls) == count / 10
@@ -257,7 +274,7 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
 
 def test_resumed_is_the_same_watcher_with_a_fresh_start() -> None:
     """Whoever begins anew has read nothing, and keeps its key and why it is parked."""
-    first = work(Scripted, parked_reason="parked", messages_read=3, fired=2, has_left=True)
+    first = subscription(Scripted, parked_reason="parked", messages_read=3, fired=2, has_left=True)
     again = first.resumed(frozenset({1}))
     assert isinstance(again.watcher, MadeUpWatcher)
     assert again.trigger is not first.trigger

@@ -22,7 +22,7 @@ _BOUNDS = {
     # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
     "look_ahead_seconds": (1, 840),
     # Queues keep a message for two weeks.
-    "give_up_hours": (1, 240),
+    "max_message_age_hours": (1, 240),
 }
 
 
@@ -43,11 +43,11 @@ class Settings:
     runtime: str = "runtime"
     # Where EMR Serverless puts the logs of jobs; without it, it keeps them for a while itself.
     job_logs_uri: str = ""
-    # The bus of EventBridge that is told when runs are over; without it, nobody is.
+    # The EventBridge bus that gets an event when a run finishes; without it, nobody is notified.
     event_bus: str = ""
     # A JSON object of texts that templates and jobs see: {"data_root": "s3://lake"}.
     variables: str = "{}"
-    # JSON lists of what is wired to the watchers: queues of others by name, buckets, and the
+    # JSON lists of what is wired to the watchers: external queues by name, buckets, and the
     # `source` of events on the bus. A bundle with a watcher on anything else is refused.
     watch_queues: str = "[]"
     watch_buckets: str = "[]"
@@ -66,30 +66,30 @@ class Settings:
     look_ahead_seconds: int = 300
     # The least time between the ends of two intervals of @continuous.
     continuous_gap_seconds: int = 30
-    # A queued run whose message was lost is found again after this time.
-    wake_after_seconds: int = 120
-    # A live job that no event has spoken of is asked about after this time.
-    job_check_seconds: int = 600
+    # What nobody has handled after this time, because a message was lost, is sent again.
+    resend_after_seconds: int = 120
+    # A live job of which no event has told is polled after this time.
+    job_poll_seconds: int = 600
     # The longest that a function may take between writing that it starts a job and starting it.
-    start_grace_seconds: int = 180
-    # So long a client token surely keeps EMR Serverless from starting a second job. How long it
-    # really does is documented nowhere; after this time the job is looked for by its name first.
-    token_trust_seconds: int = 300
-    # Failures for want of capacity that cost no try, in a row.
-    infrastructure_retries: int = 10
-    # A message that still fails so long after it first came is given up: it is kept among the dead
-    # letters, from where it can be sent again.
-    give_up_hours: int = 24
-    keep_finished_runs_days: int = 90
+    job_start_timeout_seconds: int = 180
+    # How long a client token surely keeps EMR Serverless from starting a second job. Its real
+    # lifetime is not documented; after this time the job is looked for by its name first.
+    client_token_valid_seconds: int = 300
+    # Rejections for want of capacity, in a row, that do not count as tries.
+    capacity_retries: int = 10
+    # A message that still fails at this age is moved to the dead-letter queue, from which it can be
+    # replayed.
+    max_message_age_hours: int = 24
+    run_retention_days: int = 90
     # An event is known by its id, and its extras can be read, for this time.
-    keep_events_days: int = 90
+    event_retention_days: int = 90
     # Events of assets that no DAG has named: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
     # The longest that all watchers of a message may take, until it counts as failed.
     shared_stream_ack_timeout: int = 300
     # So many events may wait for one watcher; one that is slower than that has failed.
     shared_stream_subscriber_queue_size: int = 1024
-    # A source that has to be asked is asked once a minute, for at most this time.
+    # A source that sends no notifications is polled once a minute, for at most this time.
     watch_session_seconds: int = 20
     # A watcher that fires more often than this is parked until someone has looked at it.
     watcher_events_per_minute: int = 6000

@@ -18,8 +18,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - see above
 
-    is_deployment = name == "LocalDeployment"
-    return getattr(
-        import_module("lamplighter_local.deployment" if is_deployment else "lamplighter.views"),
-        name,
-    )
+    module = "lamplighter_local.deployment" if name == "LocalDeployment" else "lamplighter.views"
+    return getattr(import_module(module), name)

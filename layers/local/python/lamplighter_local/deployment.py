@@ -41,10 +41,10 @@ from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
-from lamplighter_local.invariants import violations
 from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
 from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
+from lamplighter_local.table_checks import violations
 
 Bundle = str | Path | Iterable[DAG]
 

@@ -137,7 +137,7 @@ class LocalStack:
         return self._watched[name]
 
     def poll_sources(self) -> None:
-        """Fire the timer that asks the sources which do not tell by themselves."""
+        """Fire the timer that polls the sources which send no notifications."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
     def sweep(self) -> dict[str, float]:
@@ -182,9 +182,9 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_poll(now, self.settings)
+                poll_at = next_poll(now, self.settings)
                 message_at = self._next_message()
-            instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
+            instants = filter(None, (tick_at, sweep_at, poll_at, message_at, self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -193,7 +193,7 @@ class LocalStack:
                 self.tick()
             if instant == sweep_at:
                 self.sweep()
-            if instant == ask_at:
+            if instant == poll_at:
                 self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))

@@ -12,7 +12,7 @@ from lamplighter.registry.pushes import resend_due_at
 from lamplighter.settings import Settings
 from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import kind_of
+from lamplighter.store.watchers import watcher_row_kind
 from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
@@ -72,7 +72,7 @@ def next_sweep(now: DateTime, made: Settings, *, with_runs: bool) -> DateTime | 
 
 
 def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
-    waits = timedelta(seconds=made.wake_after_seconds)
+    waits = timedelta(seconds=made.resend_after_seconds)
     opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
     if opened:
         yield as_utc(parse_instant(min(opened)) + waits)
@@ -95,14 +95,14 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
 
 
 def next_poll(now: DateTime, made: Settings) -> DateTime | None:
-    """Return the next minute, if there are watchers of sources that must be asked."""
-    is_polled = kind_of(None) in _kinds(made)
+    """Return the next minute, if there are watchers whose source is polled."""
+    is_polled = watcher_row_kind(None) in _kinds(made)
     return _minute_after(now) if is_polled else None
 
 
 def watched_queues(made: Settings) -> list[str]:
     """Return the names of the queues that watchers read."""
-    of_queues = kind_of(None)
+    of_queues = watcher_row_kind(None)
     kinds = sorted(kind for kind in _kinds(made) if kind.startswith(of_queues))
     return [name for kind in kinds if (name := kind.removeprefix(of_queues))]
 

@@ -80,7 +80,7 @@ def advance_backfills(
         try:
             has_more = _advance(backfill_id, report)
         except Exception:  # the sweep tries again; the others must not wait for it
-            log.exception("backfill %s could not be moved on", backfill_id)
+            log.exception("backfill could not be advanced", extra={"backfill_id": backfill_id})
             report.failed_backfills += 1
             continue
         if has_more:
@@ -91,7 +91,7 @@ def advance_backfills(
 
 def sweep_backfills(*, has_time: Callable[[], bool]) -> AdvanceReport:
     """Let all backfills go on that have slots and more to do, and have had no news for a while."""
-    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
+    until = clock.now().subtract(seconds=settings.current().resend_after_seconds)
     report = AdvanceReport()
     for shard in range(settings.current().run_shards):
         for backfill_id in list(due_backfills(shard, until)):

@@ -130,7 +130,7 @@ def _document(root: Path, dag: DAG) -> dict[str, Any]:
 
 
 def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
-    """Raise if the schedule cannot say when it runs, or says otherwise once it is read back."""
+    """Raise if the schedule fails, or gives other runs after it was serialized and read back."""
     with author_code_allowed(), runtime.using(clock=clock.FixedClock(clock.now())):
         copy = decode_dag(document)
         if copy.next_dagrun_info() != dag.next_dagrun_info():

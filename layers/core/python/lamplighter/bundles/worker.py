@@ -72,7 +72,7 @@ class RunsRequest(Request):
 
 
 def main() -> None:
-    """Serve requests until the caller closes the pipe, be it in the middle of one."""
+    """Serve requests until the caller closes the pipe, even in the middle of one."""
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What anything prints here must not mix with the responses.
     null = os.open(os.devnull, os.O_RDWR)
@@ -101,7 +101,7 @@ def _parse(request: ParseRequest) -> dict[str, Any]:
         again = _parse_once(request, is_later=True)
         later = {dag["dag_id"]: dag["hash"] for dag in again["dags"]}
         for dag in parsed["dags"]:
-            # A file that the moved clock itself breaks tells nothing about the moment.
+            # A file that fails under the moved clock proves nothing.
             if not again["errors"] and later.get(dag["dag_id"]) != dag["hash"]:
                 parsed["warnings"].append(_unstable(request["file"], dag))
     return parsed
@@ -180,7 +180,7 @@ class _LooksReal(type):
 
 
 def _shift_clock() -> None:
-    """Let every usual way of asking for the time answer `_SHIFT` later from now on."""
+    """Make every usual way of reading the clock return a time that is `_SHIFT` later."""
     real_time = time.time
     real_now = pendulum.now
 

@@ -1,4 +1,4 @@
-"""What authors say about work: DAGs, Spark tasks, and the order between tasks."""
+"""What authors define: DAGs, Spark tasks, and the order between tasks."""
 
 from lamplighter.dags.dag import DAG, dag
 from lamplighter.dags.task import SparkTask, chain

@@ -20,7 +20,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 MAX_TAG_LENGTH = 100
 # Credentials, options of the JVM, and what carries the bundle to the job.
-_NOT_AN_AUTHORS = re.compile(
+_RESERVED_CONF = re.compile(
     r"(access|secret)\.?key|session\.token|password|extraJavaOptions|defaultJavaOptions"
     r"|^spark\.(archives|submit\.pyFiles|executorEnv\.PYTHONPATH)$",
     re.IGNORECASE,
@@ -77,7 +77,7 @@ def whole_number(*, minimum: int | None = None, maximum: int | None = None) -> R
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """Read a mapping; what is in it is read where it is used."""
+    """Read a mapping; its values are read where they are used."""
     if not isinstance(value, Mapping):
         raise TypeError(f"must hold a mapping, not {value!r}")
     return dict(value)
@@ -99,15 +99,13 @@ def addresses(value: object) -> tuple[str, ...]:
 
 
 def spark_conf(value: object) -> dict[str, str]:
-    """Read settings of Spark; a few are not an author's to make."""
+    """Read Spark settings; a few are reserved for the deployment."""
     settings = string_map(value)
     for key, setting in settings.items():
         if not re.fullmatch(r"spark\.[A-Za-z0-9._-]+", key):
-            raise ValueError(
-                f"{key!r} is not a setting of Spark's, such as 'spark.sql.ansi.enabled'"
-            )
-        if _NOT_AN_AUTHORS.search(key):
-            raise ValueError(f"{key!r} is set by the deployment, or holds what should be a role's")
+            raise ValueError(f"{key!r} is not a Spark setting such as 'spark.sql.ansi.enabled'")
+        if _RESERVED_CONF.search(key):
+            raise ValueError(f"{key!r} is set by the deployment, or belongs in an IAM role")
         if not setting.strip():
             raise ValueError(f"{key!r} has an empty value")
     return settings
@@ -132,7 +130,7 @@ def duration(value: object) -> datetime.timedelta:
     if not isinstance(value, datetime.timedelta):
         raise TypeError(f"must be a timedelta, not {value!r}")
     if value < datetime.timedelta():
-        raise ValueError(f"must not be negative, not {value}")
+        raise ValueError(f"must not be negative: {value}")
     return datetime.timedelta(seconds=value.total_seconds())
 
 
@@ -143,7 +141,7 @@ def instant(value: object) -> DateTime:
     try:
         return as_utc(value)
     except OverflowError as error:
-        raise ValueError(f"{value} lies outside the calendar in UTC") from error
+        raise ValueError(f"{value} is out of range in UTC") from error
 
 
 def tags(value: object) -> tuple[str, ...]:
@@ -157,19 +155,19 @@ def tags(value: object) -> tuple[str, ...]:
 
 
 def run_types(value: object) -> tuple[str, ...]:
-    """Read which types of runs there may be: one, or several."""
+    """Read which run types are allowed: one, or several."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Collection):
-        raise TypeError(f"must be a list of types of runs, not {value!r}")
+        raise TypeError(f"must be a list of run types, not {value!r}")
     for name in names:
         if name not in RUN_TYPES:
-            raise ValueError(f"{name!r} is no type of runs: take {', '.join(sorted(RUN_TYPES))}")
+            raise ValueError(f"{name!r} is not a run type; use {', '.join(sorted(RUN_TYPES))}")
     return tuple(sorted(set(names)))
 
 
 def backoff(value: object) -> float:
     """Read the factor by which the delay grows from one retry to the next; 0 is no growth."""
-    # Airflow reads True as a factor of 1, which is no back-off at all; whoever writes it means 2.
+    # Airflow reads True as a factor of 1, which is no back-off at all; authors mean 2.
     if isinstance(value, bool):
         return 2.0 if value else 0.0
     if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
@@ -196,7 +194,7 @@ def script(value: object) -> str:
 
 
 def job(value: object) -> str:
-    """Read the place of a function as `package.module:function`."""
+    """Read a reference to a function, such as `package.module:function`."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", string(value)):
         raise ValueError(f"{value!r} is not of the form 'package.module:function'")
     return string(value)

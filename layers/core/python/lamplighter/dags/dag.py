@@ -198,7 +198,7 @@ class DAG:
             self.validate()
 
     def add_task(self, task: SparkTask) -> None:
-        """Take `task` into this DAG."""
+        """Add `task` to this DAG."""
         if task.task_id in self.tasks:
             raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
         if len(self.tasks) >= MAX_TASKS:
@@ -211,7 +211,7 @@ class DAG:
         self.tasks[task.task_id] = task
 
     def validate(self) -> None:
-        """Raise an error for what can be judged only when the whole definition is there."""
+        """Check what can be checked only when the definition is complete."""
         cycle = find_cycle({t.task_id: t.downstream_task_ids for t in self.tasks.values()})
         if cycle:
             raise self._error("tasks", f"they form a cycle: {' >> '.join(cycle)}")
@@ -356,7 +356,7 @@ class DagFactory:
 
 
 def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
-    """Turn a function into a maker of one DAG, named after the function unless `dag_id` is given.
+    """Turn a function into a factory of one DAG, named after the function unless `dag_id` is given.
 
     The options are those of `DAG`. Call the function once, or the DAG does not exist.
     """

@@ -36,7 +36,8 @@ Schedule: TypeAlias = (
 def timetable_for(schedule: Schedule, *, timezone: Zone) -> Timetable:
     """Return the timetable that an author's `schedule=` means.
 
-    A plain cron text or delta means data intervals: the run for Monday happens when Monday is over.
+    A plain cron expression or delta means data intervals: the run for Monday happens when Monday is
+    over.
     """
     match schedule:
         case None:
@@ -56,14 +57,15 @@ def timetable_for(schedule: Schedule, *, timezone: Zone) -> Timetable:
         case Collection() if not isinstance(schedule, bytes | dict):
             return AssetTriggeredTimetable(schedule)
     raise DefinitionError(
-        f"{schedule!r} is not a schedule: use a cron text, timedelta, timetable, assets, or None"
+        f"{schedule!r} is not a schedule: use a cron expression, a timedelta, a"
+        " timetable, assets, or None"
     )
 
 
 def next_run(
     timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
 ) -> DagRunInfo | None:
-    """Return the run after `last`; raise if the answer is not a run that could follow it.
+    """Return the run after `last`; raise if the result is not a run that can follow it.
 
     Holes and overlaps between intervals are an author's choice; going backwards is not.
     """
@@ -76,7 +78,7 @@ def next_run(
 def ask(
     timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
 ) -> DagRunInfo | None:
-    """Return what a timetable answers; raise if it is not a run. `last` may be another's run."""
+    """Return the next run of a timetable; raise if it is not a run. `last` may be another's run."""
     try:
         info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
     except NoTickError:
@@ -106,7 +108,7 @@ def _require_key(timetable: str, key: object) -> None:
         return
     if not isinstance(key, str) or len(key) > MAX_ID_LENGTH:
         raise InvalidTimetableError(
-            f"{timetable} returned a partition key that is no text of at most {MAX_ID_LENGTH}"
+            f"{timetable} returned a partition key that is not a string of at most {MAX_ID_LENGTH}"
             f" characters: {str(key)[:40]!r}"
         )
 
@@ -123,7 +125,7 @@ def _require_aware(timetable: str, field: str, value: object) -> None:
 def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
     before, after = (last.logical_date or last.run_after), (info.logical_date or info.run_after)
     if after == before:
-        raise InvalidTimetableError(f"{timetable} stood still: after {before} it came again")
+        raise InvalidTimetableError(f"{timetable} did not advance: it returned {before} again")
     if after < before or info.run_after < last.run_after:
         raise InvalidTimetableError(
             f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"

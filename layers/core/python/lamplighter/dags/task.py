@@ -25,7 +25,7 @@ Tasks: TypeAlias = "SparkTask | Sequence[SparkTask] | AbstractSet[SparkTask]"
 
 
 class TaskOptions(TypedDict, total=False):
-    """Everything about a task but its id. All of it may also stand in a DAG's `default_args`."""
+    """Everything about a task but its id. All of it is allowed in a DAG's `default_args`, too."""
 
     entry_point: str | None
     job: str | None
@@ -150,7 +150,7 @@ class SparkTask:
 
 
 class Option(NamedTuple):
-    """How one option is read from what an author wrote, and what it is when nothing is."""
+    """How one option is read from what an author wrote, and its default."""
 
     read: arguments.Reader
     default: Any = None

@@ -1,4 +1,4 @@
-"""The runs to come of a DAG: what `lamplighter next` shows, and what follows its last run.
+"""The upcoming runs of a DAG: what `lamplighter next` shows, and what follows its last run.
 
 Pure: the timetable sees the instant it is asked about as the present, whatever the clock says. An
 author's timetable is asked only in a process of its own (see `lamplighter.bundles.worker`), so
@@ -25,7 +25,7 @@ MAX_OWED_COUNTED = 10_000
 MAX_STEPS = 100_000
 _MAX_STEPS_TO_FIRST = 1_000_000
 # Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
-# the one after it as far as can be said now.
+# the one after it, as far as that is known now.
 _UNPERIODIC = 2
 
 
@@ -90,7 +90,7 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
 
 
 def describe_run(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
-    """Return a coming run as people and programs read it, instants as ISO text in UTC."""
+    """Return an upcoming run as JSON for people and programs, instants as ISO text in UTC."""
     start, end = info.data_interval or (None, None)
     return {
         "run_id": dag.timetable.generate_run_id(
@@ -189,7 +189,7 @@ def _next(dag: DAG, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | N
 
 
 class LastRun(TypedDict):
-    """The run that a schedule has come to, instants as ISO text."""
+    """The last run of a schedule, instants as ISO text."""
 
     run_after: str
     data_interval_start: str | None

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 200_000
 # The queue where watchers keep what was given up.
 SOURCES_DLQ = "sources-dlq"
-# Instead of a queue: what came from a source that was asked cannot be sent there again.
+# Instead of a queue: what came from a source that is polled cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
@@ -55,7 +55,7 @@ def reject_events(failed: Sequence[FailedMessage]) -> list[FailedMessage]:
 
 def send_expired_to_dlq(failed: Sequence[FailedMessage], dead_queue: str) -> set[str]:
     """Keep those that have failed for too long; return the ids of the messages that were kept."""
-    hours = settings.current().give_up_hours
+    hours = settings.current().max_message_age_hours
     old = [
         replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
         for one in failed
@@ -79,7 +79,8 @@ def send_to_dlq(
                 save_rejections(dict(_reasons(some)))
             queues.send(dead_queue, [_copy(one, dead_queue) for one in some])
         except Exception:  # whatever it is, these messages are delivered again, and no others
-            log.exception("%d messages could not be kept, and come again", len(some))
+            about = {"queue": dead_queue, "messages": len(some)}
+            log.exception("messages could not be kept and are delivered again", extra=about)
             lost += some
     return lost
 
@@ -258,7 +259,8 @@ def make_visible(letters: Sequence[DeadLetter]) -> None:
             try:
                 aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
             except ClientError as error:
-                log.warning("letters stay hidden for %d seconds: %s", _SECONDS_TO_READ, error)
+                about = {"queue": url.rpartition("/")[2], "error": str(error)}
+                log.warning("dead letters stay hidden until their timeout", extra=about)
 
 
 def replay(letter: DeadLetter) -> None:
@@ -269,7 +271,7 @@ def replay(letter: DeadLetter) -> None:
         )
     if letter.queue_arn == NOWHERE:
         raise RefusedError(
-            f"letter {letter.message_id} tells of a source that is asked: change something there,"
+            f"letter {letter.message_id} is of a source that is polled: change something there,"
             " or send the event yourself"
         )
     texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}

@@ -305,7 +305,7 @@ class Recorder:
             extra=event.extra or None,
             source=event.source,
             partition_key=event.partition_key,
-            expires_at=self.now.add(days=settings.current().keep_events_days),
+            expires_at=self.now.add(days=settings.current().event_retention_days),
         )
 
     def _learn(

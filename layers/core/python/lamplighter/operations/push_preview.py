@@ -35,7 +35,7 @@ class DagChange:
     """What a push would change for one DAG, as far as its schedule goes."""
 
     dag_id: str
-    # In the author's words; None if there is no such DAG before, or after.
+    # As the timetable summarises it; None if there is no such DAG before, or after.
     schedule_before: str | None
     schedule_after: str | None
     # When its next run may be created, if time decides about it.
@@ -59,7 +59,7 @@ class DagChange:
 
     @property
     def is_none(self) -> bool:
-        """Whether all stays as it was: an author's timetable was asked, and said the same."""
+        """Whether nothing changes: an author's timetable was asked, and gave the same runs."""
         before = (self.schedule_before, self.next_before)
         return before == (self.schedule_after, self.next_after) and not self.dropped_events
 

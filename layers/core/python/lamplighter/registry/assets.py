@@ -64,13 +64,13 @@ _DESCRIPTION = ("name", "uri", "group", "extra")
 
 
 def register_assets(dags: Sequence[DAG], push: Push) -> None:
-    """Let every asset that a DAG waits for, reads or produces have its row."""
+    """Store a row for every asset that a DAG waits for, reads or produces."""
     leaves = [leaf for dag in dags for leaf in _named(dag)]
-    # What says more about an asset comes last.
+    # Leaves with more information about an asset come last.
     leaves.sort(key=lambda leaf: (isinstance(leaf, Asset), not _is_name_only(leaf)))
     named = {leaf_id(leaf): leaf for leaf in leaves}
     found = read_assets(row.asset_id for leaf in named.values() for row in new_rows(leaf))
-    named = {key: _unless_known_better(leaf, found.get(key)) for key, leaf in named.items()}
+    named = {key: _or_reference(leaf, found.get(key)) for key, leaf in named.items()}
     wanted = {row.asset_id: row for leaf in named.values() for row in new_rows(leaf)}
     # The last of several assets with the same URI.
     leads = {key: row.target for key, row in wanted.items() if row.target is not None}
@@ -95,18 +95,18 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
 
 
 def _is_name_only(leaf: AssetLeaf) -> bool:
-    """Return whether it is an asset that was given no URI, for which its name then stands."""
+    """Return whether it is an asset without a URI of its own, whose name stands for it."""
     return isinstance(leaf, Asset) and leaf.uri == leaf.name and "://" not in leaf.uri
 
 
-def _unless_known_better(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
-    """Return a leaf, or a mere reference if its asset has a URI which it does not know."""
+def _or_reference(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
+    """Return a leaf, or a reference to its asset if that has a URI which the leaf lacks."""
     if row is None or row.uri is None or not isinstance(leaf, Asset) or not _is_name_only(leaf):
         return leaf
     return leaf if row.uri == leaf.uri else Asset.ref(name=leaf.name)
 
 
-# Rows that were not there.
+# New rows.
 
 
 def _put(missing: Rows, push: Push) -> None:
@@ -137,7 +137,7 @@ def _put_alone(row: Assets, push: Push) -> None:
         pushes.write(push, [Put(row)])
 
 
-# Rows that say something else.
+# Changed rows.
 
 
 def _is_other(now: Assets, wanted: Assets) -> bool:
@@ -145,7 +145,7 @@ def _is_other(now: Assets, wanted: Assets) -> bool:
 
 
 def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
-    """Let an asset's row say what its definition says, and its URI lead to it."""
+    """Assign what its definition says to an asset's row, and let its URI lead to it."""
     row = rows[wanted.asset_id]
     if row.uri is not None and row.uri != wanted.uri:
         old = rows.get(uri_id(row.uri))
@@ -167,7 +167,7 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], push: Push) -> 
         rows = read_assets(keys)
         rows |= read_assets(_neighbours(rows) - rows.keys())
         change(rows)
-        _tell_assets(rows)
+        _mirror_uris(rows)
         if not any(row.is_changed for row in rows.values()):
             return
         try:
@@ -183,8 +183,8 @@ def _neighbours(rows: Rows) -> set[str]:
     return uris | {row.target for row in rows.values() if row.target is not None}
 
 
-def _tell_assets(rows: Rows) -> None:
-    """Let each asset know under which of the URIs its events are waited for."""
+def _mirror_uris(rows: Rows) -> None:
+    """Note on each asset under which of the URIs it has consumers."""
     uris = {key: row for key, row in rows.items() if row.kind == "uri"}
     for row in rows.values():
         if row.kind == "asset":
@@ -247,7 +247,7 @@ def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
 
 
 def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
-    """Let a DAG wait for no other assets than those to keep."""
+    """Remove a DAG from the consumers of all assets but those to keep."""
     for row in asset_queue_of(dag_id):
         if row.asset_id not in keep:
             _change_references(row.asset_id, partial(_removals, dag_id), push)
@@ -275,14 +275,14 @@ def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], 
         except TransactionCanceled:
             continue
         return
-    raise TransientError(f"asset {asset!r} is too busy to change who waits for it")
+    raise TransientError(f"asset {asset!r} is too busy to change its consumers")
 
 
 # Who produces an asset: tasks that have it as an outlet, as their DAGs were last pushed.
 
 
 class Producer(NamedTuple):
-    """A task that says that it changes an asset."""
+    """A task that declares an asset as an outlet."""
 
     dag_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""What authors' timetables say, asked in the sandbox: the only place where they run."""
+"""The runs of authors' timetables, computed in the sandbox: the only place where these run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,7 +43,7 @@ _RUNS_PER_CALL = 5_000
 
 @dataclass(frozen=True)
 class NextRuns:
-    """The next runs of one DAG, or why its timetable could not say."""
+    """The next runs of one DAG, or why its timetable failed."""
 
     runs: tuple[DagRunInfo, ...] = ()
     is_last: bool = True
@@ -52,7 +52,7 @@ class NextRuns:
 
     @classmethod
     def from_json(cls, data: Any, *, limit: int = PRECOMPUTED_COUNT) -> "NextRuns":
-        """Return what the sandbox said about a timetable; nonsense is an error of that DAG."""
+        """Read what the sandbox returned; an invalid result is an error of that DAG."""
         try:
             error = data["error"]
             return cls(
@@ -96,7 +96,7 @@ def has_same_due_runs(old: PrecomputedRuns, new: NextRuns, row: Dags, *, now: Da
     return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
 
 
-# Asking.
+# Queries.
 
 
 def query_definitions(
@@ -188,7 +188,7 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
     while True:
         found = _runs_after(sandbox, row, last, at=start)
         if found.error is not None:
-            raise RefusedError(f"DAG {row.dag_id!r}: its timetable cannot answer: {found.error}")
+            raise RefusedError(f"DAG {row.dag_id!r}: its timetable failed: {found.error}")
         for info in found.runs:
             if info == last:
                 continue  # without catchup a result begins with the newest that is due
@@ -204,7 +204,7 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
 def _runs_after(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) -> NextRuns:
     # Seen from the beginning of the range, or a timetable without catchup would skip it.
     seen_from = at if last is None else last.run_after
-    file = row.place.rpartition("#")[0]
+    file = row.file
     query = next_runs_query(row.dag_id, file, last, count=_RUNS_PER_CALL, at=seen_from)
     found = sandbox.upcoming_runs([query]).get(row.dag_id, "no answer")
     return NextRuns.from_json(found, limit=_RUNS_PER_CALL)

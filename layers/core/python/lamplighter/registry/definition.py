@@ -39,16 +39,16 @@ class Definition:
     hash: str
     file: str
     stored: str | bytes  # the document as text, or compressed
-    schedule: str  # in the timetable's own words
+    schedule: str  # the timetable's summary
 
     @property
     def is_custom(self) -> bool:
-        """Whether only the sandbox can say when it runs."""
+        """Whether only the sandbox can compute when it runs."""
         return is_foreign(self.dag.timetable)
 
 
 def read_definition(found: CheckedDag) -> Definition:
-    """Return a DAG that is what it says, or raise a `DefinitionError`."""
+    """Return a DAG that is valid and can be stored, or raise a `DefinitionError`."""
     document = {**found.document, "dag_id": found.dag_id}
     try:
         with author_code_as_data():
@@ -59,7 +59,7 @@ def read_definition(found: CheckedDag) -> Definition:
             hash=content_hash(document),
             file=found.file,
             stored=_stored(found.dag_id, text),
-            # An author's timetable is only data here, and its words are known from the sandbox.
+            # An author's timetable is only data here, and its summary comes from the sandbox.
             schedule=in_short(found.schedule)
             if is_foreign(dag.timetable)
             else dag.timetable.summary,
@@ -93,7 +93,7 @@ def _stored(dag_id: str, text: str) -> str | bytes:
 
 
 def new_row(definition: Definition) -> Dags:
-    """Return the row of a DAG that has never been seen."""
+    """Return the row of a new DAG."""
     return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
 
 
@@ -126,7 +126,7 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
         row.version = f"{int(row.version or 0) + 1:06}"
         row.hash = definition.hash
     row.bundle, row.bundle_version, row.push = push.bundle, push.version, push.number
-    row.place = f"{definition.file}#{dag.dag_id}"
+    row.source_key = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
         cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further

@@ -25,7 +25,7 @@ def replace_problems(
     broken: AbstractSet[str],
     refused: Mapping[str, AbstractSet[str]],
 ) -> None:
-    """Let the rows of a bundle be what a push found; files that are fine now lose theirs.
+    """Replace the rows of a bundle by what a push found; files that are fine now have none.
 
     `broken` are the files that could not be imported, `refused` the DAGs of other files that are
     defined in a way that cannot be stored.

@@ -1,6 +1,6 @@
 """Pushes of bundles: their numbers and announcements, and those whose message was lost.
 
-Owns: that an older push never follows a newer one, and when a push that nobody registered is
+Owns: that an older push never follows a newer one, and when a push that was not registered is
 announced to `register` again. Registering a push twice changes nothing.
 """
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 # At intervals that double up to the longest pause, so many take more than a day.
 MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
-# Who has begun to register a push has the time limit of the function for it.
+# A registration that has begun may take as long as the function may run.
 _REGISTER_SECONDS = 900
 
 
@@ -109,7 +109,7 @@ def end(push: Push) -> None:
 
 
 def end_unreadable(push: Push) -> None:
-    """Note that nothing of a push could be read, and that nobody needs to try again.
+    """Note that nothing of a push could be read, and that trying again is useless.
 
     It is not noted as registered: the push after it must know of one before that died half-way.
     """
@@ -181,7 +181,7 @@ def read_message(body: str) -> list[Push | Refill | Retire]:
 
 
 def sweep_pushes(*, has_time: Callable[[], bool]) -> int:
-    """Announce pushes again that nobody has registered; return how many messages were sent."""
+    """Announce unregistered pushes again; return how many messages were sent."""
     sent, now = 0, clock.now()
     failures: list[Exception] = []
     for row in bundles.read_bundles():
@@ -211,7 +211,7 @@ def resend_due_at(row: Catalog) -> DateTime | None:
     if row.resend_at is not None:
         return row.resend_at
     is_begun = int(row.registering or 0) >= newest
-    wait = _REGISTER_SECONDS if is_begun else settings.current().wake_after_seconds
+    wait = _REGISTER_SECONDS if is_begun else settings.current().resend_after_seconds
     return row.updated_at.add(seconds=wait)
 
 
@@ -227,11 +227,11 @@ def _resend(row: Catalog, now: DateTime) -> bool:
     key = _newest_announcement(row)
     if key is not None:
         log.warning("push was not registered, sending it again", extra={"key": key})
-        # Sent first: whoever dies here sends twice.
+        # Sent first: after a crash here it is sent twice.
         queues.send("registers", [{"MessageBody": _notification(key)}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
-    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
+    pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
     bundles.note_resend(row, next_at=now.add(seconds=pause))
     return key is not None
 

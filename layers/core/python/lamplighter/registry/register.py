@@ -38,7 +38,6 @@ from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
 from lamplighter.store.dags import (
     dag_ids_of_bundle,
     dag_write,
-    newest_version,
     read_dag,
     read_dags,
 )
@@ -51,6 +50,7 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
+from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -66,7 +66,7 @@ _INDEX_LAG_SECONDS = 60
 
 @dataclass
 class RegisterReport:
-    """What a push brought."""
+    """What a push changed."""
 
     push: Push
     new: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ def register(push: Push) -> RegisterReport:
 
 @dataclass
 class _Member:
-    """One DAG's part of a transaction."""
+    """The writes of one DAG in a transaction."""
 
     item: Definition
     row: Dags
@@ -268,7 +268,7 @@ class _Registration:
         return writes
 
     def _keep_other_code(self, row: Dags) -> None:
-        """Keep the old schedule if the code of its timetable says other due runs than before."""
+        """Keep the old schedule if the new code of its timetable gives other due runs."""
         before = row.as_stored()
         if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
@@ -325,7 +325,7 @@ class _Registration:
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
 
-    # What to tell.
+    # The report.
 
     def _count(self, member: _Member) -> None:
         row, report = member.row, self.report
@@ -371,7 +371,7 @@ def retire(push: Push) -> tuple[list[str], list[str]]:
     broken: list[str] = []
     # A row that cannot be read is named by `doctor`; the others are retired.
     for row in read_dags(dag_ids_of_bundle(push.bundle), malformed=[]):
-        is_broken = row.dag_id in refused or row.place.rpartition("#")[0] in broken_files
+        is_broken = row.dag_id in refused or row.file in broken_files
         if _mark(row, push, is_broken=is_broken):
             (broken if is_broken else stale).append(row.dag_id)
     return sorted(stale), sorted(broken)

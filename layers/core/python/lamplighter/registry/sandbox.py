@@ -1,4 +1,4 @@
-"""Asks the sandbox, the function that runs author code: nothing that it says is believed."""
+"""Invokes the sandbox, the function that runs author code; its results are never trusted."""
 
 import json
 import uuid
@@ -19,7 +19,7 @@ _QUERIES_PER_CALL = 20
 # What an index takes for a key.
 MAX_KEY_BYTES = 1_024
 
-_NO_DAG = "the sandbox found something that is no DAG"
+_NO_DAG = "the sandbox returned something that is not a DAG"
 _SHAPE: dict[str, type | tuple[type, ...]] = {
     "dag_id": str,
     "line": (int, type(None)),
@@ -39,17 +39,17 @@ class Sandbox:
         self._results = f"results/{bundle}/{version}"
 
     def parse(self) -> Iterator[ParsedFile]:
-        """Yield what each DAG file defines; a result that is none is an error of its file."""
+        """Yield what each DAG file defines; an invalid result is an error of its file."""
         files = self._invoke({"verb": "list"})["files"]
         for at in range(0, len(files), MAX_FILES_PER_CALL):
             asked = files[at : at + MAX_FILES_PER_CALL]
             found = self._invoke({"verb": "parse", "files": asked})["files"]
-            # By position: author code may have had a hand in the name that a result gives.
+            # By position: author code may have tampered with the name in a result.
             for file, data in zip(asked, found, strict=True):
                 yield _read_file(file, data)
 
     def upcoming_runs(self, queries: Sequence[NextRunsQuery]) -> dict[str, Any]:
-        """Return what authors' timetables say about the runs to come, by DAG id."""
+        """Return what authors' timetables say about upcoming runs, by DAG id."""
         found: dict[str, Any] = {}
         for at in range(0, len(queries), _QUERIES_PER_CALL):
             asked = list(queries[at : at + _QUERIES_PER_CALL])
@@ -73,7 +73,7 @@ class Sandbox:
         payload: dict[str, Any] = json.loads(response["Payload"].read())
         if response.get("FunctionError"):
             # The function itself failed: out of time or memory, or not allowed to read. No author
-            # can mend that; the message is delivered again and parked if it stays so.
+            # can fix that; the message is delivered again, and ends in the dead-letter queue.
             raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
         if "result_key" in payload:
             body = aws.client("s3").get_object(Bucket=self._bucket, Key=result_key)
@@ -92,7 +92,7 @@ def _read_file(file: str, data: Any) -> ParsedFile:
 
 
 def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:
-    """Return the files with what has the shape of a DAG, and what to say about the rest."""
+    """Return the files with what has the shape of a DAG, and a problem for everything else."""
     kept: list[ParsedFile] = []
     malformed: list[ImportProblem] = []
     for file in files:

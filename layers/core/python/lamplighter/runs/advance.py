@@ -222,7 +222,7 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
     key = JobName.of(view.run, step).key
     job = named(step.executor).describe(step.job_run_id)
     if job is None:
-        if seconds_since(step.asked_at, clock.now()) <= given.start_grace_seconds:
+        if seconds_since(step.asked_at, clock.now()) <= given.job_start_timeout_seconds:
             return None  # it may be too new for its executor to list it
         details = f"the executor does not know job {step.job_run_id} any more"
         job = Job(step.job_run_id, JobState.FAILED, "", details=details)

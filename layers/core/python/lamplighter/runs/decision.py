@@ -355,10 +355,10 @@ class RunDecision:
 
     def _wake_at(self) -> DateTime:
         view, given = self.view, settings.current()
-        soon = self.now.add(seconds=given.wake_after_seconds)
+        soon = self.now.add(seconds=given.resend_after_seconds)
         began_at = view.run.queued_at if view.run.started_at is None else view.run.started_at
         age = seconds_since(began_at, self.now)
-        sleep = min(max(age, given.job_check_seconds), _LONGEST_SLEEP_SECONDS)
+        sleep = min(max(age, given.job_poll_seconds), _LONGEST_SLEEP_SECONDS)
         instants = [self.now.add(seconds=sleep)]
         if self.needs_submit or self.is_partial:
             instants.append(soon)

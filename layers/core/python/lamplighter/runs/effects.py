@@ -144,7 +144,7 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
 
 def _cannot_start_any_more(decision: RunDecision, step: Steps) -> bool:
     """Return whether nobody can still be about to start the step's job."""
-    return seconds_since(step.asked_at, decision.now) > settings.current().start_grace_seconds
+    return seconds_since(step.asked_at, decision.now) > settings.current().job_start_timeout_seconds
 
 
 def _schedule_wakes(decision: RunDecision) -> None:
@@ -220,7 +220,7 @@ def find_job(view: RunView, step: Steps) -> str | None:
 
 def _start(view: RunView, start: JobStart, now: DateTime) -> str:
     request, step = start.job.request, start.step
-    if seconds_since(step.submitted_at, now) > settings.current().token_trust_seconds:
+    if seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds:
         found = find_job(view, step)
         if found is not None:
             return found

@@ -153,7 +153,7 @@ class _JobEnd:
         job = self.observation.job
         if job.started_at is not None or self.step.cancel_action is not None:
             return False
-        if (self.step.capacity_rejections or 0) >= settings.current().infrastructure_retries:
+        if (self.step.capacity_rejections or 0) >= settings.current().capacity_retries:
             return False
         return job.lacked_capacity
 

@@ -84,8 +84,8 @@ def outlet_events(
             source=source,
             message=body,
             pending_shard=shard_of(key, settings.current().run_shards),
-            send_at=now.add(seconds=settings.current().wake_after_seconds),
-            expires_at=now.add(days=settings.current().keep_events_days),
+            send_at=now.add(seconds=settings.current().resend_after_seconds),
+            expires_at=now.add(days=settings.current().event_retention_days),
         )
         rows[row.asset_id, row.event_id] = row
     return list(rows.values()), "; ".join(problems) or None
@@ -159,5 +159,5 @@ def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
 def _postpone(row: AssetEvents, now: DateTime) -> None:
     """Have an event sent again when it is twice as old: its message may still be in the queue."""
     age = (now - row.recorded_at).total_seconds()
-    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
+    pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
     send_event_later(row, now.add(seconds=pause))

@@ -212,4 +212,4 @@ def postpone_expiry(step: Steps, now: DateTime) -> None:
 
 
 def _expiry(now: DateTime) -> DateTime:
-    return now.add(days=settings.current().keep_finished_runs_days)
+    return now.add(days=settings.current().run_retention_days)

@@ -64,13 +64,13 @@ class ClaimReport:
     claimed_dags: int = 0
     claimed_runs: int = 0
     released_runs: int = 0
-    lost: int = 0
+    lost_claims: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     # DAGs whose rows kept changing, which is worth another try in a moment.
-    left_busy: set[str] = field(default_factory=set)
+    contended_dags: set[str] = field(default_factory=set)
     failed: int = 0
     # Rows that hold what no version of this library writes.
-    malformed: int = 0
+    malformed_rows: int = 0
     # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
     # named them must not forget them.
     unclaimed: set[str] = field(default_factory=set)
@@ -83,11 +83,11 @@ class ClaimReport:
         self.claimed_dags += other.claimed_dags
         self.claimed_runs += other.claimed_runs
         self.released_runs += other.released_runs
-        self.lost += other.lost
+        self.lost_claims += other.lost_claims
         self.skipped += other.skipped
-        self.left_busy |= other.left_busy
+        self.contended_dags |= other.contended_dags
         self.failed += other.failed
-        self.malformed += other.malformed
+        self.malformed_rows += other.malformed_rows
         self.unclaimed |= other.unclaimed
         self.lateness_seconds += other.lateness_seconds
 
@@ -174,7 +174,7 @@ class _Claim:
     def skip(self, malformed: Iterable[Malformed]) -> None:
         """Mark and count rows that cannot be read; nobody else is held up by them."""
         for (dag_id,), problem in malformed:
-            self.report.malformed += 1
+            self.report.malformed_rows += 1
             self._give_up(dag_id, problem)
 
     def decide(self, row: Dags, pending: PendingEvents | None) -> ClaimDecision | None:
@@ -254,7 +254,7 @@ class _Claim:
             cursor.set_next(broken, None)
             return _written(ClaimDecision(broken, self.claim_id, self.now, pending=pending))
         except UNREADABLE:  # not only its schedule: nothing can be made of the row
-            self.report.malformed += 1
+            self.report.malformed_rows += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
 
@@ -315,7 +315,7 @@ class _Claim:
                 log.warning("claim is repeated", extra={"dag_id": decision.row.dag_id})
             except PermanentError as error:
                 log.exception("claim is not possible", extra={"dag_id": decision.row.dag_id})
-                self.report.malformed += isinstance(error, MalformedRowError)
+                self.report.malformed_rows += isinstance(error, MalformedRowError)
                 self._give_up(decision.row.dag_id, str(error))
                 return
             else:
@@ -327,14 +327,15 @@ class _Claim:
         """Leave a DAG to a later claim, and note that this one got nowhere."""
         self.report.unclaimed.add(dag_id)
         if is_busy:
-            self.report.left_busy.add(dag_id)
+            self.report.contended_dags.add(dag_id)
         else:
             self.report.failed += 1
         try:
             note_failed_claim(dag_id, in_short(problem), now=self.now)
         # A note that cannot be written must not keep others from their claims.
         except (TransactionCanceled, TransientError, PermanentError) as error:
-            log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
+            about = {"dag_id": dag_id, "error": str(error)}
+            log.warning("failed claim was not noted", extra=about)
 
     def _learn(
         self, decision: ClaimDecision, reasons: Sequence[CancellationReason]
@@ -356,7 +357,7 @@ class _Claim:
             return None
         row = decision.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
         if row is None:  # the DAG is gone
-            self.report.lost += 1
+            self.report.lost_claims += 1
             return None
         created = {run.run_key for run in decision.runs}
         self.taken[row.dag_id] |= created & refused.keys()
@@ -369,7 +370,7 @@ class _Claim:
             return None
         revised = self._try(lambda source: self._decide_again(row, source, pending), row, pending)
         if isinstance(revised, Skipped):
-            self.report.lost += 1
+            self.report.lost_claims += 1
             return None
         return revised
 

@@ -199,7 +199,7 @@ def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents
 def save_rejections(reasons: Mapping[str, str]) -> None:
     """Write down why events were rejected, by their ids, for whoever looks for them later."""
     now = clock.now()
-    expires_at = now.add(days=settings.current().keep_events_days)
+    expires_at = now.add(days=settings.current().event_retention_days)
     with AssetEvents.batch_write() as batch:
         for event_id, reason in reasons.items():
             batch.save(

@@ -68,11 +68,8 @@ def new_run(
 def log_move(run: Runs) -> None:
     """Write the one line in the log that every change of a run's state has."""
     moved = {"from": run.stored.get("state"), "to": run.state}
-    log.info(
-        "run is %s",
-        run.state,
-        extra={"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key, **moved},
-    )
+    about = {"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key}
+    log.info("run changed its state", extra={**about, **moved})
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
@@ -92,7 +89,7 @@ def _bucket(state: str, since: DateTime, shard: int) -> str:
 
 def wake_time(now: DateTime) -> DateTime:
     """Return when a run that was just handed on is looked at again, should its message be lost."""
-    return now.add(seconds=settings.current().wake_after_seconds)
+    return now.add(seconds=settings.current().resend_after_seconds)
 
 
 def set_state_columns(run: Runs, now: DateTime) -> None:
@@ -101,7 +98,7 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     run.state_since = now
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
-    run.expires_at = now.add(days=settings.current().keep_finished_runs_days) if is_over else None
+    run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
     run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
     run.wake_at = None if is_over else wake_time(now)
 

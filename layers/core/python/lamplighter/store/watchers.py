@@ -33,7 +33,7 @@ class WatcherKey:
     @property
     def row(self) -> Catalog:
         """The row, with nothing but its key."""
-        return Catalog(kind_of(self.queue), str(self).partition("/")[2])
+        return Catalog(watcher_row_kind(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
         return "/".join(
@@ -53,14 +53,14 @@ def trigger_hash(trigger: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def kind_of(queue: str | None) -> str:
+def watcher_row_kind(queue: str | None) -> str:
     """Return the kind of the rows of all watchers of a queue, or of those that are polled."""
     return f"watchers#{queue or ''}"
 
 
 def read_watchers(queue: str | None) -> list[Catalog]:
     """Return the rows of all watchers of a queue, or of those whose source is polled."""
-    return list(Catalog.query(kind_of(queue), consistent_read=True))
+    return list(Catalog.query(watcher_row_kind(queue), consistent_read=True))
 
 
 def read_watchers_by_key(keys: Iterable[WatcherKey], *, consistent: bool) -> list[Catalog]:

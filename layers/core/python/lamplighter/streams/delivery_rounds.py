@@ -38,7 +38,7 @@ class WatchReport:
     sent_events: int = 0
     parked_events: int = 0
     rejected: int = 0
-    given_up: int = 0
+    dead_lettered: int = 0
     failed: set[str] = field(default_factory=set)
     failed_watchers: int = 0
     parked_watchers: int = 0
@@ -49,7 +49,8 @@ def park_busy_watchers(fired: Mapping[str, int]) -> int:
     limit = settings.current().watcher_events_per_minute
     parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
     for watcher in parked:
-        log.error("watcher %s is parked: it fires more than %d times a minute", watcher, limit)
+        fields = {"watcher": watcher}
+        log.error("a watcher is parked: it fires more than %d times a minute", limit, extra=fields)
     return len(parked)
 
 

@@ -45,11 +45,12 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
         if records:
             failed = _watch(deliveries, report, seconds=seconds)
     except Exception:  # if the function failed, they would come back at once, without a pause
-        log.exception("a batch of %d messages failed", len(records))
+        queue = deliveries[0].queue_arn
+        log.exception("a batch of %d messages failed", len(records), extra={"queue": queue})
     kept = send_expired_to_dlq(
         [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
     )
-    report.given_up = len(kept)
+    report.dead_lettered = len(kept)
     report.failed -= kept
     return report
 

@@ -77,6 +77,11 @@ class Watcher:
         return f"watcher {self.name!r} of asset {self.asset!r}"
 
     @property
+    def log_fields(self) -> dict[str, str]:
+        """What log lines about it carry as fields."""
+        return {"asset": self.asset, "watcher": self.name}
+
+    @property
     def stream_info(self) -> StreamInfo:
         """What it reads, and with whom it shares it."""
         return StreamInfo.from_json(self.trigger)

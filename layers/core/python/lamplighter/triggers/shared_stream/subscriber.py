@@ -49,7 +49,7 @@ class PollFailure:
     exc: BaseException
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class Subscriber:
     """Reads a stream that is not acknowledged: its queue holds raw events."""
 
@@ -114,7 +114,7 @@ class Subscriber:
                     self.waiter = None
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class AckSubscriber(Subscriber):
     """Reads an acknowledged stream: its queue holds events in flight."""
 
@@ -172,7 +172,7 @@ class AckSubscriber(Subscriber):
         if self._open is not None:
             self._move_on(self._open)
         never_pulled = list(self.queue)
-        super().leave()
+        Subscriber.leave(self)  # `super` does not find it in a dataclass with slots
         for event in never_pulled:
             event.fail()
 
