@@ -38,10 +38,10 @@ def set_limit(item: pytest.Item) -> None:
     """Give a test its limit, if the usual one is not enough."""
     if item.get_closest_marker("timeout") is not None:
         return
-    folder = item.path.parent.name
+    folder = next((each for each in item.path.parts if each in _FOLDER_SECONDS), None)
     if item.get_closest_marker("full") is not None:
         item.add_marker(pytest.mark.timeout(_FULL_SECONDS))
-    elif folder in _FOLDER_SECONDS:
+    elif folder is not None:
         item.add_marker(pytest.mark.timeout(_FOLDER_SECONDS[folder]))
 
 

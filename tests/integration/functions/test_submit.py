@@ -17,11 +17,7 @@ from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
-from tests.tools.call_counter import counted_calls
-from tests.tools.definitions import register_dags
-from tests.tools.invariants.steps import job_violations
-from tests.tools.invariants.tables import violations
-from tests.unit.functions.job_messages import (
+from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
     JOB,
@@ -39,6 +35,10 @@ from tests.unit.functions.job_messages import (
     submit,
     wait,
 )
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 
 
 def require_one_job(emr: FakeEmr) -> None:

@@ -19,8 +19,8 @@ from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.integration.events.batches import received
 from tests.tools.faults import Faults
-from tests.unit.events.batches import received
 
 
 @pytest.fixture

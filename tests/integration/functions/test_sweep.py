@@ -14,11 +14,8 @@ from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
-from tests.tools.definitions import register_dags
-from tests.tools.invariants.steps import job_violations
-from tests.tools.invariants.tables import violations
-from tests.unit.events.batches import asset_row, body, ingest, lines
-from tests.unit.functions.job_messages import (
+from tests.integration.events.batches import asset_row, body, ingest, lines
+from tests.integration.functions.job_messages import (
     DAG_ID,
     KEY,
     fault,
@@ -34,6 +31,9 @@ from tests.unit.functions.job_messages import (
     submit,
     wait,
 )
+from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 
 TIMER = {"source": "aws.events", "detail-type": "Scheduled Event", "time": "2026-01-05T12:05:00Z"}
 

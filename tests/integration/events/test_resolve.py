@@ -17,9 +17,9 @@ from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter_local.stack import LocalStack
+from tests.integration.events.batches import asset_row, known
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Faults
-from tests.unit.events.batches import asset_row, known
 
 pytestmark = pytest.mark.usefixtures("stack")
 

@@ -27,10 +27,7 @@ from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
-from tests.tools.call_counter import counted_calls
-from tests.tools.definitions import register_dags
-from tests.tools.faults import Crash, Faults, Kind
-from tests.unit.events.batches import (
+from tests.integration.events.batches import (
     NO_JSON,
     Record,
     asset_row,
@@ -45,6 +42,9 @@ from tests.unit.events.batches import (
     recorded,
     s3_records,
 )
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind
 
 pytestmark = pytest.mark.usefixtures("stack")
 BOTH_QUEUES = pytest.mark.parametrize("lane", [None, "lane"], ids=["standard", "fifo"])

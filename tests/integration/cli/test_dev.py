@@ -22,8 +22,8 @@ from lamplighter_cli.dev_output import activity_line, screen
 from lamplighter_local.dev.activity import Activity, RunningStep
 from lamplighter_local.dev.session import SessionInfo, Snapshot
 from tests.conftest import WriteBundle
+from tests.integration.cli.conftest import Command
 from tests.patience import LONG_SECONDS
-from tests.unit.cli.conftest import Command
 
 NOW = datetime(2026, 1, 5, 12, 0, 5)
 INFO = SessionInfo(Path("/shop"), "shop", "http://127.0.0.1:4566", None)

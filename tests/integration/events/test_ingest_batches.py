@@ -15,8 +15,7 @@ from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.transactions import Put, Write, transact
 from lamplighter_local.stack import LocalStack
-from tests.tools.definitions import register_dags
-from tests.unit.events.batches import (
+from tests.integration.events.batches import (
     NO_JSON,
     asset_row,
     body,
@@ -29,6 +28,7 @@ from tests.unit.events.batches import (
     recorded,
     s3_records,
 )
+from tests.tools.definitions import register_dags
 
 pytestmark = pytest.mark.usefixtures("stack")
 

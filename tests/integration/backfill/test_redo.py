@@ -17,9 +17,9 @@ from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.integration.functions.job_messages import lose_messages
 from tests.tools.definitions import register_dags
 from tests.tools.invariants.tables import violations
-from tests.unit.functions.job_messages import lose_messages
 
 DAY = datetime(2026, 1, 1)
 KEY = "2026-01-01T00:00:00+00:00"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from lamplighter.errors import LamplighterError
 from lamplighter_cli.app import app
 from lamplighter_local import try_run
-from tests.unit.cli.pretended_spark import pretend
+from tests.integration.cli.pretended_spark import pretend
 
 WriteBundle = Callable[[dict[str, str]], Path]
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -6,9 +6,9 @@ import pytest
 
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Dags, Runs, Steps
+from tests.integration.local.planted import NINE, NOON, own, plant, pretend_ticks, run_at, stuck
 from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.invariants.tables import violations
-from tests.unit.local.planted import NINE, NOON, own, plant, pretend_ticks, run_at, stuck
 
 
 def test_pushed_timetable_is_judged_from_where_it_began() -> None:

@@ -23,8 +23,7 @@ from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
 from lamplighter.topology import MAX_RECEIVES, QUEUES, Queue
 from lamplighter_local.stack import LocalStack
-from tests.tools.faults import Crash, Faults
-from tests.unit.events.batches import (
+from tests.integration.events.batches import (
     NO_JSON,
     body,
     facts,
@@ -35,6 +34,7 @@ from tests.unit.events.batches import (
     message,
     recorded,
 )
+from tests.tools.faults import Crash, Faults
 
 pytestmark = pytest.mark.usefixtures("stack")
 

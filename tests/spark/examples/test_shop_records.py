@@ -15,8 +15,8 @@ from pyspark.sql.functions import col
 from jobs.shop.arithmetic import Numbers, draw
 from jobs.shop.generate import land_with_python, land_with_spark, raw_lines
 from jobs.shop.records import Line, Shop, lines, publications
-from tests.unit.examples.shop_in_python import Line as RawLine
-from tests.unit.examples.shop_in_python import reason
+from tests.spark.examples.shop_in_python import Line as RawLine
+from tests.spark.examples.shop_in_python import reason
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SHOP = Shop(orders=10_000, days=7, seed=1)

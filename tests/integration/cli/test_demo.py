@@ -16,7 +16,7 @@ from lamplighter_cli.app import app
 from lamplighter_cli.demo import _Screen
 from lamplighter_local import demo
 from lamplighter_local.demo import Done, Seen, best_sellers
-from tests.unit.cli.pretended_spark import pretend
+from tests.integration.cli.pretended_spark import pretend
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from lamplighter.operations.runs import cancel_run
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack
-from tests.unit.functions.job_messages import (
+from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
     KEY,

@@ -9,9 +9,18 @@ from lamplighter import DAG
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.integration.local.planted import (
+    NINE,
+    NOON,
+    Every,
+    own,
+    plant,
+    pretend_ticks,
+    run_at,
+    stuck,
+)
 from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot
-from tests.unit.local.planted import NINE, NOON, Every, own, plant, pretend_ticks, run_at, stuck
 
 
 @pytest.fixture(name="sound", scope="module")

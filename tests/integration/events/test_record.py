@@ -26,7 +26,7 @@ from lamplighter.store.transactions import (
     transact,
 )
 from lamplighter_local.stack import LocalStack
-from tests.unit.events.batches import asset_row, known, recorded
+from tests.integration.events.batches import asset_row, known, recorded
 
 pytestmark = pytest.mark.usefixtures("stack")
 

@@ -15,7 +15,7 @@ from jobs.revenue import rates_per_day, revenue_per_day
 from jobs.shop.lake import hours_between, interval_name
 from jobs.shop.rows import rejected
 from jobs.shop.schemas import CLEAN, QUALITY, RAW, REJECTED, REPORT, REVENUE
-from tests.unit.examples.frames import assert_table, frame
+from tests.spark.examples.frames import assert_table, frame
 
 Row = tuple[Any, ...]
 

@@ -23,9 +23,9 @@ from jobs.shop.schemas import CLEAN, QUALITY, REPORT, REVENUE
 from lamplighter_spark import Context, SkipStep
 from lamplighter_spark.context import TriggeringEvent
 from lamplighter_spark.outlets import Outlet
-from tests.unit.examples.frames import texts_of
-from tests.unit.examples.shop_in_python import Line, best_products, hours, rejected_in
-from tests.unit.examples.shop_in_python import revenue as expected_revenue
+from tests.spark.examples.frames import texts_of
+from tests.spark.examples.shop_in_python import Line, best_products, hours, rejected_in
+from tests.spark.examples.shop_in_python import revenue as expected_revenue
 
 # From a Saturday to a Monday, so that two weeks have revenue.
 SHOP = Shop(orders=900, days=3, seed=3, start=date(2026, 1, 3))

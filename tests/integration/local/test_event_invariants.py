@@ -12,11 +12,11 @@ from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.integration.local.planted import plant, pretend_ticks
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound, violations
 from tests.tools.snapshot import Snapshot
-from tests.unit.local.planted import plant, pretend_ticks
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 A, B = Asset("a", "s3://lake/a"), Asset("b")

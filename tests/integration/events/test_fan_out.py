@@ -21,9 +21,9 @@ from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Write, transact
 from lamplighter_local.stack import LocalStack
+from tests.integration.events.batches import asset_row, body, ingest, known, letters, lines
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Faults
-from tests.unit.events.batches import asset_row, body, ingest, known, letters, lines
 
 pytestmark = pytest.mark.usefixtures("stack")
 
