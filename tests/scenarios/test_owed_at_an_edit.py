@@ -533,7 +533,7 @@ def test_paused_dag_that_becomes_an_authors_goes_on_from_now(
     lamp.advance(hours=3)
     push("Every(1)")
     lamp.advance(hours=3)
-    with pytest.raises(Exception, match="ask again in a minute"):
+    with pytest.raises(Exception, match="try again in a minute"):
         lamp.unpause("dag", missed="from-now")
     lamp.advance(minutes=2)
     lamp.unpause("dag", missed="from-now")
