@@ -22,10 +22,10 @@ from lamplighter.events.emit import emit
 from lamplighter.executors.base import Job, JobState
 from lamplighter.operations.runs import clear_run
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.spark.steps import Jobs
+from tests.tools.invariants.tables import require_sound
 from tests.unit.examples import shop_in_python as oracle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

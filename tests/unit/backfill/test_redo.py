@@ -16,9 +16,9 @@ from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.tables import violations
 from tests.unit.functions.job_messages import lose_messages
 
 DAY = datetime(2026, 1, 1)

@@ -10,9 +10,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.tables import require_sound
 
 Command = Callable[..., Any]
 

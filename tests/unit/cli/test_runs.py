@@ -10,10 +10,10 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Runs
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import require_sound
 
 Command = Callable[..., Any]
 

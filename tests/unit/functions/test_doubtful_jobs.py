@@ -7,10 +7,10 @@ from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
 from tests.tools.faults import Faults
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,

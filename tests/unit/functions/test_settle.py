@@ -18,11 +18,11 @@ from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
 from tests.tools.call_counter import counted_calls
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,

@@ -13,10 +13,10 @@ from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 from tests.unit.events.batches import asset_row, body, ingest, lines
 from tests.unit.functions.job_messages import (
     DAG_ID,

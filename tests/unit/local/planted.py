@@ -8,8 +8,8 @@ from pendulum import datetime
 from lamplighter import DAG
 from lamplighter.store.models import Catalog, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.invariants.tables import violations
 
 NINE = datetime(2026, 1, 5, 9)
 NOON = datetime(2026, 1, 5, 12, 0, 5)

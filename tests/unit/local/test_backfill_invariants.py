@@ -13,10 +13,10 @@ from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.repair import BackfillDrift, find_drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
-from lamplighter_local.invariants.tables import require_sound, violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound, violations
 from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

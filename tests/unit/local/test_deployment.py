@@ -20,6 +20,7 @@ from lamplighter.errors import LamplighterError, RefusedError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.topology import URL_SETTINGS
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
 
@@ -387,7 +388,9 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "no DAG 'hurly'": lambda: lamp.fail_next("hurly", "load"),
         "at least one": lambda: lamp.fail_next("hourly", "load", times=0),
         "there is no DAG 'none'": lambda: lamp.runs("none"),
-        "no queue 'evens' (there are: claims": lambda: lamp.queue_url("evens"),
+        f"no queue 'evens' (there are: {', '.join(sorted(URL_SETTINGS))})": lambda: lamp.queue_url(
+            "evens"
+        ),
         "no table 'runs' (there are: Dags": lambda: lamp.table_name("runs"),
         "conf must be a mapping": lambda: lamp.trigger("hourly", conf=[1]),  # type: ignore[arg-type] # is the point
         "conf must hold JSON": lambda: lamp.trigger("hourly", conf={"a": object()}),

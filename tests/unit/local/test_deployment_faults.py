@@ -9,8 +9,8 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, AssetWatcher, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter_local import handlers
-from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.faults import Kind
 from tests.unit.streams.scripted import Scripted
 

@@ -6,8 +6,8 @@ import pytest
 
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.invariants.tables import violations
+from tests.tools.checked_deployment import LocalDeployment
+from tests.tools.invariants.tables import violations
 from tests.unit.local.planted import NINE, NOON, own, plant, pretend_ticks, run_at, stuck
 
 

@@ -202,9 +202,14 @@ class TestQuietSession:
         assert kept_session.save("notes.txt", "remember the milk") == []
 
     def test_warning_of_the_library_becomes_a_line(self, kept_session: Session) -> None:
-        """What Lambda would log as JSON is told in words."""
-        logging.getLogger("lamplighter.events.ingest").warning("the queue is %s", "busy")
-        assert kept_session.step() == ["lamplighter.events.ingest warning the queue is busy"]
+        """What Lambda would log as JSON is told in words, with what it is about."""
+        log = logging.getLogger("lamplighter.events.ingest")
+        log.warning("the queue is %s", "busy")
+        log.warning("it comes again", extra={"queue": "events", "message_id": "m1"})
+        assert kept_session.step() == [
+            "lamplighter.events.ingest warning the queue is busy",
+            "lamplighter.events.ingest warning it comes again (queue events, message_id m1)",
+        ]
 
     def test_second_session_is_refused(self, kept_session: Session) -> None:
         """There is one at a time, because others find it by one file."""

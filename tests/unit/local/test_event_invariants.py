@@ -11,10 +11,10 @@ from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
-from lamplighter_local.invariants.tables import require_sound, violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound, violations
 from tests.tools.snapshot import Snapshot
 from tests.unit.local.planted import plant, pretend_ticks
 

@@ -18,9 +18,9 @@ from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Register = Callable[..., RegisterReport]
 

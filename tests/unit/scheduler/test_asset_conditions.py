@@ -14,10 +14,10 @@ from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 A, B = Asset("a"), Asset("b")
 HOURLY = CronDataIntervalTimetable("0 * * * *", "UTC")

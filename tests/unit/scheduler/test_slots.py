@@ -10,9 +10,9 @@ from lamplighter.operations.repair import Drift, find_drift, repair_dag
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.tables import violations
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
-from lamplighter.runs.states import LIVE
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import (
     RunSource,
@@ -18,17 +17,15 @@ from lamplighter.scheduler.schedules import (
     followed_until,
     schedule_in_force,
 )
-from lamplighter.store import runs as run_rows
-from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.store.steps import run_ref
+from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter_local.invariants.backfills import backfill_violations
-from lamplighter_local.invariants.custom_schedules import outlook_of
-from lamplighter_local.invariants.custom_schedules import place as _place
-from lamplighter_local.invariants.events import event_violations
-from lamplighter_local.invariants.progress import newest_tick, progress_violations
-from lamplighter_local.invariants.steps import step_violations, steps_by_run
+from lamplighter_local.table_checks import index_violations, run_violations, slot_violations
+from tests.tools.invariants.backfills import backfill_violations
+from tests.tools.invariants.custom_schedules import outlook_of
+from tests.tools.invariants.custom_schedules import place as _place
+from tests.tools.invariants.events import event_violations
+from tests.tools.invariants.progress import newest_tick, progress_violations
+from tests.tools.invariants.steps import step_violations, steps_by_run
 
 _NOTHING: Mapping[str, DagRunInfo] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, int] = MappingProxyType({})
@@ -54,13 +51,13 @@ def violations(
     runs: dict[str, list[Runs]] = {}
     for run in Runs.scan(consistent_read=True):
         runs.setdefault(run.dag_id, []).append(run)
-    found = [text for each in runs.values() for run in each for text in _of_run(run)]
+    found = [text for each in runs.values() for run in each for text in run_violations(run)]
     dags = list(Dags.scan(consistent_read=True))
     for row in dags:
         own = runs.get(row.dag_id, [])
         checks = (
-            _of_slots(row, own, limits.get(row.dag_id, int(row.max_active_runs))),
-            _of_index(row),
+            slot_violations(row, own, limits.get(row.dag_id, int(row.max_active_runs))),
+            index_violations(row),
             _of_schedule(row, own, origins.get(row.dag_id)),
         )
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
@@ -88,74 +85,6 @@ def _stuck(dags: Sequence[Dags], runs: Mapping[str, list[Runs]]) -> Iterator[str
     for row in dags:
         for text in progress_violations(row, runs.get(row.dag_id, ()), steps, ticked_at):
             yield f"DAG {row.dag_id}: {text}"
-
-
-# One run.
-
-
-def _of_run(run: Runs) -> Iterator[str]:
-    name = f"run {run.run_key} of DAG {run.dag_id}"
-    is_over = run.state in run_rows.FINISHED
-    if run.state not in run_rows.FINISHED | {run_rows.QUEUED, run_rows.RUNNING}:
-        yield f"{name} has the unknown state {run.state}"
-    if run.state_bucket != run_rows.state_bucket(run.dag_id, run.state, run.state_since):
-        yield f"{name} is {run.state} but is listed under {run.state_bucket}"
-    if run.run_type == "scheduled" and run.created_at < run.run_after:
-        yield f"{name} was created at {run.created_at}, before {run.run_after}"
-    if is_over:
-        if run.wake_at is not None or run.wake_shard is not None:
-            yield f"{name} is over and would still be woken"
-        if run.expires_at is None or run.ended_at is None:
-            yield f"{name} is over and has no end, or is kept for ever"
-    else:
-        if run.wake_at is None or run.wake_shard is None:
-            yield f"{name} is {run.state} and nobody will look at it again"
-        if run.expires_at is not None:
-            yield f"{name} is {run.state} and will expire"
-
-
-# Slots and index.
-
-
-def _of_slots(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
-    # Those of a backfill occupy its slots and none of the DAG's.
-    unfinished = {
-        run.run_key: run.state
-        for run in runs
-        if run.state not in run_rows.FINISHED and run.slot_backfill_id is None
-    }
-    active = set(row.active or ())
-    waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]
-    waiting = set(waits)
-    past = set(row.waiting_for_past or ())
-    if len(waits) > len(waiting):
-        yield f"a run waits twice for a slot: {waits}"
-    if active & waiting:
-        yield f"occupies a slot and waits for one: {sorted(active & waiting)}"
-    if both := past & (active | waiting):
-        yield f"waits for its past, and has a slot or waits for one: {sorted(both)}"
-    if orphans := active - set(unfinished):
-        yield f"slots of no living run: {sorted(orphans)}"
-    if ghosts := (waiting | past) - set(unfinished):
-        yield f"no living run waits: {sorted(ghosts)}"
-    if lost := set(unfinished) - active - waiting - past:
-        yield f"neither a slot nor a place in the queue: {sorted(lost)}"
-    if started := sorted(key for key in (waiting | past) if _is_under_way(row.dag_id, key)):
-        yield f"steps are under way without a slot: {started}"
-    if len(active) > limit:
-        yield f"{len(active)} active runs where {limit} are allowed"
-
-
-def _is_under_way(dag_id: str, run_key: str) -> bool:
-    steps = Steps.query(run_ref(dag_id, run_key), consistent_read=True)
-    return any(step.state in LIVE for step in steps)
-
-
-def _of_index(row: Dags) -> Iterator[str]:
-    wanted = index_entry(row, shards=settings.current().due_shards)
-    actual = (row.next_run_create_after, row.due_shard)
-    if actual != tuple(wanted):
-        yield f"the index has {actual}, but the row means {tuple(wanted)}"
 
 
 # The schedule.

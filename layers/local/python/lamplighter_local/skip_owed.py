@@ -1,4 +1,4 @@
-"""Lets schedules begin at the present, as if all that was due before had been done.
+"""Skips runs that are owed, as if all that was due before had been done.
 
 For whoever looks at the coming days, or tries a bundle out: a DAG that started a year ago owes
 thousands of runs.
@@ -16,7 +16,7 @@ from lamplighter.store.transactions import Write
 from lamplighter.timetables.base import DagRunInfo
 
 
-def begin_now(dag_id: str) -> DagRunInfo | None:
+def skip_owed_runs(dag_id: str) -> DagRunInfo | None:
     """Let the next run of a DAG be the first that is not due yet; return the one before it."""
     now = clock.now()
     position: DagRunInfo | None = None
