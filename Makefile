@@ -138,7 +138,7 @@ deploy: cdk ## Deploy STAGE to the AWS account of your credentials, with FLAGS
 	@$(CDK) deploy -c stage=$(STAGE) $(FLAGS)
 
 deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on this machine, until Ctrl-C
-	@. $(VENV)/toolchain.env && $(PY) -m infra.emulated
+	@. $(VENV)/toolchain.env && $(PY) -m tests.tools.emulated
 
 # --- Gates ----------------------------------------------------------------------------------------
 

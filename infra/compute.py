@@ -1,7 +1,7 @@
-"""The functions, what they are made of, and what wakes them.
+"""The functions, their layers and roles, and what invokes them.
 
-Owns: that nobody has more rights than `rights` says, and that whatever a function could not handle
-comes again, alone.
+Owns: that no function has more permissions than `functions` says, and that a message which it could
+not handle is delivered again, alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from constructs import Construct
 
 from infra import layers
 from infra.config import Config
-from infra.functions import FUNCTIONS, FunctionSpec
-from infra.policies import Places, function_statements
+from infra.functions import LIMITS, PERMISSIONS
+from infra.permissions import Arns, function_statements
 from infra.queues import Queues, title
-from infra.rights import RIGHTS
-from lamplighter.settings import DEAD_QUEUES, Settings
+from lamplighter.settings import Settings
+from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 
 _JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 # As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.
@@ -51,7 +51,7 @@ class Compute(Construct):
         *,
         config: Config,
         settings: Settings,
-        places: Places,
+        arns: Arns,
         key: kms.IKey,
         queues: Queues,
         has_layers: bool,
@@ -59,21 +59,21 @@ class Compute(Construct):
         super().__init__(scope, name)
         self._config = config
         self._settings = settings
-        self._places = places
+        self._arns = arns
         self._key = key
         self._queues = queues
         self._layers = self._make_layers() if has_layers else []
         self.roles: dict[str, iam.Role] = {}
-        # What brings events of others to our queues.
+        # EventBridge rules that send events to queues, by name.
         self.rules: dict[str, events.CfnRule] = {}
-        self.functions = {name: self._function(name, spec) for name, spec in FUNCTIONS.items()}
-        self.woken = {name: self._started(name) for name in FUNCTIONS}
-        for function, spec in FUNCTIONS.items():
-            self._wake(function, spec)
-        self._listen_to_jobs()
-        self._listen_to_sources()
+        self.functions = {name: self._function(name, each) for name, each in FUNCTIONS.items()}
+        self.targets = {name: self._target(name) for name in FUNCTIONS}
+        for function in FUNCTIONS:
+            self._add_triggers(function)
+        self._route_job_states()
+        self._route_watched_sources()
 
-    # What they are made of.
+    # Layers, roles and environment.
 
     def _make_layers(self) -> list[lambda_.LayerVersion]:
         is_local = self._config.is_local
@@ -93,7 +93,7 @@ class Compute(Construct):
             compatible_architectures=[_architecture(self._config)],
         )
 
-    def _function(self, name: str, spec: FunctionSpec) -> lambda_.Function:
+    def _function(self, name: str, function: Function) -> lambda_.Function:
         scope = Construct(self, name.capitalize())
         full_name = f"{self._config.stack_name}-{name}"
         log_group = logs.LogGroup(
@@ -106,13 +106,13 @@ class Compute(Construct):
         made = log_group.node.default_child
         assert isinstance(made, logs.CfnLogGroup)
         made.retention_in_days = self._config.log_days
-        is_apart = name == "sandbox" and bool(self._config.vpc_id)
-        role = self._role(scope, name, is_in_network=is_apart)
+        is_in_vpc = name == "sandbox" and bool(self._config.vpc_id)
+        role = self._role(scope, name, is_in_vpc=is_in_vpc)
         return lambda_.Function(
             scope,
             "Function",
             function_name=full_name,
-            description=spec.does,
+            description=function.description,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_architecture(self._config),
             handler="handler.handler",
@@ -120,42 +120,42 @@ class Compute(Construct):
                 str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
             ),
             layers=self._layers,
-            memory_size=spec.memory_mb,
-            timeout=cdk.Duration.seconds(spec.timeout_seconds),
+            memory_size=LIMITS[name].memory_mb,
+            timeout=cdk.Duration.seconds(LIMITS[name].timeout_seconds),
             role=role.without_policy_updates(),
             log_group=log_group,
-            environment=self._environment(spec),
+            environment=self._environment(name),
             snap_start=(
                 lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
                 if name in self._config.snap_start
                 else None
             ),
             # A schedule is an endless chain of messages, which Lambda would take for a mistake.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.queues else None,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if queues_of(name) else None,
             # The next minute does what this one could not.
-            max_event_age=cdk.Duration.minutes(1) if spec.every_minutes else None,
-            retry_attempts=0 if spec.every_minutes else None,
-            **(self._network(scope) if is_apart else {}),
+            max_event_age=cdk.Duration.minutes(1) if function.every_minutes else None,
+            retry_attempts=0 if function.every_minutes else None,
+            **(self._vpc(scope) if is_in_vpc else {}),
         )
 
-    def _role(self, scope: Construct, name: str, *, is_in_network: bool) -> iam.Role:
-        statements = list(function_statements(name, RIGHTS[name], self._places))
-        if is_in_network:
-            statements += self._in_network(name)
+    def _role(self, scope: Construct, name: str, *, is_in_vpc: bool) -> iam.Role:
+        statements = list(function_statements(name, PERMISSIONS[name], self._arns))
+        if is_in_vpc:
+            statements += self._vpc_statements(name)
         role = iam.Role(
             scope,
             "Role",
             role_name=f"{self._config.stack_name}-{name}-{cdk.Stack.of(self).region}",
             description=f"The function {name} of {self._config.stack_name}",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
         )
         self.roles[name] = role
         return role
 
-    def _in_network(self, name: str) -> Sequence[iam.PolicyStatement]:
+    def _vpc_statements(self, name: str) -> Sequence[iam.PolicyStatement]:
         """Return what Lambda needs to put a function into a network, and keep it from that."""
-        itself = {"ArnEquals": {"lambda:SourceFunctionArn": self._places.function(name)}}
+        itself = {"ArnEquals": {"lambda:SourceFunctionArn": self._arns.function(name)}}
         actions = list(_NETWORK_INTERFACES)
         return [
             # Lambda asks for these on everything, before there is an interface.
@@ -165,7 +165,7 @@ class Compute(Construct):
             ),
         ]
 
-    def _network(self, scope: Construct) -> dict[str, Any]:
+    def _vpc(self, scope: Construct) -> dict[str, Any]:
         """Return where author code runs: in subnets, and with no way out of them but to S3."""
         config = self._config
         vpc = ec2.Vpc.from_vpc_attributes(
@@ -173,7 +173,7 @@ class Compute(Construct):
         )
         group = ec2.SecurityGroup(
             scope,
-            "Walls",
+            "SecurityGroup",
             vpc=vpc,
             description="Author code: nothing but S3 can be reached",
             allow_all_outbound=False,
@@ -189,25 +189,23 @@ class Compute(Construct):
             "security_groups": [group],
         }
 
-    def _environment(self, spec: FunctionSpec) -> Mapping[str, str]:
+    def _environment(self, name: str) -> Mapping[str, str]:
         logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
-        if spec.runs_author_code and not spec.queues:
+        if FUNCTIONS[name].runs_author_code and not queues_of(name):
             return logging  # it is told all that it needs by whoever asks it
         local = {}
         if self._config.is_local and self._config.emr_endpoint:
             local = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": self._config.emr_endpoint}
-        return {**self._needed_settings(spec).as_environment(), **logging, **local}
+        return {**self._needed_settings(name).as_environment(), **logging, **local}
 
-    def _needed_settings(self, spec: FunctionSpec) -> Settings:
+    def _needed_settings(self, function: str) -> Settings:
         """Return the settings without dead-letter queues of others: an environment has 4 KB."""
-        own = {f"{queue.replace('.', '_')}_queue_url" for queue in spec.queues}
-        of_others: dict[str, Any] = {
-            dead: "" for live, dead in DEAD_QUEUES.items() if live not in own
-        }
-        return replace(self._settings, **of_others)
+        needed = {*QUEUES, *(queue.dlq for queue in queues_of(function))}
+        urls = {name: url for name, url in self._settings.queue_urls.items() if name in needed}
+        return replace(self._settings, queue_urls=urls)
 
-    def _started(self, name: str) -> lambda_.IFunction:
-        """Return what is woken: a snapshot belongs to a version, and has an alias of its own."""
+    def _target(self, name: str) -> lambda_.IFunction:
+        """Return what is invoked: a snapshot belongs to a version, and has an alias of its own."""
         function = self.functions[name]
         if name not in self._config.snap_start:
             return function
@@ -215,41 +213,43 @@ class Compute(Construct):
         cdk.Annotations.of(function).acknowledge_warning(_NO_VERSION, has_version)
         return lambda_.Alias(function, "Live", alias_name="live", version=function.current_version)
 
-    # What wakes them.
+    # What invokes them.
 
-    def _wake(self, name: str, spec: FunctionSpec) -> None:
-        woken = self.woken[name]
-        for queue in spec.queues:
-            arn = self._queues.live[queue].queue_arn
-            self._deliver(f"{title(queue)}Source", arn, woken, spec.batch_size)
+    def _add_triggers(self, name: str) -> None:
+        target, batch_size = self.targets[name], LIMITS[name].batch_size
+        for queue in queues_of(name):
+            arn = self._queues.queues[queue.name].queue_arn
+            self._add_event_source(f"{title(queue.name)}Source", arn, target, batch_size)
         if name == "watch":
-            for queue in self._config.watch_queues:
-                arn = self._places.others_queue(queue)
-                self._deliver(f"Watched-{queue}", arn, woken, spec.batch_size)
-        if spec.every_minutes:
+            for other in self._config.watch_queues:
+                arn = self._arns.external_queue(other)
+                self._add_event_source(f"Watched-{other}", arn, target, batch_size)
+        if minutes := FUNCTIONS[name].every_minutes:
             rule = events.Rule(
                 self,
                 f"{name.capitalize()}Timer",
                 rule_name=f"{self._config.stack_name}-{name}",
-                description=f"Wakes {name}",
-                schedule=events.Schedule.rate(cdk.Duration.minutes(spec.every_minutes)),
+                description=f"Invokes {name}",
+                schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)),
             )
-            rule.add_target(targets.LambdaFunction(woken, retry_attempts=0))
+            rule.add_target(targets.LambdaFunction(target, retry_attempts=0))
 
-    def _deliver(self, name: str, arn: str, woken: lambda_.IFunction, batch_size: int) -> None:
+    def _add_event_source(
+        self, name: str, arn: str, target: lambda_.IFunction, batch_size: int
+    ) -> None:
         lambda_.EventSourceMapping(
             self,
             name,
-            target=woken,
+            target=target,
             event_source_arn=arn,
             batch_size=batch_size,
             report_batch_item_failures=True,
             max_concurrency=self._config.concurrency,
         )
 
-    def _listen_to_jobs(self) -> None:
+    def _route_job_states(self) -> None:
         sources = ["aws.emr-serverless", *([LOCAL_EMR_SOURCE] if self._config.is_local else [])]
-        self._rule(
+        self._route(
             "jobstates",
             "JobStates",
             "What becomes of jobs",
@@ -257,13 +257,13 @@ class Compute(Construct):
                 "source": sources,
                 "detail-type": ["EMR Serverless Job Run State Change"],
                 "detail": {
-                    "applicationId": [self._places.application_id],
+                    "applicationId": [self._arns.application_id],
                     "state": list(_JOB_STATES),
                 },
             },
         )
 
-    def _listen_to_sources(self) -> None:
+    def _route_watched_sources(self) -> None:
         config = self._config
         if config.watch_buckets:
             created = {
@@ -271,26 +271,26 @@ class Compute(Construct):
                 "detail-type": ["Object Created"],
                 "detail": {"bucket": {"name": list(config.watch_buckets)}},
             }
-            self._rule("sources", "WatchedBuckets", "Objects that watchers wait for", created)
+            self._route("sources", "WatchedBuckets", "Objects that watchers wait for", created)
         if config.watch_event_sources:
-            told = {"source": list(config.watch_event_sources)}
-            self._rule("sources", "WatchedEvents", "Events that watchers wait for", told)
+            events_of = {"source": list(config.watch_event_sources)}
+            self._route("sources", "WatchedEvents", "Events that watchers wait for", events_of)
 
-    def _rule(self, queue: str, name: str, does: str, pattern: object) -> None:
+    def _route(self, queue: str, name: str, description: str, pattern: object) -> None:
         rule_name = f"{self._config.stack_name}-{name.lower()}"
         self.rules[name] = events.CfnRule(
             self,
             name,
             name=rule_name,
-            description=does,
+            description=description,
             event_pattern=pattern,
             targets=[
                 events.CfnRule.TargetProperty(
                     id=queue,
-                    arn=self._queues.live[queue].queue_arn,
+                    arn=self._queues.queues[queue].queue_arn,
                     # What could not be delivered for a day lies where the dead letters are.
                     dead_letter_config=events.CfnRule.DeadLetterConfigProperty(
-                        arn=self._queues.dead[queue].queue_arn
+                        arn=self._queues.dlqs[queue].queue_arn
                     ),
                 )
             ],
@@ -298,7 +298,7 @@ class Compute(Construct):
         stack = cdk.Stack.of(self)
         # By name: a reference would make the queue wait for the rule, and the rule for the queue.
         arn = stack.format_arn(service="events", resource="rule", resource_name=rule_name)
-        self._queues.admit_rule(queue, arn)
+        self._queues.allow_rule(queue, arn)
 
 
 def _architecture(config: Config) -> lambda_.Architecture:

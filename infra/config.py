@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from infra.functions import FUNCTIONS
 from lamplighter.errors import SettingsError
+from lamplighter.topology import FUNCTIONS
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
 # With an account and a region behind it, it names a bucket, of 63 letters at most.
@@ -76,7 +76,7 @@ class Config:
 
     # Who may send events of assets: ARNs of roles and accounts, of topics, buckets and rules.
     event_senders: tuple[str, ...] = ()
-    # What watchers listen to: queues of others by name, buckets, and `source`s of events.
+    # What watchers listen to: external queues by name, buckets, and `source`s of events.
     watch_queues: tuple[str, ...] = ()
     watch_buckets: tuple[str, ...] = ()
     watch_event_sources: tuple[str, ...] = ()
@@ -161,14 +161,14 @@ class Config:
     def from_context(cls, context: Mapping[str, Any]) -> Self:
         """Return the stage that the flags of a command describe."""
         # The keys of the CDK itself have colons, slashes and at signs in them.
-        ours = {key: value for key, value in context.items() if re.fullmatch(r"[a-z0-9_-]+", key)}
+        given = {key: value for key, value in context.items() if re.fullmatch(r"[a-z0-9_-]+", key)}
         known = {each.name: each for each in fields(cls)}
-        for key in ours:
+        for key in given:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise SettingsError(f"there is no flag {key!r}{hint}")
-        values = {key: _READERS[known[key].type](key, value) for key, value in ours.items()}
+        values = {key: _READERS[known[key].type](key, value) for key, value in given.items()}
         stage = values.get("stage", "dev")
         made = cls(**{"stage": stage, **_DEFAULTS.get(stage, {}), **values})
         if made.is_local:

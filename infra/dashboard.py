@@ -1,12 +1,13 @@
-"""One picture of a deployment: what is late, what runs, what failed, what it costs."""
+"""The dashboard of a deployment: what is late, what runs, what failed, what it costs."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.config import Config
-from infra.metrics import DAY, FIVE_MINUTES, ours
-from infra.queues import Queues, dead_name
+from infra.metrics import DAY, FIVE_MINUTES, function_metric
+from infra.queues import Queues
+from lamplighter.topology import QUEUES
 
 
 class Dashboard(Construct):
@@ -39,7 +40,7 @@ class Dashboard(Construct):
                 "Runs created",
                 ("tick", "ClaimedRuns", "Sum"),
                 ("claim", "ClaimedRuns", "Sum"),
-                ("ingest", "FiredRuns", "Sum"),
+                ("ingest", "TriggeredRuns", "Sum"),
             ),
             self._graph(
                 "Runs finished",
@@ -49,7 +50,11 @@ class Dashboard(Construct):
                     for service in ("settle", "submit", "sweep")
                 ),
             ),
-            self._graph("Claims lost to others", ("tick", "Lost", "Sum"), ("claim", "Lost", "Sum")),
+            self._graph(
+                "Claims lost to others",
+                ("tick", "LostClaims", "Sum"),
+                ("claim", "LostClaims", "Sum"),
+            ),
         )
         board.add_widgets(
             self._graph(
@@ -78,22 +83,22 @@ class Dashboard(Construct):
                 title="Dead letters",
                 left=[
                     queue.metric_approximate_number_of_messages_visible(
-                        statistic="Maximum", label=dead_name(name)
+                        statistic="Maximum", label=QUEUES[name].dlq
                     )
-                    for name, queue in self._queues.dead.items()
+                    for name, queue in self._queues.dlqs.items()
                 ],
             ),
             cloudwatch.GraphWidget(
                 title="Age of the oldest message, seconds",
                 left=[
                     queue.metric_approximate_age_of_oldest_message(label=name)
-                    for name, queue in self._queues.live.items()
+                    for name, queue in self._queues.queues.items()
                 ],
             ),
             cloudwatch.GraphWidget(
                 title="Spark, dollars a day",
                 left=[
-                    ours(self._config, service, "SparkDollars", "Sum", DAY)
+                    function_metric(self._config, service, "SparkDollars", "Sum", DAY)
                     for service in ("settle", "submit", "sweep")
                 ],
                 stacked=True,
@@ -103,7 +108,7 @@ class Dashboard(Construct):
     def _graph(self, title: str, *shown: tuple[str, str, str]) -> cloudwatch.GraphWidget:
         left = [
             # Not on the metric of an alarm, which would become an expression by it.
-            ours(self._config, service, name, statistic, FIVE_MINUTES).with_(
+            function_metric(self._config, service, name, statistic, FIVE_MINUTES).with_(
                 label=f"{name} {statistic} of {service}"
             )
             for service, name, statistic in shown

@@ -1,88 +1,162 @@
-"""The functions of a deployment: how large they are, what wakes them, how long they may take.
+"""The functions of a deployment: how large they are, how long they may take, what they may do.
 
-A function that has a folder below `functions/` gets an entry here and one in `rights`.
+Owns: limits and permissions. What invokes a function, and the queues that it uses, are described in
+`lamplighter.topology`; permissions on queues follow from that. Scenarios hold the calls of handlers
+against the result: a permission too few fails a test, and one too many another.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infra.permissions import Permissions
+from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
+
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionSpec:
-    """One function."""
+class Limits:
+    """What Lambda gives to one function."""
 
-    does: str
-    memory_mb: int
-    timeout_seconds: int
-    # Queues that wake it, and the pause of its timer.
-    queues: tuple[str, ...] = ()
-    every_minutes: int = 0
+    memory_mb: int = 1024
+    timeout_seconds: int = 60
     batch_size: int = 10
-    # It runs author code, which must not learn more than it needs.
-    runs_author_code: bool = False
 
 
-FUNCTIONS: Mapping[str, FunctionSpec] = {
-    "sandbox": FunctionSpec(
-        does="runs author code: parses DAG files, asks custom timetables",
+_LIMITS: Mapping[str, Limits] = {
+    "sandbox": Limits(
         # What it has is shared out among files that are parsed at once.
         memory_mb=2048,
         # Twenty questions of 30 seconds, one after the other, and fifty files.
         timeout_seconds=900,
-        runs_author_code=True,
     ),
-    "register": FunctionSpec(
-        does="writes what a push defines, retires what it left out",
-        memory_mb=1024,
-        # It waits for the sandbox.
-        timeout_seconds=900,
-        queues=("registers",),
-        batch_size=1,
+    # It waits for the sandbox.
+    "register": Limits(timeout_seconds=900, batch_size=1),
+    # External queues must hide their messages for at least as long, or Lambda refuses them.
+    "watch": Limits(timeout_seconds=180),
+    # Less than `job_start_timeout_seconds`: the longest that a start may be under way.
+    "submit": Limits(timeout_seconds=60),
+    "sweep": Limits(timeout_seconds=240),
+}
+
+LIMITS: Mapping[str, Limits] = {name: _LIMITS.get(name, Limits()) for name in FUNCTIONS}
+
+# Permissions. First those that functions share, as they share the code.
+
+# Turns due times and pending events into runs.
+_CLAIM = Permissions(
+    tables={
+        "Dags": "BatchGetItem UpdateItem",
+        "Runs": "PutItem UpdateItem",
+        "Catalog": "BatchGetItem UpdateItem",
+        "Assets": "BatchGetItem GetItem ConditionCheckItem",
+        "AssetQueue": "BatchGetItem UpdateItem",
+    },
+)
+
+# Raises the consumers of assets, and fires those whose condition holds.
+_FAN_OUT = _CLAIM | Permissions(tables={"Assets": "Query UpdateItem"})
+
+# Lets a backfill have the runs that it has slots for.
+_BACKFILL = Permissions(
+    tables={
+        "Backfills": "GetItem UpdateItem",
+        "Dags": "GetItem",
+        "Runs": "BatchGetItem PutItem UpdateItem",
+    },
+)
+
+# Moves a run on: what all who do so read and write.
+_ADVANCE = Permissions(
+    tables={
+        # Whose slot a run gives back when it is over.
+        "Backfills": "GetItem UpdateItem",
+        "Dags": "GetItem UpdateItem",
+        "DagVersions": "GetItem",
+        "Runs": "GetItem Query UpdateItem",
+        "Steps": "GetItem Query PutItem UpdateItem",
+    },
+    publishes=True,
+)
+
+# Learns what became of jobs.
+_SETTLE = _ADVANCE | Permissions(
+    tables={"AssetEvents": "PutItem"},
+    gets="jobs/*/report.json",
+    lists="jobs/*",
+    jobs="GetJobRun ListJobRuns CancelJobRun",
+)
+
+_PERMISSIONS: Mapping[str, Permissions] = {
+    # Runs author code: no table, no queue, no job.
+    "sandbox": Permissions(gets="bundles/*", puts="results/*"),
+    "register": Permissions(
+        tables={
+            "Dags": "BatchGetItem GetItem PutItem UpdateItem",
+            "Dags/by_file": "Query",
+            "DagVersions": "Query PutItem",
+            "Assets": "BatchGetItem GetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
+            "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
+            "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+        },
+        gets="pushes/* results/*",
+        invokes="sandbox",
     ),
-    "tick": FunctionSpec(
-        does="claims what is due, sends ahead what comes due within minutes",
-        memory_mb=1024,
-        timeout_seconds=60,
-        every_minutes=1,
+    "tick": _CLAIM | Permissions(tables={"Dags/due": "Query", "Catalog": "GetItem"}),
+    "claim": _CLAIM | _BACKFILL,
+    "ingest": _FAN_OUT
+    | Permissions(
+        # It deletes where an outlet's event was expected and does not belong.
+        tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem DeleteItem"},
     ),
-    "claim": FunctionSpec(
-        does="claims DAGs in the second in which they are due",
-        memory_mb=1024,
-        timeout_seconds=60,
-        queues=("claims",),
+    # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
+    "watch": Permissions(
+        tables={"Catalog": "Query UpdateItem"},
+        gets="bundles/*",
+        reads_watched_sources=True,
     ),
-    "ingest": FunctionSpec(
-        does="records asset events once, fires who waits for them",
-        memory_mb=1024,
-        timeout_seconds=60,
-        queues=("events", "events.fifo"),
+    "submit": _ADVANCE
+    | Permissions(
+        tables={
+            "Dags": "BatchGetItem",
+            "Runs": "BatchGetItem",
+            "Backfills": "BatchGetItem",
+            # The events that a run consumed, for the job to see.
+            "Assets": "BatchGetItem",
+            "AssetEvents/by_seq": "Query",
+        },
+        puts="jobs/*/context.json",
+        jobs="StartJobRun ListJobRuns",
     ),
-    "watch": FunctionSpec(
-        does="lets watchers make asset events of what sources tell, or are asked",
-        memory_mb=1024,
-        # Queues of others must hide their messages for at least as long, or Lambda refuses them.
-        timeout_seconds=180,
-        queues=("sources",),
-        every_minutes=1,
-        runs_author_code=True,
+    "settle": _SETTLE,
+    "sweep": _SETTLE
+    | _FAN_OUT
+    | _BACKFILL
+    | Permissions(
+        tables={
+            "Backfills/due": "Query",
+            "Assets/open": "Query",
+            "AssetEvents": "BatchGetItem UpdateItem",
+            "AssetEvents/pending": "Query",
+            "Runs/wake": "Query",
+            "Catalog": "Query",
+        },
+        # Pushes that were announced and not registered.
+        lists="pushes/*",
     ),
-    "submit": FunctionSpec(
-        does="moves runs on, starts the jobs of steps that are ready",
-        memory_mb=1024,
-        # Less than `start_grace_seconds`: the longest that a start may be under way.
-        timeout_seconds=60,
-        queues=("submits",),
-    ),
-    "settle": FunctionSpec(
-        does="asks what became of jobs, retries, skips, finishes, cancels",
-        memory_mb=1024,
-        timeout_seconds=60,
-        queues=("jobstates",),
-    ),
-    "sweep": FunctionSpec(
-        does="finds what a crash or a lost message left behind",
-        memory_mb=1024,
-        timeout_seconds=240,
-        every_minutes=5,
-    ),
+}
+
+
+def _on_queues(function: str) -> Permissions:
+    """Return what a function may do with queues: those that it consumes, and those it sends to."""
+    consumed = queues_of(function)
+    dlqs = [queue.dlq for queue in consumed if queue.rejects_to_dlq]
+    sends = [queue.name for queue in QUEUES.values() if function in queue.producers]
+    return Permissions(
+        sends=" ".join([*sends, *dlqs]),
+        receives=" ".join(queue.name for queue in consumed),
+        delays=" ".join(queue.name for queue in consumed if queue.delays_retries),
+    )
+
+
+PERMISSIONS: Mapping[str, Permissions] = {
+    name: _PERMISSIONS[name] | _on_queues(name) for name in FUNCTIONS
 }

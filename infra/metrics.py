@@ -1,6 +1,6 @@
-"""The numbers that dashboards and alarms are about.
+"""The metrics of alarms and the dashboard.
 
-Those of ours are what handlers report: `lamplighter.entry` names and tells them apart.
+Handlers publish those of functions: `lamplighter.entry` has their namespace and dimensions.
 """
 
 import aws_cdk as cdk
@@ -16,10 +16,10 @@ HOUR = cdk.Duration.hours(1)
 DAY = cdk.Duration.days(1)
 
 
-def ours(
+def function_metric(
     config: Config, service: str, name: str, statistic: str, period: cdk.Duration
 ) -> cloudwatch.Metric:
-    """Return a number that a function reports, of this deployment."""
+    """Return a metric that a function of this deployment publishes."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
@@ -29,8 +29,8 @@ def ours(
     )
 
 
-def of_rule(rule: events.CfnRule, name: str, period: cdk.Duration) -> cloudwatch.Metric:
-    """Return a count that EventBridge keeps of a rule."""
+def rule_metric(rule: events.CfnRule, name: str, period: cdk.Duration) -> cloudwatch.Metric:
+    """Return a count that EventBridge publishes for a rule."""
     assert rule.name is not None
     return cloudwatch.Metric(
         namespace="AWS/Events",

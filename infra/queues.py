@@ -1,4 +1,4 @@
-"""The queues between the functions, each with one for the messages that nobody could handle.
+"""The queues of the topology, each with its dead-letter queue.
 
 Owns: who may send to them from outside. All are encrypted and take nothing over plain HTTP.
 """
@@ -10,36 +10,29 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IDependable
 
 from infra.config import Config
-from infra.functions import FUNCTIONS
-from infra.senders import service_of
-from lamplighter.settings import MAX_RECEIVES, QUEUES, RETENTION_DAYS
+from infra.functions import LIMITS
+from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
 
 _RETENTION = cdk.Duration.days(RETENTION_DAYS)
 # An empty answer then means an empty queue: SQS asks all of its servers.
-_WAIT_FOR_DEAD = cdk.Duration.seconds(2)
+_DLQ_WAIT = cdk.Duration.seconds(2)
 # Lambda asks for so many times a function's timeout, for batches that come while it is busy.
 _TIMEOUTS = 6
-_DEFAULT_TIMEOUT_SECONDS = 60
+# Services that send for a resource, by the service in the resource's ARN.
+_SENDING_SERVICES = frozenset({"sns", "s3", "events"})
+_SERVICE_AT = 2
 
 
-def dead_name(name: str) -> str:
-    """Return the name of the queue for the dead letters of a queue."""
-    stem, dot, kind = name.partition(".")
-    return f"{stem}-dead{dot}{kind}"
+def sending_service(arn: str) -> str | None:
+    """Return the service that sends for a resource; roles and accounts send themselves."""
+    parts = arn.split(":")
+    service = parts[_SERVICE_AT] if len(parts) > _SERVICE_AT else ""
+    return service if service in _SENDING_SERVICES else None
 
 
 def title(name: str) -> str:
     """Return the name of a queue, or of a function, as a part of other names: `EventsFifo`."""
     return "".join(part.capitalize() for part in name.replace(".", "-").split("-"))
-
-
-def visibility_seconds(name: str) -> int:
-    """Return for how long a message is hidden from others while a function handles it."""
-    longest = max(
-        (spec.timeout_seconds for spec in FUNCTIONS.values() if name in spec.queues),
-        default=_DEFAULT_TIMEOUT_SECONDS,
-    )
-    return _TIMEOUTS * longest
 
 
 class Queues(Construct):
@@ -49,20 +42,23 @@ class Queues(Construct):
         super().__init__(scope, name)
         self._prefix = f"{config.stack_name}-"
         self._key = key
-        self.dead = {each: self._queue(dead_name(each)) for each in QUEUES}
-        self.live = {each: self._live(each) for each in QUEUES}
+        self.dlqs = {each.name: self._queue(each.dlq) for each in QUEUES.values()}
+        self.queues = {each.name: self._with_dlq(each) for each in QUEUES.values()}
         for arn in config.event_senders:
             for queue in ("events", "events.fifo"):
-                self._admit(queue, arn)
+                self._allow_sender(queue, arn)
 
-    def all(self) -> dict[str, sqs.Queue]:
-        """Return all queues, those for dead letters included."""
-        return {**self.live, **{dead_name(name): queue for name, queue in self.dead.items()}}
+    def urls(self) -> dict[str, str]:
+        """Return the URLs of all queues and dead-letter queues, by name."""
+        return {
+            **{name: made.queue_url for name, made in self.queues.items()},
+            **{QUEUES[name].dlq: made.queue_url for name, made in self.dlqs.items()},
+        }
 
-    def _live(self, name: str) -> sqs.Queue:
-        dead = sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=self.dead[name])
-        visibility = cdk.Duration.seconds(visibility_seconds(name))
-        return self._queue(name, dead_letter_queue=dead, visibility_timeout=visibility)
+    def _with_dlq(self, queue: Queue) -> sqs.Queue:
+        dlq = sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=self.dlqs[queue.name])
+        timeout = cdk.Duration.seconds(_TIMEOUTS * LIMITS[queue.consumer].timeout_seconds)
+        return self._queue(queue.name, dead_letter_queue=dlq, visibility_timeout=timeout)
 
     def _queue(
         self,
@@ -78,7 +74,7 @@ class Queues(Construct):
             queue_name=f"{self._prefix}{name}",
             dead_letter_queue=dead_letter_queue,
             visibility_timeout=visibility_timeout,
-            receive_message_wait_time=None if dead_letter_queue else _WAIT_FOR_DEAD,
+            receive_message_wait_time=None if dead_letter_queue else _DLQ_WAIT,
             retention_period=_RETENTION,
             encryption=sqs.QueueEncryption.KMS,
             encryption_master_key=self._key,
@@ -90,20 +86,18 @@ class Queues(Construct):
             fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID if is_fifo else None,
         )
 
-    def admit_bucket(self, name: str, bucket_arn: str) -> IDependable:
-        """Let a bucket send; return what must be made before the bucket is told so."""
-        return self._admit(name, bucket_arn)
+    def allow_bucket(self, name: str, bucket_arn: str) -> IDependable:
+        """Let a bucket send; return what the bucket must depend on."""
+        return self._allow_sender(name, bucket_arn)
 
-    def admit_rule(self, name: str, rule_arn: str) -> None:
-        """Let a rule send, also what it could not deliver."""
-        statement = _may_send("events", rule_arn, self.live[name].queue_arn)
-        self.live[name].add_to_resource_policy(statement)
-        dead = _may_send("events", rule_arn, self.dead[name].queue_arn)
-        self.dead[name].add_to_resource_policy(dead)
+    def allow_rule(self, name: str, rule_arn: str) -> None:
+        """Let a rule send, and use the dead-letter queue for what it could not deliver."""
+        for queue in (self.queues[name], self.dlqs[name]):
+            queue.add_to_resource_policy(_may_send("events", rule_arn, queue.queue_arn))
 
-    def _admit(self, name: str, arn: str) -> IDependable:
-        queue = self.live[name]
-        added = queue.add_to_resource_policy(_may_send(service_of(arn), arn, queue.queue_arn))
+    def _allow_sender(self, name: str, arn: str) -> IDependable:
+        queue = self.queues[name]
+        added = queue.add_to_resource_policy(_may_send(sending_service(arn), arn, queue.queue_arn))
         made: IDependable = added.policy_dependable
         return made
 

@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
-from infra.policies import EMR_SERVICE
+from infra.permissions import EMR_SERVICE
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"
@@ -129,14 +129,14 @@ class Spark(Construct):
             statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
         via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
         statements.append(_statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via))
-        ours = {"StringEquals": {"aws:SourceAccount": stack.account}}
+        this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
         return iam.Role(
             self,
             "JobRole",
             role_name=f"{self._config.stack_name}-jobs-{stack.region}",
             description="Jobs: their bundle and context, their report and logs, the data buckets",
-            assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=ours),
-            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+            assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=this_account),
+            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
             managed_policies=[
                 iam.ManagedPolicy.from_managed_policy_arn(self, f"JobPolicy{number}", arn)
                 for number, arn in enumerate(self._config.job_policies, start=1)

@@ -13,14 +13,15 @@ from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
 from infra import layers
-from infra.access import Access
+from infra.alarms import Alarms
 from infra.compute import Compute
 from infra.config import Config
-from infra.policies import Places
+from infra.dashboard import Dashboard
+from infra.managed_policies import ManagedPolicies
+from infra.permissions import Arns
 from infra.queues import Queues
 from infra.spark import Spark
-from infra.state import State, make_key
-from infra.watch import Watch
+from infra.storage import Storage, make_key
 from lamplighter.settings import Settings
 
 
@@ -42,10 +43,10 @@ class LamplighterStack(cdk.Stack):
         cdk.Tags.of(self).add("lamplighter:stack", config.stack_name)
         key = make_key(self, config)
         self.queues = Queues(self, "Queues", config=config, key=key)
-        self.state = State(self, "State", config=config, key=key, queues=self.queues)
-        self.spark = Spark(self, "Spark", config=config, key=key, bucket=self.state.bucket)
+        self.storage = Storage(self, "Storage", config=config, key=key, queues=self.queues)
+        self.spark = Spark(self, "Spark", config=config, key=key, bucket=self.storage.bucket)
         self.settings = self._settings(config)
-        self.places = Places(
+        self.arns = Arns(
             self,
             config,
             # As text: references to parts would tie everything to everything.
@@ -59,41 +60,25 @@ class LamplighterStack(cdk.Stack):
             "Compute",
             config=config,
             settings=self.settings,
-            places=self.places,
+            arns=self.arns,
             key=key,
             queues=self.queues,
             has_layers=has_layers,
         )
-        self.access = Access(self, "Access", places=self.places)
-        self.watch = Watch(
-            self, "Watch", config=config, key=key, queues=self.queues, compute=self.compute
-        )
+        ManagedPolicies(self, "ManagedPolicies", arns=self.arns)
+        Alarms(self, "Alarms", config=config, key=key, queues=self.queues, compute=self.compute)
+        Dashboard(self, "Dashboard", config=config, queues=self.queues)
         if not config.is_local:
             self._ship_runtime()
         for name, value in self.settings.as_outputs().items():
             cdk.CfnOutput(self, name, value=value)
 
     def _settings(self, config: Config) -> Settings:
-        live = {name: queue.queue_url for name, queue in self.queues.live.items()}
-        dead = {name: queue.queue_url for name, queue in self.queues.dead.items()}
-        bucket = self.state.bucket.bucket_name
+        bucket = self.storage.bucket.bucket_name
         return Settings(
-            table_prefix=self.state.prefix,
+            table_prefix=self.storage.prefix,
             bucket=bucket,
-            claims_queue_url=live["claims"],
-            submits_queue_url=live["submits"],
-            jobstates_queue_url=live["jobstates"],
-            registers_queue_url=live["registers"],
-            claims_dead_queue_url=dead["claims"],
-            submits_dead_queue_url=dead["submits"],
-            jobstates_dead_queue_url=dead["jobstates"],
-            registers_dead_queue_url=dead["registers"],
-            events_queue_url=live["events"],
-            events_fifo_queue_url=live["events.fifo"],
-            events_dead_queue_url=dead["events"],
-            events_dead_fifo_queue_url=dead["events.fifo"],
-            sources_queue_url=live["sources"],
-            watch_dead_queue_url=dead["sources"],
+            queue_urls=self.queues.urls(),
             sandbox_function=f"{config.stack_name}-sandbox",
             emr_application_id=self.spark.application_id,
             emr_job_role_arn=self.spark.role.role_arn,
@@ -120,41 +105,41 @@ class LamplighterStack(cdk.Stack):
         statements = [
             iam.PolicyStatement(actions=["s3:GetObject"], resources=[f"{assets}/*"]),
             iam.PolicyStatement(
-                actions=["s3:PutObject"], resources=[self.places.objects("runtime/*")]
+                actions=["s3:PutObject"], resources=[self.arns.objects("runtime/*")]
             ),
             iam.PolicyStatement(
                 actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[self.places.log_streams("runtime")],
+                resources=[self.arns.log_streams("runtime")],
             ),
             iam.PolicyStatement(
-                actions=["s3:ListBucket"], resources=[assets, self.places.bucket_arn]
+                actions=["s3:ListBucket"], resources=[assets, self.arns.bucket_arn]
             ),
             iam.PolicyStatement(
                 actions=["kms:Decrypt", "kms:GenerateDataKey"],
-                resources=[self.places.key_arn],
+                resources=[self.arns.key_arn],
                 conditions={"StringEquals": {"kms:ViaService": f"s3.{self.region}.amazonaws.com"}},
             ),
         ]
         log_group = logs.LogGroup(
             self,
             "RuntimeLog",
-            log_group_name=f"/aws/lambda/{self.places.prefix}runtime",
+            log_group_name=f"/aws/lambda/{self.arns.prefix}runtime",
             retention=logs.RetentionDays.ONE_WEEK,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        # The CDK would give its function all rights on the whole bucket.
+        # The CDK would give its function all permissions on the whole bucket.
         role = iam.Role(
             self,
             "RuntimeRole",
             description="Copies the files that jobs take along into the bucket",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            inline_policies={"rights": iam.PolicyDocument(statements=statements)},
+            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
         )
         shipped = deployment.BucketDeployment(
             self,
             "JobRuntime",
             sources=[deployment.Source.asset(str(layers.runtime_files()))],
-            destination_bucket=self.state.bucket,
+            destination_bucket=self.storage.bucket,
             destination_key_prefix=self.settings.runtime,
             # What jobs of yesterday use stays where it is.
             prune=False,

@@ -10,13 +10,12 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import settings
-from lamplighter.bundles import check, sandbox
-from lamplighter.bundles.workers import _ask, _start_worker
-from lamplighter_local.snapshot import begin_anew
+from lamplighter.bundles import parsing
+from lamplighter.bundles.parsing import ask_worker, start_worker
 from lamplighter_local.stack import LocalStack, local_stack
 from tests import limits
 from tests.loop_time import jumping_time
+from tests.tools.snapshot import begin_anew
 
 limits.load_profile()
 
@@ -84,17 +83,16 @@ def noon_deployment() -> Iterator[LocalStack]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
-        worker = _start_worker()
+        stack.settings = made
+        worker = start_worker()
         until_the_end.callback(worker.communicate)
-        for module in (check, sandbox):
-            until_the_end.enter_context(
-                patch.object(
-                    module,
-                    "ask_workers",
-                    lambda requests, **_: (_ask(worker, request) for request in requests),
-                )
+        until_the_end.enter_context(
+            patch.object(
+                parsing,
+                "ask_workers",
+                lambda requests, **_: (ask_worker(worker, request) for request in requests),
             )
+        )
         yield stack
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
-from lamplighter.streams import asking, outbox, rounds, session
+from lamplighter.streams import delivery_rounds, outbox, polling, session
 from lamplighter.triggers.shared_stream import SharedStreamManager
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ def jumping_time() -> Iterator[None]:
     """Let watchers work in such loops until the block ends."""
     manager = partial(SharedStreamManager, _now=now)
     with ExitStack() as patches:
-        for module in (asking, outbox, rounds, session):
+        for module in (delivery_rounds, outbox, polling, session):
             patches.enter_context(patch.object(module, "monotonic", now))
         patches.enter_context(patch.object(session, "SharedStreamManager", manager))
         patches.enter_context(patch.object(asyncio, "new_event_loop", JumpingLoop))

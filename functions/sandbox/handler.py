@@ -1,4 +1,4 @@
-"""The `sandbox` function: runs author code, with rights to read bundles and put its answers.
+"""The `sandbox` function: runs author code, with rights to read bundles and put its results.
 
 Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs` asks timetables.
 """
@@ -11,15 +11,19 @@ from typing import Any
 from lamplighter import aws
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import dag_files
-from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
+from lamplighter.bundles.parsing import limits_within, parse_files, query_timetables
 from lamplighter.errors import DefinitionError
+from lamplighter.logs import logger_of
 
-# Lambda answers 6 MB at most; the rest is room for how it spells them.
-MAX_ANSWER_BYTES = 5_000_000
+# Lambda returns 6 MB at most; the rest is room for escapes in the text.
+MAX_RESULT_BYTES = 5_000_000
+
+logger = logger_of("sandbox")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer the event's verb; an answer too large for Lambda is put under `result_key`."""
+    """Return the result of the event's verb; one too large for Lambda is put under `result_key`."""
     s3 = aws.client("s3")
     try:
         body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]
@@ -33,15 +37,15 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
             root = open_stored(data, event["key"], Path(folder) / "bundle")
         except DefinitionError as error:
             return {"error": str(error)}
-        answer = _answer(root, event, memory_bytes)
-    text = json.dumps(answer).encode()
-    if len(text) <= MAX_ANSWER_BYTES:
-        return answer
+        result = _result(root, event, memory_bytes)
+    text = json.dumps(result).encode()
+    if len(text) <= MAX_RESULT_BYTES:
+        return result
     s3.put_object(Bucket=event["bucket"], Key=event["result_key"], Body=text)
     return {"result_key": event["result_key"]}
 
 
-def _answer(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, Any]:
+def _result(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, Any]:
     limits = limits_within(memory_bytes)
     match event["verb"]:
         case "list":
@@ -50,5 +54,5 @@ def _answer(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, A
             parsed = parse_files(root, event["files"], limits=limits)
             return {"files": [file.to_json() for file in parsed]}
         case "runs":
-            return {"answers": coming_runs_of(root, event["questions"], limits=limits)}
+            return {"results": query_timetables(root, event["queries"], limits=limits)}
     raise ValueError(f"the sandbox has no verb {event['verb']!r}")

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.settle import settle
+from lamplighter.entry import Context, answer_each, metrics_of, publish
+from lamplighter.logs import logger_of
+from lamplighter.runs.advance import settle
+from lamplighter.runs.decision import RunsReport
 
 logger = logger_of("settle")
 metrics = metrics_of("settle")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Settle what each message speaks of; a message that fails is delivered again."""
     report = RunsReport()
@@ -17,7 +19,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         event,
         context,
         lambda body: report.add(settle(body)),
-        queue="jobstates_queue_url",
+        queue="jobstates",
         metrics=metrics,
     )
     publish(metrics, report)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from infra import layers  # noqa: E402 - the path comes first
-from infra.functions import FUNCTIONS  # noqa: E402 - as above
+from lamplighter.topology import FUNCTIONS  # noqa: E402 - as above
 
 _TIMES = 3
 _IMPORT = (

@@ -14,10 +14,10 @@ from lamplighter.events.ingest import ingest
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from tests.bench.costs import FIRE, RECORD, SHARE, Cost
 from tests.bench.lamplighter_runs import DYNAMODB, deployment
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
 
 _ROUNDS = 3
 _OTHER = Asset("other")

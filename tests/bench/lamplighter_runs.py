@@ -15,17 +15,17 @@ import pendulum
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import DAG, SparkTask, aws, clock, settings
+from lamplighter import DAG, SparkTask, clock, runtime
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags
 from lamplighter_local import resources
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.emulator.moto_server import moto_server
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import Cost
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.moto_server import moto_server
 
 _NOW = pendulum.datetime(2026, 1, 1, 12, 30)
 _ROUNDS = 3
@@ -77,11 +77,10 @@ def deployment() -> Iterator[None]:
             "AWS_SECRET_ACCESS_KEY": "bench",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        with patch.dict(os.environ, environment), clock.using(clock.FixedClock(_NOW)):
-            aws.client.cache_clear()
-            with settings.using(resources.create_all("bench")):
+        with patch.dict(os.environ, environment):
+            made, fixed = resources.create_all("bench"), clock.FixedClock(_NOW)
+            with runtime.using(settings=made, clock=fixed, new_clients=True):
                 yield
-            aws.client.cache_clear()
 
 
 def calls_of_idle_tick(dags: int) -> int:
@@ -90,7 +89,7 @@ def calls_of_idle_tick(dags: int) -> int:
         stored = row_of(_dag(0, _NOW.start_of("hour")))
         store_dags([_dag(0, _NOW.start_of("hour"))])
         # Straight into the emulator's memory: writing them is not what is measured.
-        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[Dags.Meta.table_name]
+        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables[Dags.table_name()]
         item = stored.serialize()
         for number in range(1, dags):
             dag_id = f"dag_{number}"

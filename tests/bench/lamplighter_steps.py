@@ -13,20 +13,20 @@ from dataclasses import replace
 import boto3
 import pendulum
 
-from lamplighter import DAG, Asset, SparkTask, settings
+from lamplighter import DAG, Asset, SparkTask, runtime, settings
+from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter.queues import RUNS_PER_MESSAGE, RunName, chunks, read_runs
-from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.moves import SUBMITTED
-from lamplighter.runs.settle import settle
+from lamplighter.runs.advance import SUBMIT, advance_all, settle
+from lamplighter.runs.states import SUBMITTED
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import Runs, Steps
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.faults.faults import POLLING
 from lamplighter_local.stack import local_stack
 from tests.bench.costs import EXECUTE, Cost
 from tests.bench.lamplighter_runs import deployment
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.faults import POLLING
 
 _ROUNDS = 3
 _AT = pendulum.datetime(2026, 1, 1, 12, 30)
@@ -47,7 +47,7 @@ def _measure(runs: int) -> Cost:
             name="bench", releaseLabel="emr-7.10.0", type="SPARK"
         )
         given = replace(settings.current(), emr_application_id=application["applicationId"])
-        with settings.using(given):
+        with runtime.using(settings=given):
             register_dags(*(_dag(number) for number in range(runs + 1)))
             tick(has_time=lambda: True)
             first, *others = sorted((run.dag_id, run.run_key) for run in Runs.scan())
@@ -66,7 +66,7 @@ def _execute(names: list[RunName]) -> tuple[float, float]:
     messages = [json.dumps({"runs": chunk}) for chunk in chunks(names, RUNS_PER_MESSAGE)]
     began, cpu = time.perf_counter(), time.process_time()
     for message in messages:
-        advance_all(read_runs(json.loads(message)), hands=SUBMIT)
+        advance_all(read_runs(json.loads(message)), permissions=SUBMIT)
     cpu, elapsed = time.process_time() - cpu, time.perf_counter() - began
     changes = [_state_change(step.job_run_id) for step in Steps.scan() if step.state == SUBMITTED]
     began, more = time.perf_counter(), time.process_time()
@@ -77,7 +77,8 @@ def _execute(names: list[RunName]) -> tuple[float, float]:
 
 def _state_change(job_run_id: str | None) -> str:
     application = settings.current().emr_application_id
-    return json.dumps({"detail": {"applicationId": application, "jobRunId": job_run_id}})
+    detail = {"applicationId": application, "jobRunId": job_run_id}
+    return json.dumps({"detail-type": EVENT_TYPE, "detail": detail})
 
 
 def calls_per_run(dags: int) -> dict[str, float]:

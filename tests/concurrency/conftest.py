@@ -11,11 +11,11 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lamplighter import clock, settings
+from lamplighter import clock, runtime
 from lamplighter.settings import Settings
-from lamplighter_local.emulator.dynamodb_local import dynamodb_local, why_not
 from lamplighter_local.resources import create_tables
 from tests.concurrency.storms import DEPLOYMENT, NOW
+from tests.tools.dynamodb_local import dynamodb_local, why_not
 
 ENDPOINT = "dynamodb_endpoint"
 
@@ -90,5 +90,6 @@ def make_database(
     client = boto3.Session().client("dynamodb")  # the default one keeps the first key it saw
     create_tables(client, DEPLOYMENT.table_prefix, leave_out=["DeletionProtectionEnabled"])
     client.close()
-    with settings.using(Settings.from_environment()), clock.using(clock.FixedClock(NOW)):
+    made, fixed = Settings.from_environment(), clock.FixedClock(NOW)
+    with runtime.using(settings=made, clock=fixed, new_clients=True):
         yield environment

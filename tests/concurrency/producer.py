@@ -19,10 +19,8 @@ from lamplighter.bundles.importer import ParsedFile
 from lamplighter.errors import RefusedError
 from lamplighter.events.fan_out import sweep_open
 from lamplighter.events.ingest import ingest
-from lamplighter.registry.definition import Source
-from lamplighter.registry.messages import Retire, read_message
-from lamplighter.registry.register import register
-from lamplighter.registry.retire import retire
+from lamplighter.registry.pushes import Push, Retire, read_message
+from lamplighter.registry.register import register, retire
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.store.models import Assets
 from lamplighter_local.dag_objects import found_in_a_file
@@ -116,7 +114,7 @@ class Process(turns.Process[Storm]):
 
     def answer(self) -> dict[str, Any]:
         """Return also what is left on the queues, and what was given up."""
-        dead = {one.message_id: asdict(one) for one in self.queues["events-dead"].all()}
+        dead = {one.message_id: asdict(one) for one in self.queues["events-dlq"].all()}
         return {
             **super().answer(),
             # The others hold hints, and someone may have sent one more at the very end.
@@ -156,7 +154,7 @@ class Thread(turns.Thread[Process]):
             self.process.reported["recorded events"] += report.recorded
             self.process.reported["rejected messages"] += report.rejected
             self.process.reported["failed messages"] += len(report.failed)
-            self.process.reported["runs fired by events"] += report.fired_runs
+            self.process.reported["runs fired by events"] += report.triggered_runs
         return True
 
     def claim(self) -> bool:
@@ -183,7 +181,7 @@ class Thread(turns.Thread[Process]):
     def _register(self, text: str, body: Any) -> None:
         try:
             if isinstance(body, list):
-                register(Source(LATE_BUNDLE, *body))
+                register(Push(LATE_BUNDLE, *body))
                 with self.process.lock:
                     self.process.reported["registered pushes"] += 1
             else:
@@ -233,7 +231,7 @@ def _record(queue: str, message: Message) -> dict[str, Any]:
 def _tidy_up(body: str) -> None:
     for message in read_message(body):
         assert isinstance(message, Retire)
-        retire(message.source)
+        retire(message.push)
 
 
 def take_part(dags_of: Callable[[str], list[DAG]], thread: type[Thread]) -> None:

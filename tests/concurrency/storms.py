@@ -21,8 +21,8 @@ from typing import Any
 from pendulum import datetime
 
 from lamplighter.settings import Settings
-from lamplighter.store.attributes import instant_text
 from lamplighter.store.models import Dags
+from lamplighter.store.rows import instant_text
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.tables import violations
 
@@ -33,14 +33,12 @@ DEPLOYMENT = Settings(
     due_shards=4,
     run_shards=2,
     # What stays open for a moment is swept while others are still at it.
-    wake_after_seconds=1,
+    resend_after_seconds=1,
     bucket="bucket",
-    claims_queue_url="https://sqs/claims",
-    submits_queue_url="https://sqs/submits",
-    registers_queue_url="https://sqs/registers",
-    events_queue_url="https://sqs/events",
-    events_fifo_queue_url="https://sqs/events.fifo",
-    events_dead_queue_url="https://sqs/events-dead",
+    queue_urls={
+        name: f"https://sqs/{name}"
+        for name in ("claims", "submits", "registers", "events", "events.fifo", "events-dlq")
+    },
 )
 
 NOON = datetime(2026, 1, 1, 12)

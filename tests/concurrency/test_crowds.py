@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lamplighter.events.fan_out import MAX_AT_ONCE
-from lamplighter.registry import bundles
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from tests.concurrency import storms
@@ -57,7 +57,7 @@ class Crowd:
         asked = [self._ask(process, seed, sent) for process in range(PROCESSES)]
         # One process registers all pushes, so that one that is late is not left out.
         asked[PUSHING]["pushes"] = [
-            (self.version(name), bundles.number(LATE_BUNDLE)) for name in self.versions
+            (self.version(name), next_push_number(LATE_BUNDLE)) for name in self.versions
         ]
         outcome = rage("pusher", environment, *asked)
         print(f"seed {seed}", outcome, sep="\n")  # noqa: T201 - to be seen when it fails

@@ -19,10 +19,9 @@ from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter.assets.asset import AssetRef
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.identifiers import alias_id, uri_id
-from lamplighter.registry import bundles
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
-from lamplighter_local.definitions import register_dags
 from tests.concurrency import storms
 from tests.concurrency.producer import (
     D_BY_URI,
@@ -39,6 +38,7 @@ from tests.concurrency.producer import (
 )
 from tests.concurrency.sqs_stand_in import Queues
 from tests.concurrency.storms import FAULTS, PROCESSES, THREADS, Outcome, rage
+from tests.tools.definitions import register_dags
 
 EVENTS, TWO_ASSETS, ONE_ASSET = 130, 10, 10
 LANES = 2  # of each process
@@ -345,7 +345,7 @@ def test_storm_of_events_with_faults_consumes_each_once(environment: dict[str, s
     sent = send_many(EVENTS, random.Random(7))
     send_twins(sent)
     pushes = [
-        (WIDE if number % 2 else NARROW, bundles.number(LATE_BUNDLE)) for number in range(PUSHES)
+        (WIDE if number % 2 else NARROW, next_push_number(LATE_BUNDLE)) for number in range(PUSHES)
     ]
     asked = [
         storm_of(seed, EARLY, sent, faults=FAULTS, retry_attempts=2, pushes=pushes[seed::PROCESSES])

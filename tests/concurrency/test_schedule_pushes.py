@@ -11,9 +11,9 @@ from itertools import pairwise
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock
-from lamplighter.registry import bundles
+from lamplighter import clock, runtime
 from lamplighter.scheduler import cursor
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Dags, Runs
 from tests.concurrency import storms
 from tests.concurrency.producer import LATE_BUNDLE
@@ -34,7 +34,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
     """Let a storm rage in which the schedules change so many times, and return what came of it."""
     before = register(*dags_of(f"{HOURLY}-{dags}"), bundle=LATE_BUNDLE)
     versions = [f"{HOURLY if number % 2 else HALF_HOURLY}-{dags}" for number in range(pushes)]
-    numbered = [(version, bundles.number(LATE_BUNDLE)) for version in versions]
+    numbered = [(version, next_push_number(LATE_BUNDLE)) for version in versions]
     moves_for = PUSH_EVERY * (pushes + 1)
     asked = [
         storms.storm_of(
@@ -55,7 +55,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
     outcome = rage("pusher", environment, *asked)
     print(f"seed {seed}", outcome, sep="\n")  # noqa: T201 - to be seen when it fails
     end = NOW.add(seconds=SPEED * moves_for)
-    with clock.using(clock.FixedClock(end)):
+    with runtime.using(clock=clock.FixedClock(end)):
         found = judge(versions[-1], outcome, before, end)
     assert not found, "\n".join(found)
     return outcome

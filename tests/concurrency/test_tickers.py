@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pendulum import DateTime
 
-from lamplighter import DAG, clock
+from lamplighter import DAG, clock, runtime
 from lamplighter.store.models import Dags, Runs
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso
-from lamplighter_local.definitions import store_dags
 from tests.concurrency import storms
 from tests.concurrency.storms import FAULTS, NOON, NOW, PROCESSES, Outcome, rage
+from tests.tools.definitions import store_dags
 
 # The DAGs were stored when none was due yet, so that catchup decides when they are claimed.
 BEFORE = NOON.subtract(days=2)
@@ -124,7 +124,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
 ) -> None:
     """Crashes, stale indexes and lost answers at every turn cost work, but no run and no slot."""
     expected = [expect(number) for number in range(300)]
-    with clock.using(clock.FixedClock(BEFORE)):
+    with runtime.using(clock=clock.FixedClock(BEFORE)):
         store_dags(each.dag for each in expected)
     # People ask for runs without a date, and for some of the very dates that are due.
     manual = [

@@ -26,18 +26,17 @@ from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 
-from lamplighter import aws, clock, queues
+from lamplighter import aws, clock, queues, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
 from lamplighter.zones import parse_instant
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults
 from tests.concurrency.sqs_stand_in import Message, Queues
+from tests.tools.faults import Crash, Faults
+from tests.tools.finish_run import finish_run
 
 # How long an invocation that finds more and more to do goes on.
 _BUDGET_SECONDS = 1.0
@@ -230,8 +229,8 @@ class Process(Generic[S]):
         with self.lock:
             self.reported["claimed runs"] += report.claimed_runs
             self.reported["released runs"] += report.released_runs
-            self.reported["lost"] += report.lost
-            self.reported["left busy"] += len(report.left_busy)
+            self.reported["lost"] += report.lost_claims
+            self.reported["left busy"] += len(report.contended_dags)
             for reason, number in report.skipped.items():
                 self.reported[reason] += number
 
@@ -425,7 +424,7 @@ def take_part(
     ]
     # Where messages are lost by chance, sending them need not fail as well.
     clients = [dynamodb] if storm.lost_messages else [dynamodb, sqs]
-    with clock.using(StormClock(storm)), process.faults.on(*clients):
+    with runtime.using(clock=StormClock(storm)), process.faults.on(*clients):
         for worker in workers:
             worker.start()
         for worker in workers:

@@ -18,13 +18,13 @@ from typing import Any
 import pendulum
 import pytest
 
-from infra import emulated
-from infra.emulated import Emulator
 from lamplighter import aws, settings
 from lamplighter.settings import Settings
 from lamplighter_cli.deployment import Target, in_force
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.emr.server import serving_emr
+from tests.tools import emulated
+from tests.tools.emr_server import serving_emr
+from tests.tools.emulated import Emulator
 
 STACK = "lamplighter-dev"
 READER = ("reader",)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.emulated import REGION
 from lamplighter import aws
 from lamplighter.events.emit import emit
 from lamplighter.store.models import AssetEvents, Runs
 from tests.deployed.conftest import READER, STACK, WATCHED_QUEUE, Deployed
+from tests.tools.emulated import REGION
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -68,7 +68,7 @@ def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> 
     """What cannot be an event is kept, with the reason, and keeps no other event waiting."""
     sqs = aws.client("sqs")
     for body in ("not json", '{"asset": "nobody_knows_it"}'):
-        sqs.send_message(QueueUrl=deployed.settings.events_queue_url, MessageBody=body)
+        sqs.send_message(QueueUrl=deployed.settings.queue_url("events"), MessageBody=body)
     emit("fx", event_id="behind-the-poison")
 
     def reasons() -> set[str]:

@@ -14,8 +14,12 @@ import pytest
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
 from lamplighter.errors import RefusedError
-from lamplighter.operations.backfills import cancel_backfill, pause_backfill, resume_backfill
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import (
+    cancel_backfill,
+    create_backfill,
+    pause_backfill,
+    resume_backfill,
+)
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.emr.fake_emr import Outcome
 from tests.faults.reports import Report, each

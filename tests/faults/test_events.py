@@ -22,29 +22,28 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, AssetAlias, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.registry import assets
+from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -98,7 +97,7 @@ def send(*bodies: object) -> Step:
     def send_each(stack: LocalStack) -> None:
         for body in bodies:
             text = body if isinstance(body, str) else json.dumps(body)
-            url = stack.settings.events_queue_url
+            url = stack.settings.queue_url("events")
             aws.client("sqs").send_message(QueueUrl=url, MessageBody=text)
 
     return send_each
@@ -128,7 +127,7 @@ def push_and_die(*dags: DAG) -> Step:
     """Return a step that writes the rows of these DAGs, and leaves old references as they are."""
 
     def push_in_part(_: LocalStack) -> None:
-        with patch.object(references, "drop_consumers", side_effect=Crash), suppress(Crash):
+        with patch.object(assets, "drop_consumers", side_effect=Crash), suppress(Crash):
             register_dags(*dags)
 
     return push_in_part
@@ -182,7 +181,7 @@ def order(stream: str) -> list[str]:
 
 def dead() -> set[str]:
     """Return the bodies of all dead letters, among which may be copies."""
-    gone = [queue for queue in queues() if "-events-dead" in queue.name]
+    gone = [queue for queue in queues() if "-events-dlq" in queue.name]
     return {message.body for queue in gone for message in queue._messages}
 
 
@@ -521,8 +520,7 @@ def emulator(scenario: Scenario, deployment: LocalStack) -> Iterator[Snapshot]:
     """Let the deployment be as if it were new, and the scenario about to begin."""
     made = replace(deployment.settings, due_shards=1, run_shards=1, **scenario.choices)
     with (
-        settings.using(made),
-        patch.object(deployment, "settings", made),
+        patch.object(deployment.runtime, "settings", made),
         patch.object(fan_out, "MAX_AT_ONCE", scenario.consumers_at_once),
     ):
         begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
@@ -650,7 +648,7 @@ def overtake(scenario: Scenario, deployment: LocalStack, limit: int) -> tuple[in
             stack = emulated.put_back()
             clients = (connection().client, aws.client("sqs"))
             with overtaken(clients, number, lambda: scenario.meanwhile(stack)) as calls:
-                deliver_to_ingest(stack.settings.events_queue_url, "ingest")
+                deliver_to_ingest(stack.settings.queue_url("events"), "ingest")
             if not number:
                 scenario.meanwhile(stack)
             found = [f"at once: {text}" for text in violations(is_idle=False)]

@@ -18,19 +18,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, aws, settings
+from lamplighter import DAG, aws
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.rows import connection
-from lamplighter_local.definitions import store_dags
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults, crash_points
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.definitions import store_dags
+from tests.tools.faults import Crash, Faults, crash_points
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import Snapshot
 
 MIDNIGHT = datetime(2026, 1, 1)
 FIVE_PAST = MIDNIGHT.add(seconds=5)
@@ -157,11 +157,10 @@ def emulator(scenario: Scenario) -> Iterator[Snapshot]:
     """Make a deployment on one shard, in which the scenario can begin."""
     with local_stack(at=FIVE_PAST) as stack:
         made = replace(stack.settings, due_shards=1)
-        with settings.using(made):
-            stack.settings = made
-            store_dags(scenario.dags)
-            scenario.arrange(stack)
-            yield Snapshot(stack)
+        stack.settings = made
+        store_dags(scenario.dags)
+        scenario.arrange(stack)
+        yield Snapshot(stack)
 
 
 def try_with(faults: Faults, scenario: Scenario, stack: LocalStack) -> None:

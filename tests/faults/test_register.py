@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import aws, settings
+from lamplighter import aws
 from lamplighter.errors import TransientError
 from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler import cursor
@@ -34,11 +34,11 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queues as all_queues
 from lamplighter_local.emulator.moto_memory import tables
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.faults import Crash, Faults, Kind
+from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 READS = frozenset({"BatchGetItem", "GetItem", "GetObject", "Invoke", "Query"})
@@ -102,8 +102,8 @@ def sandbox_remembers() -> Iterator[None]:
         if function != "sandbox":
             return real(function, event, *rest)
         # The instant matters only for what is owed, and nothing is owed here.
-        questions = [{**question, "at": ""} for question in event.get("questions", ())]
-        key = json.dumps({**event, "questions": questions, "result_key": ""}, sort_keys=True)
+        queries = [{**query, "at": ""} for query in event.get("queries", ())]
+        key = json.dumps({**event, "queries": queries, "result_key": ""}, sort_keys=True)
         if key not in known:
             known[key] = real(function, event, *rest)
         return copy.deepcopy(known[key])
@@ -118,7 +118,7 @@ def emulator(tmp_path: Path, pushes: tuple[dict[str, str], ...]) -> Iterator[Emu
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         until_the_end.enter_context(sandbox_remembers())
         for number, files in enumerate(pushes):
             if number:
@@ -146,7 +146,7 @@ def try_with(faults: Faults, stack: LocalStack) -> None:
     ):
         # Powertools warns that a handler which died has no metrics, and so hides why it died.
         warnings.filterwarnings("ignore", message="No application metrics")
-        deliver(stack.settings.registers_queue_url, "register")
+        deliver(stack.settings.queue_url("registers"), "register")
 
 
 def deliver_again(stack: LocalStack) -> None:
@@ -220,7 +220,7 @@ def wrong_after(faults: Faults, expected: dict[str, list[str]]) -> Iterator[str]
         if rows != wanted:
             yield f"{faults.injected}: {table} has {rows - wanted} instead of {wanted - rows}"
     queues = [
-        queue for queue in all_queues() if queue.name.endswith(("registers", "registers-dead"))
+        queue for queue in all_queues() if queue.name.endswith(("registers", "registers-dlq"))
     ]
     left = [message.body for queue in queues for message in queue._messages]
     if any("retire" not in body for body in left):

@@ -25,26 +25,26 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
-from lamplighter import DAG, Asset, SparkTask, aws, chain, settings
+from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
-from lamplighter.runs.settle import settle as hear
+from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.faults.faults import Crash, Faults, Kind, crash_points, overtaken
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken
+from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -392,13 +392,13 @@ SCENARIOS = {
 
 def submit(story: Story) -> None:
     """Let the function that starts jobs take what is there."""
-    deliver(story.stack.settings.submits_queue_url, "submit")
+    deliver(story.stack.settings.queue_url("submits"), "submit")
 
 
 def settle(story: Story) -> None:
     """Let the function that hears of jobs take what is there."""
     story.emr.emit()
-    deliver(story.stack.settings.jobstates_queue_url, "settle")
+    deliver(story.stack.settings.queue_url("jobstates"), "settle")
 
 
 def sweep(story: Story) -> None:
@@ -419,7 +419,7 @@ def send_settle(_: Story) -> None:
 
 def claim(story: Story) -> None:
     """Let the function that claims DAGs take what is there."""
-    deliver(story.stack.settings.claims_queue_url, "claim")
+    deliver(story.stack.settings.queue_url("claims"), "claim")
 
 
 def send_submits_of_all(story: Story) -> None:
@@ -524,7 +524,7 @@ OVERTAKINGS = {
         arrange=start_and(
             submit, lambda story: story.stack.clock.advance(timedelta(seconds=2)), send_settle
         ),
-        first=lambda story: deliver(story.stack.settings.jobstates_queue_url, "settle"),
+        first=lambda story: deliver(story.stack.settings.queue_url("jobstates"), "settle"),
         meanwhile=all_of(settle, submit),
         runs=_either("dag success a=success b=success t=success"),
     ),
@@ -649,7 +649,7 @@ def make_story() -> Iterator[Story]:
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=MIDNIGHT, on=emr))
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield Story(stack, emr)
 
 
@@ -779,8 +779,8 @@ def mishear(scenario: Scenario, story: Story, seeds: Sequence[int]) -> tuple[int
 def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[str]]:
     """Put a fault at each call of one moment, and then let EMR know no client token any more.
 
-    What is promised: a token is trusted for `token_trust_seconds` and not a second longer. Whoever
-    comes later to start a job looks for it by its name, and takes the one that is there.
+    What is promised: a token is trusted for `client_token_valid_seconds` and not a second longer.
+    Whoever comes later to start a job looks for it by its name, and takes the one that is there.
     """
     wrong: list[str] = []
     with beginning(scenario.dags, scenario.arrange, story) as begun:
@@ -798,7 +798,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
             faults = Faults()
             faults.at(number, kind)
             begin(faults)
-            seconds = story.stack.settings.token_trust_seconds + 1
+            seconds = story.stack.settings.client_token_valid_seconds + 1
             story.stack.clock.advance(timedelta(seconds=seconds))
             story.emr.remembers_tokens = False
             go_on(scenario, story, is_heard=False)
@@ -847,7 +847,8 @@ def race(story: Story, rounds: int) -> tuple[int, list[str]]:
             with ThreadPoolExecutor(6) as threads:
                 answers = [threads.submit(hear, body) for body in bodies]
                 answers += [
-                    threads.submit(advance_all, [("dag", KEY)], hands=SUBMIT) for _ in range(2)
+                    threads.submit(advance_all, [("dag", KEY)], permissions=SUBMIT)
+                    for _ in range(2)
                 ]
             errors = [repr(error) for each in answers if (error := each.exception())]
             story.stack.advance(hours=1)

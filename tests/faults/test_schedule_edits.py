@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws
 from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report
 from tests.faults.test_register import crash_points, deliver_again, sandbox_remembers, try_with
+from tests.tools.faults import Faults
+from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 LAST_DUE = DagRunInfo.interval(datetime(2026, 1, 5, 14), datetime(2026, 1, 5, 15))
@@ -97,7 +97,7 @@ def edited(tmp_path: Path, files: tuple[str, str]) -> Iterator[tuple[LocalStack,
     with ExitStack() as until_the_end:
         stack = until_the_end.enter_context(local_stack(at=NOON))
         made = replace(stack.settings, due_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         until_the_end.enter_context(sandbox_remembers())
         file = tmp_path / "dags" / "a.py"
         file.parent.mkdir()
@@ -144,7 +144,7 @@ def test_push_and_claim_that_meet_at_any_call_lose_and_repeat_nothing(
     wrong: list[str] = []
     with edited(tmp_path, EDITS[name]) as (stack, before):
         acts: dict[str, Callable[[], object]] = {
-            "push": lambda: deliver(stack.settings.registers_queue_url, "register"),
+            "push": lambda: deliver(stack.settings.queue_url("registers"), "register"),
             "claim": lambda: claim_all(["dag"]),
         }
         second = "claim" if first == "push" else "push"

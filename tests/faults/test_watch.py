@@ -23,21 +23,19 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
+from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.store.models import AssetEvents
 from lamplighter.triggers.base import TriggerEvent
-from lamplighter.triggers.offered import Sighting
-from lamplighter.triggers.polled import PolledTrigger
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.triggers.sources import PollingTrigger, QueueMessage, SourceItem
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at, queues
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
-from lamplighter_local.faults.faults import Crash, Kind, crash_points
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot, begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.loop_time import JumpingLoop
+from tests.tools.faults import Crash, Kind, crash_points
+from tests.tools.snapshot import Snapshot, begin_anew
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
 # What dies is not cleaned up by anyone, and Python says so when it finds it.
@@ -53,7 +51,7 @@ SOME = 10  # points of a story in the short form
 ROUNDS = 4
 
 # What is there when the source of `Looking` is looked at.
-there: list[Sighting] = []
+there: list[SourceItem] = []
 # Messages at which `Shaky` has failed, which it does once.
 failed_at: set[str] = set()
 
@@ -73,7 +71,7 @@ class Shaky(Scripted):
             yield TriggerEvent(f"{name}.0")
 
 
-class Looking(PolledTrigger):
+class Looking(PollingTrigger):
     """Sees what is there."""
 
     def __init__(self, *, kind: str = "") -> None:
@@ -87,12 +85,12 @@ class Looking(PolledTrigger):
         return "there"
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:  # noqa: ARG003 - all see the same
+    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:  # noqa: ARG003 - all see the same
         await asyncio.sleep(0)
         return list(there)
 
-    def payloads(self, sighting: Sighting) -> list[Any]:
-        return [] if sighting.name.startswith(self.kind or " ") else [f"{sighting.message_id}.0"]
+    def payloads(self, item: SourceItem) -> list[Any]:
+        return [] if item.name.startswith(self.kind or " ") else [f"{item.message_id}.0"]
 
 
 def asset(name: str, trigger: Any) -> Asset:
@@ -115,7 +113,7 @@ class Story:
         there.clear()
         if not self.queue:
             stack.clock.advance(timedelta(seconds=1))
-            there.extend(Sighting(name, "1", changed_at=stack.clock.now()) for name in "abc")
+            there.extend(SourceItem(name, "1", modified_at=stack.clock.now()) for name in "abc")
         for at, name in enumerate(self.messages):
             group = {"MessageGroupId": name[0], "MessageDeduplicationId": str(at)}
             aws.client("sqs").send_message(
@@ -129,7 +127,7 @@ class Story:
         if self.queue:
             deliver(stack.watched_queue(self.queue), "watch", stack.call)
         else:
-            stack.ask_sources()
+            stack.poll_sources()
 
 
 def of_a_queue(queue: str) -> DAG:
@@ -161,7 +159,7 @@ STORIES = {
     "FIFO queue": Story(
         of_a_queue("raw.fifo"), RECORDED, "raw.fifo", MESSAGES, refused=frozenset({"g-bad"})
     ),
-    "source that is asked": Story(
+    "source that is polled": Story(
         DAG("dag", schedule=[asset("all", Looking()), asset("some", Looking(kind="a"))]),
         {"all": ["a@1.0", "b@1.0", "c@1.0"], "some": ["b@1.0", "c@1.0"]},
     ),
@@ -181,7 +179,7 @@ def recorded() -> dict[str, list[str]]:
 
 def sent(stack: LocalStack) -> Counter[str]:
     """Return the events that are on their way or recorded, each as asset and payload."""
-    urls = (stack.settings.events_queue_url, stack.settings.events_fifo_queue_url)
+    urls = (stack.settings.queue_url("events"), stack.settings.queue_url("events.fifo"))
     bodies = [json.loads(one.body) for url in urls for one in queue_at(url)._messages]
     on_their_way = {f"{body['asset']} {body['extra']['payload']}" for body in bodies}
     return Counter(on_their_way)
@@ -189,7 +187,7 @@ def sent(stack: LocalStack) -> Counter[str]:
 
 def kept(stack: LocalStack) -> set[str]:
     """Return the names of the messages that are kept as dead letters."""
-    messages = queue_at(stack.settings.watch_dead_queue_url)._messages
+    messages = queue_at(stack.settings.queue_url("sources-dlq"))._messages
     return {json.loads(message.body)["name"] for message in messages}
 
 
@@ -223,7 +221,7 @@ def wrong_in_the_end(story: Story, stack: LocalStack) -> Iterator[str]:
         yield f"kept {kept(stack)} instead of {set(story.refused)}"
     if left := left_in(stack, story):
         yield f"{left} are left in the queue"
-    if dead := [one.name for one in queues() if one.name.startswith("raw-dead") and one._messages]:
+    if dead := [one.name for one in queues() if one.name.startswith("raw-dlq") and one._messages]:
         yield f"messages have died in {dead}"
 
 
@@ -235,7 +233,7 @@ def make_deployment() -> Iterator[LocalStack]:
     """Yield a deployment for all stories: to make one takes as long as some of them."""
     with local_stack(at=MIDNIGHT) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        with settings.using(made), patch.object(stack, "settings", made):
+        with patch.object(stack.runtime, "settings", made):
             yield stack
 
 
@@ -245,7 +243,7 @@ def about_to_begin(story: Story, deployment: LocalStack) -> Iterator[Snapshot]:
     begin_anew(deployment, at=MIDNIGHT.add(seconds=5))
     deployment.push_dags([story.dag], bundle="objects")
     if not story.queue:
-        deployment.ask_sources()  # it has been looked at before: what comes now is new
+        deployment.poll_sources()  # it has been looked at before: what comes now is new
     story.begin(deployment)
     failed_at.clear()
     yield Snapshot(deployment)

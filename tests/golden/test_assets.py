@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, Dataset
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.assets.condition import AssetCondition
-from lamplighter.assets.uri import normalize_uri
 from lamplighter.errors import DefinitionError
 
 URIS = """

@@ -12,7 +12,7 @@ import pytest
 from dateutil.relativedelta import relativedelta
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
@@ -183,7 +183,7 @@ def run(text: str) -> DagRunInfo | None:
 def ask(question: list[str], *, now: str, catchup: bool) -> DagRunInfo | None:
     """Return what the schedule of a row answers."""
     schedule, last, earliest, latest, *_ = question
-    with clock.using(clock.FixedClock(at(now))):
+    with runtime.using(clock=clock.FixedClock(at(now))):
         return SCHEDULES[schedule].next_dagrun_info(
             last_automated_data_interval=interval(last),
             restriction=TimeRestriction(optional(earliest), optional(latest), catchup),
@@ -231,7 +231,7 @@ def test_first_trigger_without_start_obeys_buffer(
     timetable = CronTriggerTimetable(
         cron, timezone="UTC", run_immediately=RUN_IMMEDIATELY[immediately]
     )
-    with clock.using(clock.FixedClock(at(now))):
+    with runtime.using(clock=clock.FixedClock(at(now))):
         info = timetable.next_dagrun_info(
             last_automated_data_interval=None, restriction=TimeRestriction(None, None, True)
         )
@@ -245,7 +245,7 @@ def test_first_trigger_with_start_ignores_buffer(
 ) -> None:
     """With a start date or an earlier run, `run_immediately` changes nothing."""
     timetable = CronTriggerTimetable("0 0 * * *", timezone="UTC", run_immediately=immediately)
-    with clock.using(clock.FixedClock(at("01-10T12:30"))):
+    with runtime.using(clock=clock.FixedClock(at("01-10T12:30"))):
         info = timetable.next_dagrun_info(
             last_automated_data_interval=interval(last),
             restriction=TimeRestriction(at("01-05T06"), None, True),

@@ -8,7 +8,7 @@ import pytest
 from dateutil.relativedelta import FR, MO, relativedelta
 from pendulum import DateTime
 
-from lamplighter import Asset, clock
+from lamplighter import Asset, clock, runtime
 from lamplighter.errors import DefinitionError, InvalidTimetableError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
@@ -48,7 +48,7 @@ def ask(
 ) -> DagRunInfo | None:
     """Return the next run of `timetable` when the clock shows `now`."""
     first, final = (at(bound) if bound else None for bound in (earliest, latest))
-    with clock.using(clock.FixedClock(at(now))):
+    with runtime.using(clock=clock.FixedClock(at(now))):
         return timetable.next_dagrun_info_v2(
             last_dagrun_info=last and DagRunInfo(last.end, last),
             restriction=TimeRestriction(first, final, catchup),

@@ -19,7 +19,7 @@ ACCEPTED = (
     Accepted("AwsSolutions-L1", "*/Custom::CDKBucketDeployment*", "the CDK chooses it"),
     Accepted(
         "AwsSolutions-S1",
-        "lamplighter-dev/State/Bucket/*",
+        "lamplighter-dev/Storage/Bucket/*",
         "it goes with its stack, which could not be deleted while S3 writes a log of it",
     ),
     Accepted(_LOGS, "*/Role/*", "Lambda names the streams of a log"),
@@ -29,11 +29,15 @@ ACCEPTED = (
     Accepted(_OURS.format("results/[*]"), "*", "answers are named at random"),
     Accepted(_OURS.format("runtime/[*]"), "*", "runtimes are named by their content"),
     Accepted(_OURS.format("logs/[*]"), "*", "EMR Serverless lays them out"),
-    Accepted(_OURS.format("jobs/[*]"), "*/Access/*", "people read contexts and reports"),
+    Accepted(_OURS.format("jobs/[*]"), "*/ManagedPolicies/*", "people read contexts and reports"),
     Accepted(_OURS.format("jobs/[*]/context.json"), "*", "each job has a folder"),
     Accepted(_OURS.format("jobs/[*]/report.json"), "*", "each job has a folder"),
     Accepted(_OURS.format("jobruns/[*]"), "*", "jobs get their ids when they start"),
-    Accepted(_OURS.format("lamplighter-*/[*]"), "*/Access/*", "the id of a stack is made with it"),
+    Accepted(
+        _OURS.format("lamplighter-*/[*]"),
+        "*/ManagedPolicies/*",
+        "the id of a stack is made with it",
+    ),
     Accepted(_OURS.format("[*]"), "*/Spark/JobRole/*", "a bucket of data, all of it, by its flag"),
     Accepted(_OURS.format("[*]"), "*/RuntimeRole/*", "assets of the CDK are named by content"),
     Accepted(

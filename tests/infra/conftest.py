@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.rights_file import WATCHED
+from tests.infra.permissions_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
-_SYNTHESIZING = {_HERE / "test_rights.py", _HERE / "test_template.py"}
+_SYNTHESIZING = {_HERE / "test_permissions.py", _HERE / "test_template.py"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups

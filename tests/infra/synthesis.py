@@ -1,4 +1,4 @@
-"""A stack as CloudFormation would get it, and what it says about rights, in short."""
+"""A stack as CloudFormation would get it, and what it says, as short texts."""
 
 import atexit
 import json

@@ -14,21 +14,25 @@ import pytest
 
 from infra import layers
 from infra.config import MAX_OWN_BYTES
-from infra.functions import FUNCTIONS
+from infra.functions import LIMITS
 from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
 from lamplighter.registry.register import RegisterReport
-from lamplighter.runs.report import RunsReport
-from lamplighter.scheduler.report import ClaimReport, TickReport
-from lamplighter.settings import DEAD_QUEUES, MAX_RECEIVES, Settings, output_key
+from lamplighter.runs.decision import RunsReport
+from lamplighter.scheduler.claim import ClaimReport
+from lamplighter.scheduler.tick import TickReport
+from lamplighter.settings import Settings, output_key
 from lamplighter.store.tables import table_definitions
-from lamplighter.streams.report import WatchReport
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
+from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, URL_SETTINGS, queues_of
 from tests.infra.accepted import ACCEPTED
 from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, Synthesis, short, synthesize
 
 STAGES = pytest.mark.parametrize("stage", ["dev", "prod"])
+
+_NAMES = {*(field.name for field in fields(Settings)), *URL_SETTINGS.values()}
 
 # W3005: the CDK itself states dependencies that are there already.
 _NOT_LINTED = ("W3005",)
@@ -116,19 +120,17 @@ def test_environment_is_that_of_the_outputs(
     """
     synthesis: Synthesis = request.getfixturevalue(stage)
     told = Settings.from_outputs(synthesis.outputs)
-    assert set(synthesis.outputs) <= {output_key(field.name) for field in fields(Settings)}
+    assert set(synthesis.outputs) <= {output_key(name) for name in _NAMES}
     for function in set(FUNCTIONS) - {"sandbox"}:
         variables = _variables(synthesis, function)
         with monkeypatch.context() as patched:
             for name, value in variables.items():
                 patched.setenv(name, value)
-            own = {f"{name.replace('.', '_')}_queue_url" for name in FUNCTIONS[function].queues}
-            others: dict[str, Any] = {
-                dead: "" for live, dead in DEAD_QUEUES.items() if live not in own
-            }
-            assert Settings.from_environment() == replace(told, **others)
+            own = {queue.dlq for queue in queues_of(function)}
+            urls = {name: url for name, url in told.queue_urls.items() if name in {*QUEUES, *own}}
+            assert Settings.from_environment() == replace(told, queue_urls=urls)
         ours = {name for name in variables if name.startswith("LAMPLIGHTER_")}
-        assert ours <= {f"LAMPLIGHTER_{field.name.upper()}" for field in fields(Settings)}
+        assert ours <= {f"LAMPLIGHTER_{name.upper()}" for name in _NAMES}
 
 
 def test_environment_has_room_for_what_flags_allow() -> None:
@@ -152,6 +154,7 @@ def test_settings_name_everything(prod: Synthesis) -> None:
     told = Settings.from_outputs(prod.outputs)
     unnamed = {field.name for field in fields(Settings) if getattr(told, field.name) == ""}
     assert unnamed == set()
+    assert set(told.queue_urls) == set(URL_SETTINGS)
 
 
 def test_author_code_is_told_nothing_of_the_deployment(dev: Synthesis) -> None:
@@ -172,10 +175,10 @@ def test_queues_have_dead_letters_time_and_alarms(
     dead = {short(each["RedrivePolicy"]["deadLetterTargetArn"]) for each in _live(queues)}
     assert {f"<{name}>" for name, each in queues.items() if each not in _live(queues)} == dead
     assert {each["RedrivePolicy"]["maxReceiveCount"] for each in _live(queues)} == {MAX_RECEIVES}
-    timeouts = {queue: spec.timeout_seconds for spec in FUNCTIONS.values() for queue in spec.queues}
+    timeouts = {name: LIMITS[queue.consumer].timeout_seconds for name, queue in QUEUES.items()}
     for each in _live(queues):
         name = each["QueueName"].removeprefix(f"{synthesis.config.stack_name}-")
-        assert each["VisibilityTimeout"] >= 6 * timeouts.get(name, 1)
+        assert each["VisibilityTimeout"] >= 6 * timeouts[name]
     watched: dict[str, set[str]] = {}
     for alarm in synthesis.resources("AWS::CloudWatch::Alarm").values():
         for dimension in alarm["Dimensions"]:
@@ -197,8 +200,7 @@ def _live(queues: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 def test_batches_are_answered_message_by_message(prod: Synthesis) -> None:
     """Every queue that wakes a function lets single messages fail, and has a limit."""
     found = list(prod.resources("AWS::Lambda::EventSourceMapping").values())
-    ours = sum(len(spec.queues) for spec in FUNCTIONS.values())
-    assert len(found) == ours + len(prod.config.watch_queues)
+    assert len(found) == len(QUEUES) + len(prod.config.watch_queues)
     assert all(each["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for each in found)
     assert all(each["ScalingConfig"]["MaximumConcurrency"] >= 2 for each in found)
 
@@ -236,7 +238,7 @@ def test_endless_chains_of_messages_are_not_taken_for_mistakes(prod: Synthesis) 
         for each in prod.resources("AWS::Lambda::Function").values()
         if each.get("RecursiveLoop") == "Allow"
     }
-    assert allowed == {name for name, spec in FUNCTIONS.items() if spec.queues}
+    assert allowed == {queue.consumer for queue in QUEUES.values()}
 
 
 def test_files_of_jobs_are_there_before_jobs_look_for_them(prod: Synthesis) -> None:
@@ -255,8 +257,7 @@ def test_queues_of_others_may_have_any_name() -> None:
     """Their names may be those of our queues, or differ only in signs that ids do not have."""
     named = ["events", "raw-a", "raw.a", "rawA"]
     made = synthesize({"watch_queues": named})
-    ours = sum(len(spec.queues) for spec in FUNCTIONS.values())
-    assert len(made.resources("AWS::Lambda::EventSourceMapping")) == ours + len(named)
+    assert len(made.resources("AWS::Lambda::EventSourceMapping")) == len(QUEUES) + len(named)
 
 
 def test_two_regions_have_nothing_of_one_name(prod: Synthesis) -> None:
@@ -376,7 +377,7 @@ def test_what_does_not_arrive_is_told(prod: Synthesis) -> None:
         for dimension in alarm["Dimensions"]
         if dimension["Name"] == "service"
     }
-    assert failing == {name for name, spec in FUNCTIONS.items() if spec.queues}
+    assert failing == {queue.consumer for queue in QUEUES.values()}
 
 
 def test_alarms_may_publish(prod: Synthesis) -> None:

@@ -19,21 +19,21 @@ from hypothesis.stateful import (
 from pendulum import datetime
 
 from lamplighter import DAG, queues
-from lamplighter import settings as deployment
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag, read_dags
-from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.endings import finish_run
+from lamplighter.store.transactions import Write
 from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.tables import require_sound
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
 BEGIN = MIDNIGHT.add(hours=5, seconds=5)
@@ -226,6 +226,5 @@ def test_claims_in_any_order_keep_the_tables_sound() -> None:
     with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1)
         stack.settings = made
-        with deployment.using(made):
-            Claims.stack = stack
-            run_state_machine_as_test(Claims, settings=bounded)
+        Claims.stack = stack
+        run_state_machine_as_test(Claims, settings=bounded)

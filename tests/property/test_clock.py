@@ -13,7 +13,7 @@ import pytest
 import time_machine
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
@@ -96,7 +96,7 @@ STOPS: dict[str, Stop] = {
     "datetime_alone": replaced_datetime,
     "datetime_carelessly": replaced_datetime_carelessly,
     "both": replaced_both,
-    "using": lambda moment: clock.using(clock.FixedClock(moment)),
+    "using": lambda moment: runtime.using(clock=clock.FixedClock(moment)),
 }
 stops = pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
 
@@ -173,15 +173,15 @@ def test_timetable_reads_clock_every_time(timetable: Timetable, stop: Stop) -> N
 
 def test_clocks_inside_each_other_return() -> None:
     """The inner clock counts until its block ends, then the outer one counts again."""
-    with clock.using(clock.FixedClock(NOON)):
-        with clock.using(clock.FixedClock(LATER)):
+    with runtime.using(clock=clock.FixedClock(NOON)):
+        with runtime.using(clock=clock.FixedClock(LATER)):
             assert clock.now() == LATER
         assert clock.now() == NOON
 
 
 def test_clock_of_failed_block_is_dropped() -> None:
     """A block that fails does not leave its clock behind."""
-    with pytest.raises(RuntimeError), clock.using(clock.FixedClock(NOON)):
+    with pytest.raises(RuntimeError), runtime.using(clock=clock.FixedClock(NOON)):
         raise RuntimeError
     assert clock.now() != NOON
 
@@ -190,7 +190,7 @@ def test_clock_in_use_counts_for_threads() -> None:
     """Threads agree on the time."""
     seen: list[DateTime] = []
     thread = threading.Thread(target=lambda: seen.append(clock.now()))
-    with clock.using(clock.FixedClock(NOON)):
+    with runtime.using(clock=clock.FixedClock(NOON)):
         thread.start()
         thread.join()
     assert seen == [NOON]
@@ -203,6 +203,6 @@ def test_clock_in_use_counts_for_threads() -> None:
 )
 def test_clock_of_any_kind_answers_utc(moment: datetime.datetime) -> None:
     """Whatever a clock shows becomes an instant in UTC; a naive one is in UTC already."""
-    with clock.using(clock.FixedClock(moment)):
+    with runtime.using(clock=clock.FixedClock(moment)):
         assert clock.now() == NOON
         assert clock.now().timezone_name == "UTC"

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, wall_ticks
 from lamplighter.timetables.interval import CronDataIntervalTimetable
@@ -235,7 +235,7 @@ def test_intervals_around_change_tile_anyhow(cron: str, place: tuple[str, dateti
 
 def newest_complete(cron: str, zone: str, *, now: datetime) -> DataInterval:
     """Return the interval of the next run without catchup and without any earlier run."""
-    with clock.using(clock.FixedClock(now)):
+    with runtime.using(clock=clock.FixedClock(now)):
         info = CronDataIntervalTimetable(cron, zone).next_dagrun_info(
             last_automated_data_interval=None, restriction=TimeRestriction(None, None, False)
         )

@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 
 from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher, Dataset
 from lamplighter.assets.codec import decode_condition, encode_condition
-from lamplighter.assets.condition import NO_ASSETS, AssetCondition, AssetLeaf
+from lamplighter.assets.condition import (
+    NO_ASSETS,
+    AssetCondition,
+    AssetId,
+    AssetLeaf,
+    decode_on_ids,
+    encode_on_ids,
+)
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_allowed
+from lamplighter.scheduler.pending import ids_of
+from lamplighter.store.assets import leaf_id
 from lamplighter.triggers.base import BaseEventTrigger
 
 calmly = settings(deadline=None, derandomize=True, database=None, max_examples=200)
@@ -84,6 +93,43 @@ def test_condition_read_back_is_equal(tree: tuple[AssetCondition, str]) -> None:
     assert copy == condition
     assert hash(copy) == hash(condition)
     assert [type(leaf) for leaf in copy.leaves()] == [type(leaf) for leaf in condition.leaves()]
+
+
+@calmly
+@given(trees, st.sets(leaves))
+def test_condition_on_a_row_holds_as_its_author_meant(
+    tree: tuple[AssetCondition, str], true: set[AssetLeaf]
+) -> None:
+    """The condition on ids, as claims read it, holds exactly when the author's own does."""
+    condition, _ = tree
+    column = json.loads(json.dumps(encode_on_ids(condition, leaf_id)))
+    ids = {AssetId(leaf_id(leaf)) for leaf in true}
+    by_id = {leaf: AssetId(leaf_id(leaf)) in ids for leaf in LEAVES}
+    assert decode_on_ids(column).holds(ids.__contains__) == condition.holds(by_id.__getitem__)
+    assert ids_of(column) == {leaf_id(leaf) for leaf in condition.leaves()}
+
+
+def test_column_of_a_schedule_without_assets_is_empty() -> None:
+    """A DAG that waits for no asset has no condition on its row, and none is read from it."""
+    assert encode_on_ids(NO_ASSETS, leaf_id) is None
+    assert decode_on_ids(None) is NO_ASSETS
+
+
+@pytest.mark.parametrize(
+    "column",
+    [{"most": ["a"]}, {"all": "a"}, {"any": [5]}, {"all": [], "any": []}, {"all": [{"one": []}]}],
+    ids=repr,
+)
+def test_column_of_an_unknown_operator_is_refused(column: dict[str, Any]) -> None:
+    """What no version of this library writes is an error, and never read as another operator."""
+    with pytest.raises(SerializationError, match="asset condition"):
+        decode_on_ids(column)
+
+
+def test_condition_described_names_assets_and_operators() -> None:
+    """People read a condition with the names of its assets."""
+    condition = (Asset("a") | AssetAlias("b")) & Asset.ref(uri="s3://lake/c")
+    assert condition.describe() == "((a or b) and s3://lake/c)"
 
 
 def test_empty_condition_of_all_is_true() -> None:

@@ -7,7 +7,7 @@ from croniter import CroniterBadDateError, croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import TimeRestriction
 from lamplighter.timetables.cron import CronSchedule, describe, wall_ticks
@@ -153,7 +153,7 @@ def test_skipping_any_expression_takes_newest(
     timetable = CronDataIntervalTimetable(expression, "UTC")
     earliest = as_utc(now - timedelta(days=36_500)) if has_start else None
     try:
-        with clock.using(clock.FixedClock(now)):
+        with runtime.using(clock=clock.FixedClock(now)):
             newest = timetable.next_dagrun_info(
                 last_automated_data_interval=None,
                 restriction=TimeRestriction(earliest, None, catchup=False),
@@ -179,7 +179,7 @@ def test_triggers_asked_in_turn_increase(expression: str, start: datetime, catch
     timetable = CronTriggerTimetable(expression, timezone="UTC")
     restriction = TimeRestriction(as_utc(start), None, catchup)
     try:
-        with clock.using(clock.FixedClock(start)):
+        with runtime.using(clock=clock.FixedClock(start)):
             first = timetable.next_dagrun_info(
                 last_automated_data_interval=None, restriction=restriction
             )

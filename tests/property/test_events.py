@@ -29,7 +29,6 @@ from pendulum import datetime
 from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, Asset, AssetAlias, aws
-from lamplighter import settings as deployment
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.record import event_id_of
@@ -39,13 +38,13 @@ from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import begin_anew
 
 BEGIN = datetime(2026, 1, 1, 0, 0, 5)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
@@ -144,7 +143,7 @@ class Events(RuleBasedStateMachine):
     def emit_nonsense(self, body: str) -> None:
         """Something comes that nobody understands, or that is of an asset nobody knows."""
         self.rejected.add(body)
-        url = self.stack.settings.events_queue_url
+        url = self.stack.settings.queue_url("events")
         aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
 
     def _send(self, event_id: str, lane: str) -> None:
@@ -154,15 +153,15 @@ class Events(RuleBasedStateMachine):
     # The platform.
 
     @rule(
-        queue=st.sampled_from(["events", "events_fifo", "claims"]),
+        queue=st.sampled_from(["events", "events.fifo", "claims"]),
         count=st.integers(1, 10),
         is_reversed=st.booleans(),
         fault=faults,
     )
     def deliver(self, queue: str, count: int, is_reversed: bool, fault: Fault) -> None:
         """Some messages arrive, of a standard queue in any order."""
-        url = getattr(self.stack.settings, f"{queue}_queue_url")
-        if is_reversed and queue != "events_fifo":
+        url = self.stack.settings.queue_url(queue)
+        if is_reversed and queue != "events.fifo":
             (found,) = [one for one in queues() if one.name == url.rpartition("/")[2]]
             found._messages.reverse()
 
@@ -370,7 +369,7 @@ def drops_of(dag_id: str) -> Counter[str]:
 
 def dead() -> set[str]:
     """Return the bodies of all dead letters, among which may be copies."""
-    gone = [queue for queue in queues() if "-events-dead" in queue.name]
+    gone = [queue for queue in queues() if "-events-dlq" in queue.name]
     return {message.body for queue in gone for message in queue._messages}
 
 
@@ -389,9 +388,8 @@ def play(examples: int, steps: int) -> int:
     with local_stack(at=BEGIN) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
         stack.settings = made
-        with deployment.using(made):
-            Events.stack, Events.crash_points = stack, 0
-            run_state_machine_as_test(Events, settings=bounded)
+        Events.stack, Events.crash_points = stack, 0
+        run_state_machine_as_test(Events, settings=bounded)
     return Events.crash_points
 
 

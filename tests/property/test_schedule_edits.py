@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset, clock
+from lamplighter import DAG, Asset, runtime
 from lamplighter.clock import FixedClock
-from lamplighter.scheduler import cursor, schedule_edit
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import followed_until, schedule_in_force
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DataInterval
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
-from lamplighter_local.definitions import row_of
+from tests.tools.definitions import row_of
 
 # Both clock changes of Zurich and New York lie within a few days of these.
 STARTS = [datetime(2026, 3, 6), datetime(2026, 3, 27, 3, 20), datetime(2026, 10, 23, 1)]
@@ -61,13 +61,13 @@ def claim(row: Dags, *, now: DateTime, limit: int) -> list[DataInterval]:
     found: list[DataInterval] = []
     while (first := cursor.stored_next(row)) is not None and first.run_after <= now and limit > 0:
         due = cursor.runs_due(
-            cursor.rule_of(row),
+            cursor.timetable_runs(row),
             first,
             catchup=schedule_in_force(row).catchup,
             now=followed_until(row, now),
             limit=limit,
         )
-        schedule_edit.move_on(row, due, now=now)
+        cursor.advance(row, due, now=now)
         found += [info.data_interval for info in due.runs if info.data_interval is not None]
         limit -= len(due.runs)
     stored(row)
@@ -81,12 +81,12 @@ def test_edited_interval_schedules_tile_the_time_line(
 ) -> None:
     """Whatever is owed at whichever edit, there is no hole, no overlap and no missing end."""
     now = start
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(first, start, None)
     found: list[DataInterval] = []
     for schedule, minutes, limit in edits:
         now = now.add(minutes=minutes)
-        with clock.using(FixedClock(now)):
+        with runtime.using(clock=FixedClock(now)):
             found += claim(row, now=now, limit=limit)
             row = define(schedule, start, row)
     now = now.add(days=4)
@@ -109,11 +109,11 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
     start: DateTime, old: Any, new: Any, minutes: int
 ) -> None:
     """Of all that was due under the old schedule one run is created, and the new one follows it."""
-    with clock.using(FixedClock(start)):
+    with runtime.using(clock=FixedClock(start)):
         row = define(old, start, None, catchup=False)
     now = start.add(minutes=minutes)
     first = cursor.stored_next(row)
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         row = define(new, start, row)
         is_kept = row.schedule_switch_at is not None
         found = claim(row, now=now, limit=1)
@@ -127,6 +127,6 @@ def test_edit_without_catchup_creates_the_newest_due_run_alone(
         assert following.data_interval is not None
         assert following.data_interval.start == newest.end
         # Nothing else of the old schedule was complete.
-        rule = cursor.rule_of(define(old, start, None))
+        rule = cursor.timetable_runs(define(old, start, None))
         after = rule.after_another(cursor.position(row), catchup=True)
         assert after is None or after.run_after > now

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pendulum import DateTime
 
-from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, clock
+from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, clock, runtime
 from lamplighter.errors import SerializationError
 from lamplighter.loading import author_code_allowed
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -125,7 +125,7 @@ def two_runs(
     timetable: Timetable, now: DateTime, restriction: TimeRestriction
 ) -> list[DagRunInfo | None]:
     """Return the first run at `now` and the one after it."""
-    with clock.using(clock.FixedClock(now)):
+    with runtime.using(clock=clock.FixedClock(now)):
         second = None
         first = timetable.next_dagrun_info_v2(last_dagrun_info=None, restriction=restriction)
         if first is not None:

@@ -119,7 +119,7 @@ def watching(batch: Batch) -> Iterator[Sent]:
         sending() as sent,
         patch.object(watch, "read_watchers", lambda _: rows),
         patch.object(watch, "read_parked", dict),
-        patch.object(watch, "park", lambda _: 0),
+        patch.object(watch, "park_busy_watchers", lambda _: 0),
         patch.object(Watcher, "build", build),
     ):
         yield sent
@@ -128,7 +128,7 @@ def watching(batch: Batch) -> Iterator[Sent]:
 def _row(at: int, script: Script) -> Catalog:
     trigger = {"type": "scripts.Scripted", "data": {"script": script}}
     watcher = {"asset": "a", "name": f"w{at}", "trigger": trigger}
-    return Catalog("watchers#raw", f"dag/a/w{at}", watcher=watcher, since=SINCE)
+    return Catalog("watchers#raw", f"dag/a/w{at}", watcher=watcher, created_at=SINCE)
 
 
 def records(batch: Batch, names: Sequence[str]) -> list[Record]:

@@ -6,12 +6,12 @@ from typing import Any
 from unittest.mock import patch
 
 from lamplighter import DAG, Asset
-from lamplighter.events.dead_letters import dead_letters, release
+from lamplighter.events.dead_letters import dead_letters, make_visible
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 
 def register(stack: LocalStack, *dags: DAG, bundle: str = "objects") -> None:
@@ -59,7 +59,7 @@ def woken(stack: LocalStack, *dag_ids: str) -> list[str]:
 def reasons(stack: LocalStack) -> list[str]:
     """Return why messages were given up, as their letters and as the notes on their events say."""
     letters = dead_letters(limit=10)
-    release(letters)
+    make_visible(letters)
     stack.advance(seconds=1)
     found = sorted(letter.reason for letter in letters)
     assert found == sorted(row.rejected or "" for row in AssetEvents.query(REJECTED))

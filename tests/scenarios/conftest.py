@@ -1,6 +1,6 @@
 """A deployment on one shard, whose tables must be sound when the test is over.
 
-What its functions ask of AWS is held against the rights that they have there.
+What its functions ask of AWS is held against the permissions that they have there.
 """
 
 import json
@@ -13,32 +13,31 @@ from pathlib import Path
 import pytest
 from pendulum import DateTime
 
-from lamplighter import settings
-from lamplighter_local.function_calls import noted_calls
 from lamplighter_local.stack import NAME, LocalStack, local_stack
-from tests.infra.rights_file import USED_FILE, Need, TriedRights
+from tests.infra.permissions_file import USED_FILE, CheckedPermissions, Need
+from tests.tools.function_calls import noted_calls
 
 Deploy = Callable[..., LocalStack]
 Forbidden = set[tuple[str, Need]]
 
 
 # What all stories of this process have asked for.
-_tried = TriedRights(f"{NAME}-")
+_checked = CheckedPermissions(f"{NAME}-")
 
 
 # Of a module, because a folder ends only with the process: other tests would be heard too.
 @pytest.fixture(scope="module", autouse=True)
 def forbidden() -> Iterator[Forbidden]:
-    """Yield what functions have asked for without the right to it; it is emptied by each test."""
-    with noted_calls(_tried.note):
-        yield _tried.forbidden
+    """Yield what functions have asked for without permission; it is emptied by each test."""
+    with noted_calls(_checked.note):
+        yield _checked.forbidden
     if USED_FILE in os.environ:
-        Path(os.environ[USED_FILE]).write_text(json.dumps(sorted(_tried.used)))
+        Path(os.environ[USED_FILE]).write_text(json.dumps(sorted(_checked.used)))
 
 
 @pytest.fixture(autouse=True)
 def _is_allowed(forbidden: Forbidden, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test in which a function needs more rights than it has on AWS."""
+    """Fail a test in which a function needs more permissions than it has on AWS."""
     forbidden.clear()
     yield
     if request.node.get_closest_marker("interferes") is None:
@@ -54,7 +53,7 @@ def deploy() -> Iterator[Deploy]:
             # One shard instead of sixteen: a tick reads each of them, and the emulator is slow.
             stack = until_the_end.enter_context(local_stack(at=at))
             made = replace(stack.settings, due_shards=due_shards)
-            stack.settings = until_the_end.enter_context(settings.using(made))
+            stack.settings = made
             return stack
 
         yield make

@@ -11,16 +11,15 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.runs.definitions import forget_definitions
 from lamplighter.store.models import AssetEvents, Runs, Steps
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
+from tests.tools.snapshot import Snapshot
 
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)
 
@@ -36,7 +35,6 @@ class World:
     def begin_again(self) -> None:
         """Let the deployment be new."""
         self._fresh.put_back()
-        forget_definitions()
         # A run of the same name at the same instant would find the reports of the one before.
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.stack.settings.bucket].keys.clear()
 
@@ -157,5 +155,5 @@ def new_world(at: DateTime = BEGIN) -> Iterator[World]:
         )
         # One shard instead of many: timers read each of them, and the emulator is slow.
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        stack.settings = until_the_end.enter_context(settings.using(made))
+        stack.settings = made
         yield World(stack, emr)

@@ -7,17 +7,17 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import references
+from lamplighter.registry import assets
 from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
+from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter.store.wire import consumers_of
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, send, taken
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash
+from tests.tools.finish_run import finish_run
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 
@@ -167,7 +167,7 @@ def test_same_assets_written_otherwise_do_not_fire_again(stack: LocalStack) -> N
 def test_new_dag_gets_the_event_between_reference_and_row(stack: LocalStack) -> None:
     """The reference stands before the DAG does: an event in between is the DAG's first."""
     send(stack, "a")
-    with once(registering, "ask_authors", lambda: send(stack, "a")):
+    with once(registering, "query_definitions", lambda: send(stack, "a")):
         wait_for(stack, A)
     assert taken(stack) == [{"a": [1, 2]}]
     send(stack, "a")
@@ -179,7 +179,7 @@ def test_added_reference_misses_no_event_of_a_stream(stack: LocalStack) -> None:
     """Events come before, during and after the push: the DAG takes each from its reference on."""
     wait_for(stack, A)
     send(stack, "a", "b")
-    with once(registering, "ask_authors", lambda: send(stack, "b", "a", "b")):
+    with once(registering, "query_definitions", lambda: send(stack, "b", "a", "b")):
         wait_for(stack, A | B)
     send(stack, "b", "a")
     numbers: dict[str, list[int]] = {"a": [], "b": []}
@@ -227,7 +227,7 @@ def test_event_between_a_reference_and_its_row_is_taken_once(
         stack.emit("c", aliases=["fresh"])
         stack.run_until_idle()
 
-    with once(references, "add_consumers", emit, is_after=True):
+    with once(assets, "add_consumers", emit, is_after=True):
         wait_for(stack, AssetAlias("fresh") | C)
     assert len(taken(stack)) == (before is not None)
     send(stack, "c", aliases=["fresh"])
@@ -238,7 +238,7 @@ def test_event_between_a_reference_and_its_row_is_taken_once(
 def test_reference_of_a_push_that_died_is_dropped_by_the_next(stack: LocalStack) -> None:
     """The row never knew of it; whoever waits for that asset later begins anew."""
     wait_for(stack, A)
-    with patch.object(registering, "ask_authors", side_effect=Crash), pytest.raises(Crash):
+    with patch.object(registering, "query_definitions", side_effect=Crash), pytest.raises(Crash):
         wait_for(stack, A | B)
     assert queued() == {"a", "b"}
     send(stack, "b")

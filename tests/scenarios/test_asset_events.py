@@ -15,10 +15,10 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import AssetEvents, Dags
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, register, send, taken
+from tests.tools.finish_run import finish_run
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 ORDERS = Asset("orders", uri="s3://lake/orders")
@@ -279,7 +279,7 @@ def test_event_during_the_firing_counts_for_the_next_run(stack: LocalStack) -> N
 def test_same_message_three_times_is_one_event(stack: LocalStack) -> None:
     """SQS may deliver a message again at any time, even when its run is over."""
     register(stack, DAG("dag", schedule=A))
-    url, sqs = stack.settings.events_queue_url, aws.client("sqs")
+    url, sqs = stack.settings.queue_url("events"), aws.client("sqs")
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"asset": "a"}))
     (message,) = sqs.receive_message(QueueUrl=url, AttributeNames=["All"])["Messages"]
     envelope = {"Records": [_record(url, message)]}

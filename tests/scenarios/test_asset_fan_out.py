@@ -19,11 +19,11 @@ from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.endings import finish_run
-from lamplighter_local.faults.faults import Crash
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import register
+from tests.tools.faults import Crash
+from tests.tools.finish_run import finish_run
 
 A = Asset("a")
 
@@ -59,7 +59,7 @@ def is_open(asset: str = "a") -> bool:
 
 def take_only_events(stack: LocalStack) -> None:
     """Deliver events, and leave lying what comes of them."""
-    only = [(stack.settings.events_queue_url, "ingest")]
+    only = [(stack.settings.queue_url("events"), "ingest")]
     with patch.object(stack, "_sources", lambda: only):
         stack.run_until_idle()
 
@@ -75,7 +75,7 @@ def test_event_reaches_more_consumers_than_fit_at_once(stack: LocalStack) -> Non
     stack.emit("a")
     take_only_events(stack)
     assert (counts(dags), is_open()) == ({0}, True)
-    assert messages(stack.settings.claims_queue_url) == 3
+    assert messages(stack.settings.queue_url("claims")) == 3
     stack.run_until_idle()
     assert counts(dags) == {1}
     stack.advance(minutes=10)
@@ -91,7 +91,7 @@ def test_as_many_consumers_as_fit_need_no_message(stack: LocalStack) -> None:
     stack.emit("a")
     take_only_events(stack)
     assert (counts(dags), is_open()) == ({1}, False)
-    assert messages(stack.settings.claims_queue_url) == 0
+    assert messages(stack.settings.queue_url("claims")) == 0
     require_sound()
 
 
@@ -139,7 +139,7 @@ def test_consumer_that_cannot_be_read_holds_up_no_other(
     del dags[1]
     stack.advance(minutes=10)
     assert (counts(dags), is_open()) == ({1}, False)
-    assert messages(stack.settings.events_dead_queue_url) == 0
+    assert messages(stack.settings.queue_url("events-dlq")) == 0
 
 
 def test_timetable_is_not_asked_for_an_event(stack: LocalStack) -> None:
@@ -217,7 +217,7 @@ def crash(*_: Any, **__: Any) -> None:
 
 def record_and_crash(stack: LocalStack, *, is_lost: bool = False) -> None:
     """Let an event be recorded by a process that dies before it hands it on."""
-    url, sqs = stack.settings.events_queue_url, aws.client("sqs")
+    url, sqs = stack.settings.queue_url("events"), aws.client("sqs")
     stack.emit("a")
     (message,) = sqs.receive_message(QueueUrl=url, AttributeNames=["All"])["Messages"]
     with (
@@ -259,7 +259,7 @@ def test_sweep_hands_on_what_nobody_delivers_again(stack: LocalStack) -> None:
     register(stack, DAG("dag", schedule=A))
     record_and_crash(stack, is_lost=True)
     assert stack.sweep()["claimed_runs"] == 0
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     assert stack.sweep()["claimed_runs"] == 1
     assert [run.events for run in stack.runs("dag")] == [{"a": [0, 1]}]
     assert (stack.sweep()["claimed_runs"], is_open()) == (0, False)
@@ -271,7 +271,7 @@ def test_sweep_hands_on_to_more_than_fit_at_once(stack: LocalStack, few: int) ->
     dags = consumers(few + 2)
     register(stack, *dags)
     record_and_crash(stack, is_lost=True)
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     stack.sweep()
     assert (counts(dags), is_open()) == ({1}, False)
     require_sound()
@@ -283,7 +283,7 @@ def test_swept_event_of_a_busy_consumer_waits_for_its_slot(stack: LocalStack) ->
     stack.emit("a")
     stack.run_until_idle()
     record_and_crash(stack, is_lost=True)
-    stack.advance(seconds=stack.settings.wake_after_seconds)
+    stack.advance(seconds=stack.settings.resend_after_seconds)
     stack.sweep()
     assert not is_open()
     (run,) = stack.runs("dag")

@@ -8,11 +8,11 @@ from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, register, send, taken
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 A, B = Asset("a"), Asset("b")
 NINE = datetime(2026, 1, 5, 9)  # three hours before the deployment's noon
@@ -140,7 +140,7 @@ def test_overdue_times_and_ready_assets_do_not_wait_for_one_another(stack: Local
     stack.clock.move(to=stack.clock.now().add(hours=2))
     for at in range(10):
         stack.emit(f"asset-{at}")
-    with patch.object(stack, "_sources", lambda: [(stack.settings.events_queue_url, "ingest")]):
+    with patch.object(stack, "_sources", lambda: [(stack.settings.queue_url("events"), "ingest")]):
         stack.run_until_idle()
     assert [len(stack.runs(dag.dag_id)) for dag in ready] == [1] * 10
     assert [len(stack.runs(dag.dag_id)) for dag in timed] == [0] * 100

@@ -18,7 +18,7 @@ _numbers = count(1)
 
 def send_body(stack: LocalStack, body: Any, **lane: str) -> None:
     """Put a message on the queue as some service would, and let it be taken."""
-    urls = stack.settings.events_queue_url, stack.settings.events_fifo_queue_url
+    urls = stack.settings.queue_url("events"), stack.settings.queue_url("events.fifo")
     aws.client("sqs").send_message(QueueUrl=urls[bool(lane)], MessageBody=json.dumps(body), **lane)
     stack.run_until_idle()
 

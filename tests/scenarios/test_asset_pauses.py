@@ -6,19 +6,19 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.bundles.importer import ParsedFile, Problem
+from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.operations import pause as pausing
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import bundles
 from lamplighter.registry import register as registering
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import claim as claiming
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, once, register, send, taken
+from tests.tools.definitions import register_dags
 
 A, B = Asset("a"), Asset("b")
 
@@ -156,9 +156,11 @@ def test_consumer_that_moves_to_another_bundle_keeps_its_events(stack: LocalStac
 def test_events_wait_while_the_file_is_broken(stack: LocalStack) -> None:
     """A file that cannot be imported keeps its DAGs' events until it is mended."""
     register(stack, DAG("dag", schedule=A))
-    broken = ParsedFile("dags/objects.py", errors=[Problem("dags/objects.py", 1, "no such name")])
+    broken = ParsedFile(
+        "dags/objects.py", errors=[ImportProblem("dags/objects.py", 1, "no such name")]
+    )
     with patch.object(Sandbox, "parse", lambda _: iter([broken])):
-        registering.register(Source("objects", "0" * 64, bundles.number("objects")))
+        registering.register(Push("objects", "0" * 64, next_push_number("objects")))
     stack.run_until_idle()
     send(stack, "a", "a")
     assert (taken(stack), stack.dag("dag").has_import_errors) == ([], True)

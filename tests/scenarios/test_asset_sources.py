@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import consumer, reasons, register, woken
+from tests.tools.faults import Faults
 
 ORDERS = Asset("orders", uri="s3://lake/orders")
 
@@ -140,7 +140,7 @@ def test_unknown_asset_is_rejected(stack: LocalStack, event: dict[str, str]) -> 
 @pytest.fixture
 def registering(stack: LocalStack) -> Iterator[LocalStack]:
     """Let the deployment take events of assets that no DAG has named."""
-    with settings.using(replace(stack.settings, unknown_assets="register")):
+    with runtime.using(settings=replace(stack.settings, unknown_assets="register")):
         yield stack
 
 
@@ -214,7 +214,7 @@ def test_failed_event_holds_up_its_lane_and_no_other(stack: LocalStack) -> None:
     """While a lane cannot be recorded, all of it comes again; events beside it go on."""
     register(stack, consumer(ORDERS), consumer(Asset("a")))
     in_lane(stack, *"cab")
-    url = stack.settings.events_fifo_queue_url
+    url = stack.settings.queue_url("events.fifo")
     # Taken from the queue by hand: the emulator forgets the order of a lane that comes again.
     messages = aws.client("sqs").receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"]

@@ -7,20 +7,20 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.backfill import refusals
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
-from lamplighter.operations.create_backfill import plan_backfill
+from lamplighter.operations import backfills
+from lamplighter.operations.backfills import plan_backfill
 from lamplighter.operations.runs import clear_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import CronPartitionTimetable
+from lamplighter.views import Backfill, Run
 from lamplighter.zones import iso
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Backfill, Run
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
 TWO_DAYS = ("2026-01-02", "2026-01-04")
@@ -358,6 +358,7 @@ def test_spend_cap_pauses_before_it_is_exceeded(lamp: LocalDeployment) -> None:
     lamp.advance(minutes=50)
     found = only(lamp, "hourly")
     assert (found.state, found.succeeded) == ("paused", 3)
+    assert found.cost is not None
     assert found.cost <= 0.10
     assert "of $0.10" in (found.reason or "")
     lamp.resume_backfill("hourly-1", max_cost=100)
@@ -442,24 +443,24 @@ def test_events_timetable_can_be_backfilled(lamp: LocalDeployment) -> None:
 @pytest.mark.parametrize(
     ("dag", "asked", "error", "words"),
     [
-        ({}, {"dag_id": "other"}, refusals.DagNotFound, "there is no DAG 'other'"),
-        ({"allowed_run_types": "scheduled"}, {}, refusals.DagRunTypeNotAllowed,
+        ({}, {"dag_id": "other"}, backfills.DagNotFound, "there is no DAG 'other'"),
+        ({"allowed_run_types": "scheduled"}, {}, backfills.DagRunTypeNotAllowed,
          "add 'backfill' to its allowed_run_types"),
-        ({"schedule": None}, {}, refusals.DagNonPeriodicScheduleException, "no dates to backfill"),
-        ({"schedule": "@once"}, {}, refusals.DagNonPeriodicScheduleException, "no dates"),
+        ({"schedule": None}, {}, backfills.DagNonPeriodicScheduleException, "no dates to backfill"),
+        ({"schedule": "@once"}, {}, backfills.DagNonPeriodicScheduleException, "no dates"),
         ({"schedule": "@continuous", "max_active_runs": 1}, {},
-         refusals.DagNonPeriodicScheduleException, "no dates"),
-        ({"schedule": [Asset("a")]}, {}, refusals.DagNonPeriodicScheduleException, "no dates"),
-        ({}, {"end": "2025-12-01"}, refusals.InvalidBackfillDateRange, "before it begins"),
-        ({}, {"start": "2027-01-01", "end": "2027-02-01"}, refusals.InvalidBackfillDate, "future"),
+         backfills.DagNonPeriodicScheduleException, "no dates"),
+        ({"schedule": [Asset("a")]}, {}, backfills.DagNonPeriodicScheduleException, "no dates"),
+        ({}, {"end": "2025-12-01"}, backfills.InvalidBackfillDateRange, "before it begins"),
+        ({}, {"start": "2027-01-01", "end": "2027-02-01"}, backfills.InvalidBackfillDate, "future"),
         ({"depends_on_past": True}, {"backwards": True, "reprocess": "failed"},
-         refusals.InvalidBackfillDirection, "task 't' of DAG 'daily' depends on the past"),
-        ({"depends_on_past": True}, {}, refusals.InvalidReprocessBehavior, "take reprocess"),
-        ({}, {"reprocess": "some"}, refusals.InvalidReprocessBehavior, "none, failed, completed"),
-        ({}, {"conf": {"when": NOW}}, refusals.InvalidBackfillConf, "must hold JSON values only"),
-        ({}, {"end": "2026-01-01"}, refusals.NoBackfillRunsToCreate, "has no complete run"),
-        ({}, {"max_active_runs": 0}, RefusedError, "take 1 to 500"),
-        ({}, {"max_cost": 0.0}, RefusedError, "take dollars"),
+         backfills.InvalidBackfillDirection, "task 't' of DAG 'daily' depends on the past"),
+        ({"depends_on_past": True}, {}, backfills.InvalidReprocessBehavior, "use reprocess"),
+        ({}, {"reprocess": "some"}, backfills.InvalidReprocessBehavior, "none, failed, completed"),
+        ({}, {"conf": {"when": NOW}}, backfills.InvalidBackfillConf, "must hold JSON values only"),
+        ({}, {"end": "2026-01-01"}, backfills.NoBackfillRunsToCreate, "has no complete run"),
+        ({}, {"max_active_runs": 0}, RefusedError, "choose 1 to 500"),
+        ({}, {"max_cost": 0.0}, RefusedError, "give dollars"),
         ({"schedule": "* * * * *"}, {"start": "2025-01-01"}, RefusedError, "more than 10,000"),
     ],
 )  # fmt: skip
@@ -484,9 +485,9 @@ def test_second_backfill_is_refused_while_one_is_open(lamp: LocalDeployment) -> 
     lamp.takes("daily", "t", minutes=10)
     lamp.backfill("daily", *TWO_DAYS)
     lamp.pause_backfill("daily-1")
-    with pytest.raises(RefusedError, match="take 1 to 500"):
+    with pytest.raises(RefusedError, match="choose 1 to 500"):
         lamp.resume_backfill("daily-1", max_active_runs=501)
-    with pytest.raises(refusals.AlreadyRunningBackfill, match="backfill cancel daily-1"):
+    with pytest.raises(backfills.AlreadyRunningBackfill, match="backfill cancel daily-1"):
         lamp.backfill("daily", *TWO_DAYS)
 
 
@@ -495,7 +496,7 @@ def test_backfill_of_dates_that_have_runs_is_refused(lamp: LocalDeployment) -> N
     lamp.push([make_dag()])
     lamp.backfill("daily", *TWO_DAYS)
     lamp.advance(minutes=5)
-    with pytest.raises(refusals.NoBackfillRunsToCreate, match=r"2 over.*take reprocess"):
+    with pytest.raises(backfills.NoBackfillRunsToCreate, match=r"2 over.*use reprocess"):
         lamp.backfill("daily", *TWO_DAYS)
     with pytest.raises(RefusedError, match="backfill 'daily-1' is completed"):
         lamp.pause_backfill("daily-1")
@@ -506,7 +507,7 @@ def test_stale_dag_is_refused_by_its_name(lamp: LocalDeployment) -> None:
     lamp.push([make_dag(), make_dag("other")])
     lamp.push([make_dag("other")])
     lamp.advance(minutes=2)
-    with pytest.raises(refusals.DagNotFound, match="is in no bundle any more"):
+    with pytest.raises(backfills.DagNotFound, match="is no longer in any bundle"):
         lamp.backfill("daily", *TWO_DAYS)
 
 
@@ -536,7 +537,7 @@ def test_timetable_of_an_author_is_asked_in_the_sandbox(
     lamp.run_until_idle()
     plan = plan_backfill(
         Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed"),
-        ask_author=author_runs_between,
+        ask_author=custom_runs_between,
     )
     assert [each.info.logical_date for each in plan.dates] == [
         datetime(2025, 12, 5),

@@ -16,9 +16,10 @@ from moto.sqs.models import sqs_backends
 from lamplighter import aws
 from lamplighter.bundles import archive
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.layout import bundle_key
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.identifiers import bundle_key
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import handler_of
@@ -40,7 +41,7 @@ GOOD = HEAD + "DAG('good', schedule='0 * * * *', start_date=NINE)\n"
 def failing(stack: LocalStack) -> list[str]:
     """Return the messages on `registers` that were received and not acknowledged."""
     queue = sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues["local-registers"]
-    assert queue.name in stack.settings.registers_queue_url
+    assert queue.name in stack.settings.queue_url("registers")
     return [message.body for message in queue._messages if message.approximate_receive_count]
 
 
@@ -76,7 +77,7 @@ def test_hostile_files_harm_only_themselves(stack: LocalStack, write_bundle: Wri
     )
 
     def push(seconds: float) -> list[str]:
-        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, at_once=1)
+        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, processes=1)
         few = {"limits_within": lambda _: limits}
         with patch.dict(handler_of("sandbox").__globals__, few):
             stack.push(root)
@@ -188,7 +189,7 @@ def put(stack: LocalStack, data: bytes | None) -> None:
     if data is not None:
         key = bundle_key("bundle", version)
         aws.client("s3").put_object(Bucket=stack.settings.bucket, Key=key, Body=data)
-    bundles.announce(Source("bundle", version, bundles.number("bundle")))
+    pushes.announce(Push("bundle", version, next_push_number("bundle")))
     stack.run_until_idle()
 
 

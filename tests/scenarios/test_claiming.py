@@ -13,20 +13,19 @@ from pendulum import DateTime, datetime
 from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim, claim_all
-from lamplighter.scheduler.due import due_until
-from lamplighter.scheduler.tick import tick
+from lamplighter.scheduler.tick import due_until, tick
+from lamplighter.store.dags import read_dags
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,
     TransactionCanceled,
-    read_dags,
     transact,
 )
-from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.finish_run import finish_run
 
 Deploy = Callable[..., LocalStack]
 
@@ -79,7 +78,7 @@ def test_claim_of_moved_row_is_lost_without_a_run(deploy: Deploy) -> None:
     with patch.object(claim_module, "read_dags", read_and_be_overtaken):
         report, _ = claim(["hourly"])
 
-    assert (report.lost, report.claimed_runs) == (1, 0)
+    assert (report.lost_claims, report.claimed_runs) == (1, 0)
     assert len(stack.runs("hourly")) == 1
     require_sound()
 
@@ -216,7 +215,7 @@ def test_row_that_stays_busy_is_left_to_the_next_tick(deploy: Deploy) -> None:
 
     with patch.object(claim_module, "transact", conflict):
         report = tick(has_time=lambda: True)
-    assert (len(report.left_busy), report.claimed_runs) == (1, 1)
+    assert (len(report.contended_dags), report.claimed_runs) == (1, 1)
     assert (hours(stack, "busy"), len(hours(stack, "calm"))) == ([], 1)
 
     stack.clock.advance(timedelta(minutes=1))

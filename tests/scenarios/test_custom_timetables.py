@@ -1,4 +1,4 @@
-"""Timetables of authors: asked in the sandbox, foretold in the catalog, claimed without a call."""
+"""Timetables of authors: asked in the sandbox, precomputed in the catalog, claimed with no call."""
 
 import io
 import shutil
@@ -15,17 +15,17 @@ from pendulum import DateTime, datetime
 
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import authors
-from lamplighter.registry.refill import refill
+from lamplighter.registry import custom_timetables
+from lamplighter.registry.custom_timetables import refill
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.endings import finish_run
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.patience import with_patience
+from tests.tools.finish_run import finish_run
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
@@ -91,8 +91,8 @@ def _nothing_of_an_author_is_loaded_here() -> Iterator[None]:
         yield
 
 
-def foretold(dag_id: str = "own") -> Catalog:
-    """Return what is foretold for a DAG."""
+def precomputed(dag_id: str = "own") -> Catalog:
+    """Return what is precomputed for a DAG."""
     return Catalog.get("runs", dag_id, consistent_read=True)
 
 
@@ -118,7 +118,7 @@ def wake(stack: LocalStack, *, after: int) -> None:
 def failing(stack: LocalStack) -> list[str]:
     """Return the messages on `registers` that were received and not acknowledged."""
     queue = sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues["local-registers"]
-    assert queue.name in stack.settings.registers_queue_url
+    assert queue.name in stack.settings.queue_url("registers")
     return [message.body for message in queue._messages if message.approximate_receive_count]
 
 
@@ -129,7 +129,7 @@ def test_push_stores_the_next_64_runs(stack: LocalStack, push: Push) -> None:
     """A push asks for 64 runs from the start on, and the row has the first."""
     pause_at_creation = OWN.replace("max_active", "is_paused_upon_creation=True, max_active")
     push(pause_at_creation)
-    row = foretold()
+    row = precomputed()
     assert (len(row.runs), row.is_last, row.version) == (64, False, "000001")
     assert row.runs[0]["data_interval_start"] == "2026-01-05T09:00:00+00:00"
     assert stack.dag("own").next_run_after == datetime(2026, 1, 5, 10)
@@ -143,32 +143,32 @@ def test_row_has_the_words_of_the_timetable(stack: LocalStack, push: Push) -> No
 
 
 def test_more_than_64_runs_come_without_holes(stack: LocalStack, push: Push) -> None:
-    """A clock that moves past all that was foretold finds every run, each once."""
+    """A clock that moves past all that was precomputed finds every run, each once."""
     push(OWN)
     asked: list[list[Any]] = []
-    real = authors.ask
+    real = custom_timetables.query_sandbox
 
     def ask(where: Any, questions: Any) -> Any:
         asked.append(list(questions))
         return real(where, questions)
 
-    with patch.object(authors, "ask", ask):
+    with patch.object(custom_timetables, "query_sandbox", ask):
         for after in range(5, 80, 5):
             wake(stack, after=after)
     assert hours(stack) == list(range(10, 10 + 3 + 75))
     assert 1 <= len(asked) <= 6
-    assert len(foretold().runs) == 64
+    assert len(precomputed().runs) == 64
 
 
 def test_refill_comes_when_half_is_used(stack: LocalStack, push: Push) -> None:
     """Up to the 32nd run nobody asks the author again, and after it someone does."""
     push(OWN)
-    before = foretold().updated_at
+    before = precomputed().updated_at
     wake(stack, after=29)
-    assert (len(stack.runs("own")), foretold().updated_at) == (32, before)
+    assert (len(stack.runs("own")), precomputed().updated_at) == (32, before)
     wake(stack, after=30)
-    assert foretold().updated_at > before
-    assert foretold().runs[0]["run_after"] == "2026-01-06T19:00:00+00:00"
+    assert precomputed().updated_at > before
+    assert precomputed().runs[0]["run_after"] == "2026-01-06T19:00:00+00:00"
 
 
 def test_long_outage_is_caught_up_wholly(stack: LocalStack, push: Push) -> None:
@@ -179,7 +179,7 @@ def test_long_outage_is_caught_up_wholly(stack: LocalStack, push: Push) -> None:
 
 
 def test_long_outage_without_catchup_gives_one(stack: LocalStack, push: Push) -> None:
-    """Without catchup an outage longer than what was foretold gives the newest run alone."""
+    """Without catchup an outage longer than what was precomputed gives the newest run alone."""
     push(OWN.replace("start_date", "catchup=False, start_date"))
     first = len(stack.runs("own"))
     wake(stack, after=200)
@@ -188,7 +188,7 @@ def test_long_outage_without_catchup_gives_one(stack: LocalStack, push: Push) ->
 
 
 def test_unpausing_without_catchup_gives_the_newest(stack: LocalStack, push: Push) -> None:
-    """A pause beyond all that was foretold ends with the newest run."""
+    """A pause beyond all that was precomputed ends with the newest run."""
     push(OWN.replace("start_date", "catchup=False, start_date"))
     first = len(stack.runs("own"))
     pause("own")
@@ -216,10 +216,10 @@ def test_edited_code_is_followed_from_the_push_on(stack: LocalStack, push: Push)
 
 
 def test_changed_arguments_are_a_new_version(stack: LocalStack, push: Push) -> None:
-    """Other arguments are another version, foretold anew from the position."""
+    """Other arguments are another version, precomputed anew from the position."""
     push(OWN)
     push(OWN.replace("Every()", "Every(30)"))
-    assert foretold().version == stack.dag("own").version == "000002"
+    assert precomputed().version == stack.dag("own").version == "000002"
     assert stack.dag("own").next_run_after == datetime(2026, 1, 5, 12, 30)
 
 
@@ -243,7 +243,7 @@ class Short(Every):
         return info if info.run_after.hour < 15 else None
 """
     push(over + OWN.replace("Every", "Short"))
-    assert foretold().is_last is True
+    assert precomputed().is_last is True
     stack.advance(hours=9)
     assert hours(stack) == [10, 11, 12, 13, 14]
     assert stack.dag("own").due_shard is None
@@ -280,7 +280,7 @@ def test_custom_timetable_without_periods_runs_once(stack: LocalStack, push: Pus
 def test_slow_refill_does_not_stop_the_dag(stack: LocalStack, push: Push) -> None:
     """An answer that is older than all its runs is not the end of the schedule."""
     push(OWN)
-    real = authors.ask
+    real = custom_timetables.query_sandbox
     is_slow = True
 
     def ask(where: Any, questions: Any) -> Any:
@@ -294,7 +294,7 @@ def test_slow_refill_does_not_stop_the_dag(stack: LocalStack, push: Push) -> Non
                 stack.run_until_idle()
         return answer
 
-    with patch.object(authors, "ask", ask):
+    with patch.object(custom_timetables, "query_sandbox", ask):
         refill("own")
     stack.run_until_idle()
     assert stack.dag("own").next_run_after == datetime(2026, 1, 5).add(hours=133)
@@ -332,7 +332,7 @@ def test_failing_timetable_marks_only_its_dag(stack: LocalStack, push: Push) -> 
     )
 
     def push_with_limit(seconds: float) -> int:
-        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, at_once=1)
+        limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, processes=1)
         few = {"limits_within": lambda _: limits}
         with patch.dict(handler_of("sandbox").__globals__, few):
             push(text + OWN, other=PLAIN)
@@ -405,10 +405,10 @@ def test_failing_sandbox_is_not_the_authors_error(
     assert len(stack.runs("own")) == 43
     assert row.next_run_after is not None
     assert failing(stack)
-    before = foretold().updated_at
+    before = precomputed().updated_at
     stack.advance(minutes=5)
     assert failing(stack) == []
-    assert foretold().updated_at > before
+    assert precomputed().updated_at > before
 
 
 def test_refill_without_archive_is_an_error(stack: LocalStack, push: Push) -> None:
@@ -438,7 +438,7 @@ def test_silent_sandbox_is_not_asked_each_minute(stack: LocalStack, push: Push) 
 
 
 def test_assets_or_own_time_has_both(stack: LocalStack, push: Push) -> None:
-    """An author's timetable within an asset schedule is foretold, and the assets are waited for."""
+    """An author's timetable in an asset schedule is precomputed, and the assets are waited for."""
     either = "AssetOrTimeSchedule(timetable=Every(), assets=[Asset('a')])"
     push(OWN.replace("Every()", either))
     row = stack.dag("own")
@@ -481,7 +481,7 @@ def at_least(instant: DateTime | None, other: DateTime) -> bool:
 
 
 def test_import_error_keeps_what_is_foretold(stack: LocalStack, push: Push) -> None:
-    """A file that breaks and mends goes on with runs foretold from where it stood."""
+    """A file that breaks and mends goes on with runs precomputed from where it stood."""
     push(OWN)
     push(OWN + "1 / 0\n")
     assert stack.dag("own").due_shard is None

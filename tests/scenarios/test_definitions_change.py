@@ -12,13 +12,13 @@ from lamplighter import DAG
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import change_dag, read_dags
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.invariants import tables
 from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import row_of, store_dags
 
 Deploy = Callable[..., LocalStack]
 

@@ -16,8 +16,8 @@ from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
-from lamplighter_local.faults.faults import Crash, Faults
 from tests.scenarios.run_acts import BEGIN, World, make, new_world
+from tests.tools.faults import Crash, Faults
 
 FAILED = Outcome.failed("no")
 ALMOST = timedelta(days=89)  # of the ninety days that runs and steps are kept

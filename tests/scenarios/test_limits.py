@@ -11,12 +11,12 @@ from lamplighter import DAG
 from lamplighter.operations.pause import unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import change_dag
-from lamplighter_local.definitions import row_of, store_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import row_of, store_dags
+from tests.tools.finish_run import finish_run
 
 Deploy = Callable[..., LocalStack]
 

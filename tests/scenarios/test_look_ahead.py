@@ -12,14 +12,13 @@ from unittest.mock import patch
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, clock, queues
+from lamplighter import DAG, queues, runtime
 from lamplighter.clock import Clock
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler import tick as tick_module
 from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import DueDag
-from lamplighter.scheduler.tick import tick
-from lamplighter.store.look_ahead import LookAhead
+from lamplighter.scheduler.tick import DueDag, tick
+from lamplighter.store.catalog import LookAhead
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.transactions import (
     CancellationReason,
@@ -30,10 +29,10 @@ from lamplighter.store.transactions import (
 )
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
-from lamplighter_local.definitions import row_of, store_dags
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import row_of, store_dags
 
 Deploy = Callable[..., LocalStack]
 
@@ -137,7 +136,7 @@ class Memory:
         self.covered = until if self.covered is None else max(self.covered, until)
 
     def send(self, queue: str, messages: Sequence[dict[str, Any]]) -> None:
-        if queue != "claims_queue_url":
+        if queue != "claims":
             return
         for message in messages:
             at = as_utc(self._clock.now() + timedelta(seconds=message["DelaySeconds"]))
@@ -184,7 +183,7 @@ def test_day_of_unreliable_ticks_creates_every_run_on_its_second(seed: int) -> N
     memory = Memory(movable)
     end = BEGIN.add(hours=24)
     happenings = sorted(ticks(24 * 60, random.Random(seed)))
-    with clock.using(_as_clock(movable)), memory.in_force():
+    with runtime.using(clock=_as_clock(movable)), memory.in_force():
         memory.rows = {row.dag_id: row for row in map(row_of, schedules())}
         while happenings or memory.messages:
             at_tick = happenings[0][0] if happenings else end.add(hours=1)

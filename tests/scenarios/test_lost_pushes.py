@@ -9,12 +9,14 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, aws
 from lamplighter.bundles.archive import Archive
 from lamplighter.operations.push import push_archive
-from lamplighter.registry import bundles
-from lamplighter.registry.lost_pushes import MAX_RESENDS
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import MAX_RESENDS
+from lamplighter.store.bundles import BUNDLE as BUNDLE_KIND
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
-from lamplighter_local.faults.faults import Kind
+from tests.tools.faults import Kind
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 BUNDLE = "objects"
@@ -36,7 +38,7 @@ def push_unheard(lamp: LocalDeployment, *dag_ids: str) -> None:
 
 def row() -> Catalog:
     """Return the row of the bundle."""
-    return Catalog.get(bundles.KIND, BUNDLE, consistent_read=True)
+    return Catalog.get(BUNDLE_KIND, BUNDLE, consistent_read=True)
 
 
 def dag_ids(lamp: LocalDeployment) -> list[str]:
@@ -83,7 +85,7 @@ def test_newest_of_several_lost_pushes_is_registered(lamp: LocalDeployment) -> N
 def test_push_that_died_before_its_announcement_is_nothing_to_do(lamp: LocalDeployment) -> None:
     """There is no object, so nothing is sent; the push before it is registered all the same."""
     push_unheard(lamp, "one")
-    bundles.number(BUNDLE)
+    next_push_number(BUNDLE)
     lamp.advance(minutes=10)
     assert (dag_ids(lamp), row().registered, row().pushed) == (["one"], 1, 2)
     lamp.advance(days=3)
@@ -124,7 +126,7 @@ def test_archive_that_cannot_be_read_comes_to_its_end(lamp: LocalDeployment) -> 
 
 def test_push_that_can_never_be_registered_is_not_sent_for_ever(lamp: LocalDeployment) -> None:
     """Its messages become dead letters, and after some tries there are no new ones."""
-    key = bundles.announcement_key(BUNDLE, bundles.number(BUNDLE))
+    key = pushes.announcement_key(BUNDLE, next_push_number(BUNDLE))
     aws.client("s3").put_object(Bucket=lamp.stack.settings.bucket, Key=key, Body=b"no JSON")
     lamp.advance(days=3)
     assert row().resends == MAX_RESENDS

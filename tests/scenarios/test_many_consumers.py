@@ -12,10 +12,10 @@ from lamplighter import DAG, Asset
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.scheduler import claim
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
+from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import Assets, Runs
 from lamplighter.store.models.assets import ITSELF
-from lamplighter.store.wire import consumers_of
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.handlers import LambdaContext

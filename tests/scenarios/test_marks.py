@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.operations import marks
 from lamplighter.operations.marks import mark_run, mark_step
@@ -17,8 +17,8 @@ from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
-from lamplighter_local.faults.faults import Crash, Faults
 from tests.scenarios.run_acts import BEGIN, World, make, new_world
+from tests.tools.faults import Crash, Faults
 
 FAILED = Outcome.failed("no")
 HANGS = Outcome.hangs()
@@ -332,7 +332,7 @@ def test_run_of_many_steps_is_marked_in_parts(world: World) -> None:
     pause("dag")
     run = world.start("dag")
 
-    with settings.using(replace(world.stack.settings, transaction_actions=10)):
+    with runtime.using(settings=replace(world.stack.settings, transaction_actions=10)):
         mark(run, "success")
         world.stack.advance(minutes=5)
 

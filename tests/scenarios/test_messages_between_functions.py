@@ -22,7 +22,7 @@ def test_unreadable_message_of_any_queue_is_a_dead_letter(body: str) -> None:
         lamp.run_until_idle()
         letters = lamp.dead_letters()
         assert sorted(letter.queue for letter in letters) == sorted(
-            f"local-{queue}-dead" for queue in queues
+            f"local-{queue}-dlq" for queue in queues
         )
         assert {letter.body for letter in letters} == {body}
         lamp.advance(hours=2)

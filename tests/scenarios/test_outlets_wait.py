@@ -11,7 +11,7 @@ from lamplighter import DAG, Asset, SparkTask, aws
 from lamplighter.store.models import AssetEvents
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
-from lamplighter_local.faults.faults import Kind
+from tests.tools.faults import Kind
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 ASSETS = [Asset(f"a{at}") for at in range(6)]

@@ -10,12 +10,12 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.scheduler.claim import claim_all
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import require_dag
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
+from lamplighter.views import Run
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Run
 
 MIDNIGHT = datetime(2026, 1, 5)
 TEN_PAST_TEN = datetime(2026, 1, 5, 10, 10)
@@ -511,7 +511,7 @@ def test_other_code_that_gives_the_same_runs_is_no_edit(lamp: LocalDeployment, p
 def test_skipped_runs_of_authors_timetables_are_not_created(
     lamp: LocalDeployment, push: Push
 ) -> None:
-    """Skipping works through more owed runs than were foretold, under both schedules."""
+    """Skipping works through more owed runs than were precomputed, under both schedules."""
     push("Every(1)")
     before = len(timed(lamp))
     lamp.advance(hours=100, deliver=False)

@@ -16,18 +16,19 @@ from moto.sqs.models import sqs_backends
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.errors import RefusedError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.registry import bundles, problems, references
+from lamplighter.registry import assets, import_problems, pushes
 from lamplighter.registry import register as register_module
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import register
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.finish_run import finish_run
 
 HEAD = """
 import pendulum
@@ -39,13 +40,13 @@ NINE = pendulum.datetime(2026, 1, 5, 9)
 HOURLY = "DAG('hourly', schedule='0 * * * *', start_date=NINE)\n"
 
 
-class Push(Protocol):
+class PushFiles(Protocol):
     """Pushes DAG files, given by name, as a bundle, and lets them be registered."""
 
     def __call__(self, files: dict[str, str], *, bundle: str = "bundle") -> None: ...
 
 
-Upload = Callable[[dict[str, str]], Source]
+Upload = Callable[[dict[str, str]], Push]
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -59,7 +60,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.fixture
-def push(stack: LocalStack, tmp_path: Path) -> Push:
+def push(stack: LocalStack, tmp_path: Path) -> PushFiles:
     """Return a function that pushes a bundle of these DAG files and no others."""
 
     def push(files: dict[str, str], *, bundle: str = "bundle") -> None:
@@ -73,7 +74,7 @@ def push(stack: LocalStack, tmp_path: Path) -> Push:
 def upload(stack: LocalStack, tmp_path: Path) -> Upload:
     """Return a function that uploads and numbers a push, and tells nobody."""
 
-    def upload(files: dict[str, str]) -> Source:
+    def upload(files: dict[str, str]) -> Push:
         (tmp_path / "quiet" / "dags").mkdir(parents=True, exist_ok=True)
         archive = build_archive(write(tmp_path / "quiet", files))
         aws.client("s3").put_object(
@@ -81,7 +82,7 @@ def upload(stack: LocalStack, tmp_path: Path) -> Upload:
             Key=bundle_key("bundle", archive.hash),
             Body=archive.data,
         )
-        return Source("bundle", archive.hash, bundles.number("bundle"))
+        return Push("bundle", archive.hash, next_push_number("bundle"))
 
     return upload
 
@@ -89,7 +90,7 @@ def upload(stack: LocalStack, tmp_path: Path) -> Upload:
 def failing(stack: LocalStack) -> list[str]:
     """Return the messages on `registers` that were received and not acknowledged."""
     queue = sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues["local-registers"]
-    assert queue.name in stack.settings.registers_queue_url
+    assert queue.name in stack.settings.queue_url("registers")
     return [message.body for message in queue._messages if message.approximate_receive_count]
 
 
@@ -108,7 +109,7 @@ POSITION = ("last_run_after", "last_interval_start", "last_interval_end")
 NEXT = ("next_run", "next_interval_start", "next_interval_end", "next_run_after")
 
 
-def claimed(stack: LocalStack, push: Push, text: str = HOURLY) -> LocalStack:
+def claimed(stack: LocalStack, push: PushFiles, text: str = HOURLY) -> LocalStack:
     """Return the deployment with three runs of an hourly DAG."""
     push({"a.py": text})
     stack.tick()
@@ -120,11 +121,11 @@ def claimed(stack: LocalStack, push: Push, text: str = HOURLY) -> LocalStack:
 # A DAG that comes, stays, and changes.
 
 
-def test_new_dag_gets_row_and_version(stack: LocalStack, push: Push) -> None:
+def test_new_dag_gets_row_and_version(stack: LocalStack, push: PushFiles) -> None:
     """A push writes the row, its first version and the next run, and closes itself."""
     push({"a.py": HOURLY})
     row = stack.dag("hourly")
-    assert columns(row, "rev", "push", "version", "bundle", "place") == (
+    assert columns(row, "rev", "push", "version", "bundle", "source_key") == (
         row.rev,
         1,
         "000001",
@@ -140,14 +141,14 @@ def test_new_dag_gets_row_and_version(stack: LocalStack, push: Push) -> None:
     assert failing(stack) == []
 
 
-def test_new_dag_is_claimed_without_tick(stack: LocalStack, push: Push) -> None:
+def test_new_dag_is_claimed_without_tick(stack: LocalStack, push: PushFiles) -> None:
     """What a push owes is claimed by the message that the push sends."""
     push({"a.py": HOURLY})
     assert [run.run_after.hour for run in stack.runs("hourly")] == [10, 11, 12]
     require_sound()
 
 
-def test_same_push_again_changes_only_numbers(stack: LocalStack, push: Push) -> None:
+def test_same_push_again_changes_only_numbers(stack: LocalStack, push: PushFiles) -> None:
     """An unchanged definition keeps position and next run and gets no second version."""
     claimed(stack, push)
     before = stack.dag("hourly")
@@ -160,7 +161,7 @@ def test_same_push_again_changes_only_numbers(stack: LocalStack, push: Push) -> 
     assert [item.version for item in DagVersions.query("hourly")] == ["000001"]
 
 
-def test_unchanged_push_keeps_an_overdue_run(stack: LocalStack, push: Push) -> None:
+def test_unchanged_push_keeps_an_overdue_run(stack: LocalStack, push: PushFiles) -> None:
     """The stored next run of a DAG without catchup survives a push, however old it is."""
     push({"a.py": "DAG('d', schedule='0 * * * *', start_date=NINE, catchup=False)\n"})
     pause("d")
@@ -182,7 +183,7 @@ def test_unchanged_push_keeps_an_overdue_run(stack: LocalStack, push: Push) -> N
     ids=["shorter", "longer", "earlier start", "no catchup", "later start"],
 )
 def test_changed_schedule_goes_on_from_its_position(
-    stack: LocalStack, push: Push, again: str, expected: tuple[int, int]
+    stack: LocalStack, push: PushFiles, again: str, expected: tuple[int, int]
 ) -> None:
     """A new schedule, start or catchup repeats no history and follows the last run."""
     claimed(stack, push)
@@ -195,7 +196,7 @@ def test_changed_schedule_goes_on_from_its_position(
     assert after.version == "000002"
 
 
-def test_end_date_that_has_passed_ends_it(stack: LocalStack, push: Push) -> None:
+def test_end_date_that_has_passed_ends_it(stack: LocalStack, push: PushFiles) -> None:
     """With bounds that leave no more runs there is no next run, and the DAG leaves the index."""
     claimed(stack, push)
     push({"a.py": "DAG('hourly', schedule='0 * * * *', start_date=NINE, end_date=NINE)\n"})
@@ -215,7 +216,7 @@ def test_end_date_that_has_passed_ends_it(stack: LocalStack, push: Push) -> None
     ids=["partitions to intervals", "trigger to continuous", "trigger with interval"],
 )
 def test_any_schedule_may_replace_any_other(
-    stack: LocalStack, push: Push, first: str, then: str
+    stack: LocalStack, push: PushFiles, first: str, then: str
 ) -> None:
     """A push that replaces a schedule is registered to its end, whatever the old position was."""
     text = "DAG('d', schedule={}, start_date=NINE, max_active_runs=1)\n"
@@ -226,7 +227,7 @@ def test_any_schedule_may_replace_any_other(
     assert Catalog.get("bundle", "bundle").registered == 2
 
 
-def test_changed_tasks_make_a_new_version(stack: LocalStack, push: Push) -> None:
+def test_changed_tasks_make_a_new_version(stack: LocalStack, push: PushFiles) -> None:
     """Other tasks are another version; the old one stays as it was, and old runs keep it."""
     task = "    SparkTask('{}', entry_point='jobs/job.py')\n"
     push({"a.py": f"with {HOURLY.strip()}:\n{task.format('one')}"})
@@ -238,7 +239,7 @@ def test_changed_tasks_make_a_new_version(stack: LocalStack, push: Push) -> None
     assert [run.dag_version for run in stack.runs("hourly")] == ["000001"] * 3 + ["000002"]
 
 
-def test_long_document_is_stored_compressed(stack: LocalStack, push: Push) -> None:
+def test_long_document_is_stored_compressed(stack: LocalStack, push: PushFiles) -> None:
     """A definition that is too long to read in the table is compressed and stays whole."""
     push({"a.py": "DAG('long', doc_md='word ' * 20_000)\n"})
     version = DagVersions.get("long", "000001")
@@ -246,7 +247,7 @@ def test_long_document_is_stored_compressed(stack: LocalStack, push: Push) -> No
     assert len(json.loads(gzip.decompress(version.document_gzip))["doc_md"]) == 100_000
 
 
-def test_paused_upon_creation_counts_only_once(stack: LocalStack, push: Push) -> None:
+def test_paused_upon_creation_counts_only_once(stack: LocalStack, push: PushFiles) -> None:
     """The flag decides when the DAG is new, and never again."""
     text = "DAG('d', schedule='0 * * * *', start_date=NINE, is_paused_upon_creation={})\n"
     push({"a.py": text.format(True), "b.py": text.format(False).replace("'d'", "'e'")})
@@ -256,7 +257,7 @@ def test_paused_upon_creation_counts_only_once(stack: LocalStack, push: Push) ->
     assert (stack.dag("d").is_paused, stack.dag("e").is_paused) == (False, False)
 
 
-def test_limit_moves_a_dag_in_and_out(stack: LocalStack, push: Push) -> None:
+def test_limit_moves_a_dag_in_and_out(stack: LocalStack, push: PushFiles) -> None:
     """A higher limit puts a full DAG back into the index and to work, a lower one takes it out."""
     text = "DAG('d', schedule='0 * * * *', start_date=NINE, max_active_runs={})\n"
     push({"a.py": text.format(1)})
@@ -276,7 +277,7 @@ def test_limit_moves_a_dag_in_and_out(stack: LocalStack, push: Push) -> None:
 # Files that break and mend.
 
 
-def test_broken_file_takes_its_dags_out(stack: LocalStack, push: Push) -> None:
+def test_broken_file_takes_its_dags_out(stack: LocalStack, push: PushFiles) -> None:
     """An import error marks the DAGs of that file only, and the catalog says why."""
     push({"a.py": HOURLY, "b.py": HOURLY.replace("hourly", "other")})
     push({"a.py": HOURLY + "1 / 0\n", "b.py": HOURLY.replace("hourly", "other")})
@@ -291,7 +292,7 @@ def test_broken_file_takes_its_dags_out(stack: LocalStack, push: Push) -> None:
     assert troubles() == {"dags/a.py": ["ZeroDivisionError: division by zero"]}
 
 
-def test_mended_file_brings_its_dags_back(stack: LocalStack, push: Push) -> None:
+def test_mended_file_brings_its_dags_back(stack: LocalStack, push: PushFiles) -> None:
     """A clean parse clears the mark and the catalog, and what was missed is made up for."""
     claimed(stack, push)
     push({"a.py": HOURLY + "1 / 0\n"})
@@ -304,7 +305,7 @@ def test_mended_file_brings_its_dags_back(stack: LocalStack, push: Push) -> None
     require_sound()
 
 
-def test_broken_dag_that_left_becomes_stale(stack: LocalStack, push: Push) -> None:
+def test_broken_dag_that_left_becomes_stale(stack: LocalStack, push: PushFiles) -> None:
     """A file that is mended without one of its DAGs leaves that one stale, not broken."""
     push({"a.py": HOURLY + "DAG('left')\n"})
     push({"a.py": "1 / 0\n"})
@@ -312,7 +313,7 @@ def test_broken_dag_that_left_becomes_stale(stack: LocalStack, push: Push) -> No
     assert columns(stack.dag("left"), "has_import_errors", "is_stale") == (False, True)
 
 
-def test_stale_dag_stays_so_when_file_breaks(stack: LocalStack, push: Push) -> None:
+def test_stale_dag_stays_so_when_file_breaks(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that was removed on purpose does not come back as one that waits to be mended."""
     push({"a.py": HOURLY + "DAG('left')\n"})
     push({"a.py": HOURLY})
@@ -320,14 +321,14 @@ def test_stale_dag_stays_so_when_file_breaks(stack: LocalStack, push: Push) -> N
     assert columns(stack.dag("left"), "has_import_errors", "is_stale") == (False, True)
 
 
-def test_new_broken_file_writes_nothing(stack: LocalStack, push: Push) -> None:
+def test_new_broken_file_writes_nothing(stack: LocalStack, push: PushFiles) -> None:
     """A file that never worked has a problem and no rows."""
     push({"a.py": HOURLY, "b.py": "DAG('never')\nimport nothing_like_this\n"})
     assert [row.dag_id for row in Dags.scan()] == ["hourly"]
     assert list(troubles()) == ["dags/b.py"]
 
 
-def test_warnings_are_stored_without_marking(stack: LocalStack, push: Push) -> None:
+def test_warnings_are_stored_without_marking(stack: LocalStack, push: PushFiles) -> None:
     """A warning is a problem that takes no DAG out of the index."""
     push({"a.py": HOURLY + "import warnings\nwarnings.warn('careful')\n"})
     row = Catalog.get("problems#bundle", "dags/a.py")
@@ -338,7 +339,7 @@ def test_warnings_are_stored_without_marking(stack: LocalStack, push: Push) -> N
 # DAGs that leave and return, and whose they are.
 
 
-def test_dag_that_left_keeps_all_it_had(stack: LocalStack, push: Push) -> None:
+def test_dag_that_left_keeps_all_it_had(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that is gone from its bundle is stale, and its runs and position stay."""
     claimed(stack, push)
     before = stack.dag("hourly")
@@ -349,7 +350,7 @@ def test_dag_that_left_keeps_all_it_had(stack: LocalStack, push: Push) -> None:
     assert len(stack.runs("hourly")) == 3
 
 
-def test_dag_that_returns_goes_on(stack: LocalStack, push: Push) -> None:
+def test_dag_that_returns_goes_on(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that comes back, in another file, is as paused and as far as it was."""
     claimed(stack, push)
     pause("hourly")
@@ -357,35 +358,38 @@ def test_dag_that_returns_goes_on(stack: LocalStack, push: Push) -> None:
     stack.clock.advance(timedelta(hours=2))
     push({"c.py": HOURLY})
     row = stack.dag("hourly")
-    assert columns(row, "is_stale", "is_paused", "place") == (False, True, "dags/c.py#hourly")
+    assert columns(row, "is_stale", "is_paused", "source_key") == (False, True, "dags/c.py#hourly")
     unpause("hourly")
     stack.run_until_idle()
     assert len(stack.runs("hourly")) == 5
     require_sound()
 
 
-def test_dag_that_moves_files_is_not_stale(stack: LocalStack, push: Push) -> None:
+def test_dag_that_moves_files_is_not_stale(stack: LocalStack, push: PushFiles) -> None:
     """A DAG in another file of the same bundle is the same DAG."""
     push({"a.py": HOURLY})
     push({"z/b.py": HOURLY})
-    assert columns(stack.dag("hourly"), "is_stale", "place", "version") == (
+    assert columns(stack.dag("hourly"), "is_stale", "source_key", "version") == (
         False,
         "dags/z/b.py#hourly",
         "000001",
     )
 
 
-def test_duplicate_id_is_a_warning(stack: LocalStack, push: Push) -> None:
+def test_duplicate_id_is_a_warning(stack: LocalStack, push: PushFiles) -> None:
     """Of two files that define one id the first by path is used, and the other is warned."""
     push({"b.py": HOURLY.replace("0 * * * *", "5 * * * *"), "a.py": HOURLY})
-    assert columns(stack.dag("hourly"), "schedule", "place") == ("0 * * * *", "dags/a.py#hourly")
+    assert columns(stack.dag("hourly"), "schedule", "source_key") == (
+        "0 * * * *",
+        "dags/a.py#hourly",
+    )
     assert list(troubles()) == ["dags/b.py"]
     assert Catalog.get("problems#bundle", "dags/b.py").has_errors is False
     push({"b.py": HOURLY.replace("hourly", "mine"), "a.py": HOURLY})
     assert troubles() == {}
 
 
-def test_id_of_another_bundle_is_refused(stack: LocalStack, push: Push) -> None:
+def test_id_of_another_bundle_is_refused(stack: LocalStack, push: PushFiles) -> None:
     """The first bundle keeps its DAG; the other is told on that file, and keeps its own DAGs."""
     push({"a.py": HOURLY}, bundle="first")
     before = stack.dag("hourly")
@@ -400,7 +404,7 @@ def test_id_of_another_bundle_is_refused(stack: LocalStack, push: Push) -> None:
     assert troubles("first") == {}
 
 
-def test_stale_id_may_be_taken_over(stack: LocalStack, push: Push) -> None:
+def test_stale_id_may_be_taken_over(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that its bundle gave up belongs to the next that defines it, history included."""
     claimed(stack, push)
     for _ in range(3):
@@ -421,9 +425,9 @@ def test_older_push_that_comes_later_is_refused(stack: LocalStack, upload: Uploa
     """The second push is announced first; the first changes nothing and is acknowledged."""
     first = upload({"a.py": "DAG('old')\n"})
     second = upload({"a.py": HOURLY})
-    bundles.announce(second)
+    pushes.announce(second)
     stack.run_until_idle()
-    bundles.announce(first)
+    pushes.announce(first)
     stack.run_until_idle()
     assert [row.dag_id for row in Dags.scan()] == ["hourly"]
     assert Catalog.get("bundle", "bundle").bundle_version == second.version
@@ -436,7 +440,7 @@ def test_push_delivered_twice_is_harmless(stack: LocalStack, upload: Upload) -> 
     """The same message once more leaves every row what it was, apart from its revision."""
     source = upload({"a.py": HOURLY, "b.py": "DAG('c', schedule=[Asset('a')])\n1\n"})
     for _ in range(2):
-        bundles.announce(source)
+        pushes.announce(source)
         stack.run_until_idle()
     row = stack.dag("hourly")
     assert columns(row, "push", "version", "is_stale") == (1, "000001", False)
@@ -469,20 +473,20 @@ class Between:
 
 
 STEPS = [
-    (register_module, "register_assets"),
-    (references, "add_consumers"),
-    (register_module, "ask_authors"),
+    (assets, "register_assets"),
+    (assets, "add_consumers"),
+    (register_module, "query_definitions"),
     (register_module, "dag_write"),
-    (references, "drop_consumers"),
-    (problems, "store"),
+    (assets, "drop_consumers"),
+    (import_problems, "replace_problems"),
     (register_module, "retire"),
-    (bundles, "end"),
+    (pushes, "end"),
 ]
 
 
 @pytest.mark.parametrize(("module", "name"), STEPS, ids=[name for _, name in STEPS])
 def test_overtaken_push_leaves_the_newer_state(
-    stack: LocalStack, push: Push, upload: Upload, module: Any, name: str
+    stack: LocalStack, push: PushFiles, upload: Upload, module: Any, name: str
 ) -> None:
     """A push that another overtakes at any of its steps ends in the state of that other one."""
     push({"a.py": "DAG('c', schedule=[Asset('zero')])\n", "b.py": HOURLY})
@@ -526,7 +530,7 @@ def test_overtaken_push_that_is_slow_leaves_nothing(stack: LocalStack, upload: U
     assert all(row.is_stale for row in Dags.scan() if row.dag_id == "only_old")
 
 
-def test_delayed_message_retires_what_index_hid(stack: LocalStack, push: Push) -> None:
+def test_delayed_message_retires_what_index_hid(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that the lagging index hid from a push is retired a minute later."""
     push({"a.py": HOURLY + "DAG('left')\n"})
     with patch.object(Dags.by_file, "query", lambda _: iter(())):
@@ -537,7 +541,7 @@ def test_delayed_message_retires_what_index_hid(stack: LocalStack, push: Push) -
     assert stack.dag("hourly").is_stale is False
 
 
-def test_late_retire_spares_a_newer_push(stack: LocalStack, push: Push) -> None:
+def test_late_retire_spares_a_newer_push(stack: LocalStack, push: PushFiles) -> None:
     """The delayed message of an old push does not touch what came back since."""
     push({"a.py": HOURLY})
     push({"a.py": "DAG('other')\n"})
@@ -547,7 +551,7 @@ def test_late_retire_spares_a_newer_push(stack: LocalStack, push: Push) -> None:
     assert stack.dag("other").is_stale is True
 
 
-def test_deleted_row_may_be_pushed_again(stack: LocalStack, push: Push) -> None:
+def test_deleted_row_may_be_pushed_again(stack: LocalStack, push: PushFiles) -> None:
     """A DAG whose row someone deleted in the console is registered like a new one."""
     push({"a.py": HOURLY})
     stack.dag("hourly").delete()
@@ -558,7 +562,7 @@ def test_deleted_row_may_be_pushed_again(stack: LocalStack, push: Push) -> None:
 # What nobody may do to others, or to themselves.
 
 
-def test_refused_definition_is_broken_not_stale(stack: LocalStack, push: Push) -> None:
+def test_refused_definition_is_broken_not_stale(stack: LocalStack, push: PushFiles) -> None:
     """A DAG that is there, but in a form that cannot be stored, waits to be mended."""
     push({"a.py": "DAG('d', schedule='0 * * * *', start_date=NINE)\n" + HOURLY})
     push(
@@ -572,7 +576,7 @@ def test_refused_definition_is_broken_not_stale(stack: LocalStack, push: Push) -
     assert stack.dag("hourly").push == 2
 
 
-def test_long_partition_key_harms_only_itself(stack: LocalStack, push: Push) -> None:
+def test_long_partition_key_harms_only_itself(stack: LocalStack, push: PushFiles) -> None:
     """A DAG whose run keys no table takes gets no run, and every other DAG does."""
     long = "CronPartitionTimetable('0 * * * *', timezone='UTC', key_format='x' * 2000)"
     push({"a.py": HOURLY, "b.py": f"DAG('long', schedule={long}, start_date=NINE)\n"})

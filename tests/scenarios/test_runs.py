@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, aws, runtime, settings
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Runs
-from lamplighter.store.transactions import read_dag
 from lamplighter_local.emr.fake_emr import EventFaults, Outcome
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
 
@@ -569,7 +569,7 @@ def test_job_without_capacity_for_ever_fails_in_the_end(world: World) -> None:
     world.stack.advance(hours=24)
 
     assert world.state(run) == "failed"
-    assert len(world.jobs(run)) == settings.current().infrastructure_retries + 1
+    assert len(world.jobs(run)) == settings.current().capacity_retries + 1
     assert "maximumCapacity" in world.step(run, "a").error
 
 
@@ -613,7 +613,7 @@ def test_postponed_start_whose_template_fails_by_now_fails_the_step(world: World
     world.emr.refuse_next("StartJobRun", "ThrottlingException")
     run = world.start(make("a", options={"a": {"arguments": ["{{ var.value.data_root }}"]}}))
 
-    with settings.using(replace(world.stack.settings, variables="{}")):
+    with runtime.using(settings=replace(world.stack.settings, variables="{}")):
         world.stack.advance(hours=1)
 
     assert (world.state(run), world.states(run)) == ("failed", {"a": "failed"})
@@ -1116,7 +1116,7 @@ def test_run_of_a_dag_that_left_its_bundle_is_finished(world: World) -> None:
     world.stack.advance(minutes=30)
 
     assert world.state(run) == "success"
-    with pytest.raises(RefusedError, match="is in no bundle any more"):
+    with pytest.raises(RefusedError, match="is no longer in any bundle"):
         clear_run("dag", run.run_key)
 
 

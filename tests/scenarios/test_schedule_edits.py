@@ -6,8 +6,8 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
+from lamplighter.views import Run
 from lamplighter_local.deployment import LocalDeployment
-from lamplighter_local.views import Run
 
 START = datetime(2026, 1, 5)
 NOW = datetime(2026, 1, 5, 12, 30)

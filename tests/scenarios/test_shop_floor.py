@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import readers_of
+from lamplighter.store.watchers import watcher_row_kind
 from lamplighter.streams.watchers import by_stream, watchers_in
 from lamplighter_local import LocalDeployment
 
@@ -44,8 +44,8 @@ def runs(lamp: LocalDeployment) -> dict[str, int]:
 
 
 def test_siblings_share_the_log_and_the_folder_stands_alone(lamp: LocalDeployment) -> None:
-    """Three watchers make two streams, and all of them must be asked."""
-    rows = Catalog.query(readers_of(None), consistent_read=True)
+    """Three watchers make two streams, and all of them are polled."""
+    rows = Catalog.query(watcher_row_kind(None), consistent_read=True)
     shared = by_stream(watchers_in(rows)).values()
     names = sorted(sorted(watcher.path for watcher in together) for together in shared)
     assert names == [["price_lists/inbox"], ["shop_orders/log", "shop_returns/log"]]

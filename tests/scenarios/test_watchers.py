@@ -10,17 +10,17 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetWatcher, aws, settings
-from lamplighter.events.dead_letters import DeadLetter, dead_letters, release, replay
+from lamplighter import DAG, Asset, AssetWatcher, aws, runtime
+from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visible, replay
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
 from tests.unit.events.batches import Record, received
 from tests.unit.streams.scripted import Scripted
 
@@ -79,7 +79,7 @@ def recorded() -> dict[str, list[str]]:
 def letters() -> list[DeadLetter]:
     """Return the dead letters, which stay."""
     found = dead_letters(limit=100)
-    release(found)
+    make_visible(found)
     return found
 
 
@@ -92,7 +92,7 @@ def kept() -> dict[str, str]:
 def impatient(stack: LocalStack, **more: Any) -> Iterator[None]:
     """Let a watcher that takes longer than a second be given up, until the block ends."""
     made = replace(stack.settings, shared_stream_ack_timeout=1, **more)
-    with settings.using(made), patch.object(stack, "settings", made):
+    with patch.object(stack.runtime, "settings", made):
         yield
 
 
@@ -334,7 +334,8 @@ def test_letter_that_cannot_be_kept_comes_again(stack: LocalStack) -> None:
     """A refused message is acknowledged only when it lies among the dead."""
     stack.push_dags([watched({"a": {"m1": "reject", "m2": "1"}})], bundle="objects")
     send(stack, "m1", "m2")
-    with settings.using(replace(stack.settings, watch_dead_queue_url="https://no.such/queue")):
+    urls = stack.settings.queue_urls | {"sources-dlq": "https://no.such/queue"}
+    with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
         assert watch_once(stack) == ["m1"]
     assert kept() == {}
 
@@ -391,5 +392,5 @@ def test_count_that_cannot_be_written_brings_nothing_back(stack: LocalStack) -> 
     """What was sent is done, although nobody knows how often its watcher has fired."""
     stack.push_dags([watched({"a": {"else": "1"}})], bundle="objects")
     send(stack, "m1")
-    with patch.object(watch, "park", side_effect=ConnectionError):
+    with patch.object(watch, "park_busy_watchers", side_effect=ConnectionError):
         assert watch_once(stack) == []

@@ -57,7 +57,7 @@ def test_message_that_fails_for_a_day_is_kept_and_sent_back(stack: LocalStack, q
     fail_for(stack, queue, hours=1)
     found = dead_letters(limit=10)
     assert [json.loads(letter.body)["name"] for letter in found] == ["a", "b", "c"]
-    assert {letter.queue_url for letter in found} == {stack.settings.watch_dead_queue_url}
+    assert {letter.queue_url for letter in found} == {stack.settings.queue_url("sources-dlq")}
     assert {(letter.texts["tenant"], letter.reason[:35]) for letter in found} == {
         ("blue", "it failed for more than 24 hours: a")
     }

@@ -81,5 +81,5 @@ def test_dev_killed_in_the_middle_of_a_job_leaves_nothing(java: Path, tmp_path: 
         again.kill()
         again.wait()
     assert again.returncode == 128 + signal.SIGTERM
-    assert said[-1] == "SIGTERM: everything that was started here has ended"
+    assert said[-1] == "SIGTERM: all processes of this command have ended"
     assert not state.exists()

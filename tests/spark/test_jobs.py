@@ -9,8 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lamplighter import aws
-from lamplighter.executors.job import JobRequest, JobState
+from lamplighter import aws, runtime
+from lamplighter.executors.base import JobRequest, JobState
 from tests.spark.documents import context_document
 from tests.spark.steps import Jobs, write_bundle
 
@@ -193,11 +193,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    with patch.dict("os.environ", environment), mock_aws():
-        aws.client.cache_clear()
+    with patch.dict("os.environ", environment), mock_aws(), runtime.using(new_clients=True):
         boto3.client("s3").create_bucket(Bucket="jobs")
         yield "jobs"
-        aws.client.cache_clear()
 
 
 def test_job_in_s3_gets_and_returns_its_files(jobs: Jobs, bucket: str, tmp_path: Path) -> None:

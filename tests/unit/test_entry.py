@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.entry import metrics_of, publish
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.settings import Settings
 from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import next_delivery
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.faults import Faults
 from tests.unit.events.batches import received
 
 
@@ -43,7 +43,7 @@ class Report:
 
 
 def _published(capsys: pytest.CaptureFixture[str], report: Any) -> dict[str, Any]:
-    with settings.using(Settings(table_prefix="lamplighter-dev-")):
+    with runtime.using(settings=Settings(table_prefix="lamplighter-dev-")):
         publish(metrics_of("tick"), report)
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -126,7 +126,7 @@ def test_message_that_fails_comes_again_soon(
     stack: LocalStack, capsys: pytest.CaptureFixture[str], function: str, queue: str
 ) -> None:
     """It is not hidden for as long as its queue would: that is an hour and a half for pushes."""
-    url = getattr(stack.settings, f"{queue}_queue_url")
+    url = stack.settings.queue_url(queue)
     failing = send(url, MESSAGES[queue])
     with no_tables():
         answer = handler_of(function)({"Records": received(url)}, LambdaContext())
@@ -153,13 +153,13 @@ def test_message_that_cannot_be_read_is_a_dead_letter_at_once(
     stack: LocalStack, capsys: pytest.CaptureFixture[str], function: str, queue: str
 ) -> None:
     """It could not be read the next time either; it is kept with the reason, and acknowledged."""
-    url = getattr(stack.settings, f"{queue}_queue_url")
+    url = stack.settings.queue_url(queue)
     send(url, "no JSON")
     answer = handler_of(function)({"Records": received(url)}, LambdaContext())
 
     assert answer == {"batchItemFailures": []}
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == getattr(stack.settings, f"{queue}_dead_queue_url")
+    assert letter.queue_url == stack.settings.queue_url(f"{queue}-dlq")
     assert (letter.body, letter.reason[:27]) == ("no JSON", "the message cannot be read:")
     told = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (told["service"], told["Rejected"]) == (function, [1])
@@ -173,7 +173,7 @@ def test_message_that_fails_after_a_day_is_given_up_and_can_be_replayed(
     stack: LocalStack, function: str, queue: str
 ) -> None:
     """It is kept before it is acknowledged; sent again, it is new and not given up at once."""
-    url = getattr(stack.settings, f"{queue}_queue_url")
+    url = stack.settings.queue_url(queue)
     send(url, MESSAGES[queue])
     hour = timedelta(hours=1)
     with no_tables():
@@ -193,7 +193,7 @@ def test_message_that_fails_after_a_day_is_given_up_and_can_be_replayed(
 
 def test_message_that_cannot_be_kept_is_not_acknowledged(stack: LocalStack) -> None:
     """Where the dead letters are out of reach, an old message is delivered again."""
-    url = stack.settings.submits_queue_url
+    url = stack.settings.queue_url("submits")
     failing = send(url, MESSAGES["submits"])
     received(url)
     stack.clock.advance(timedelta(hours=25))

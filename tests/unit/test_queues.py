@@ -36,7 +36,7 @@ def arrives_at(stack: LocalStack, due: DateTime) -> DateTime:
     """Return the first whole second after now at which a claim for `due` can be received."""
     queues.send_claims([("dag", due)])
     for _ in range(1_000):
-        if waiting(stack.settings.claims_queue_url):
+        if waiting(stack.settings.queue_url("claims")):
             return stack.clock.now()
         stack.clock.move(to=stack.clock.now().add(seconds=1))
     raise AssertionError("the message never came")
@@ -63,7 +63,7 @@ def test_dags_of_one_second_share_messages(stack: LocalStack) -> None:
     """A hundred and twenty DAGs of one second go out as three messages."""
     sent = queues.send_claims((f"dag_{number}", NOW) for number in range(120))
 
-    bodies = waiting(stack.settings.claims_queue_url)
+    bodies = waiting(stack.settings.queue_url("claims"))
     assert sent == 3
     assert sum(len(body["dag_ids"]) for body in bodies) == 120
 
@@ -79,7 +79,7 @@ def test_submits_go_out_in_messages_of_ten(stack: LocalStack) -> None:
     """Runs are handed on ten to a message."""
     queues.send_submits(("dag", f"run_{number}") for number in range(25))
 
-    bodies = waiting(stack.settings.submits_queue_url)
+    bodies = waiting(stack.settings.queue_url("submits"))
     assert sorted(len(body["runs"]) for body in bodies) == [5, 10, 10]
     assert ["dag", "run_24"] in [run for body in bodies for run in body["runs"]]
 
@@ -106,10 +106,10 @@ def test_failed_message_waits_longer_each_time(
     stack: LocalStack, receives: int, seconds: int
 ) -> None:
     """The more often a message failed the later it comes again, but never too late."""
-    url = stack.settings.claims_queue_url
+    url = stack.settings.queue_url("claims")
     queues.send_claims([("dag", NOW)])
     (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
-    queues.come_again("claims_queue_url", [(message["ReceiptHandle"], receives)])
+    queues.delay_redelivery("claims", [(message["ReceiptHandle"], receives)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None
@@ -118,11 +118,11 @@ def test_failed_message_waits_longer_each_time(
 
 def test_pause_that_sqs_refuses_is_no_error(stack: LocalStack) -> None:
     """A message whose pause is not taken comes again by itself; the others have their pauses."""
-    url = stack.settings.claims_queue_url
+    url = stack.settings.queue_url("claims")
     queues.send_claims([("dag", NOW)])
     (message,) = aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
     others = [(f"unknown-{number}", 1) for number in range(10)]
-    queues.come_again("claims_queue_url", [*others, (message["ReceiptHandle"], 1)])
+    queues.delay_redelivery("claims", [*others, (message["ReceiptHandle"], 1)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None
@@ -131,13 +131,13 @@ def test_pause_that_sqs_refuses_is_no_error(stack: LocalStack) -> None:
 
 def test_pause_of_a_message_that_is_too_old_for_one_is_no_error(stack: LocalStack) -> None:
     """Where a queue refuses the whole call, what is in the next call has its turn."""
-    url = stack.settings.claims_queue_url
+    url = stack.settings.queue_url("claims")
     queues.send_claims([("old", NOW)])
     stack.clock.move(to=NOW.add(hours=13))
     queues.send_claims([("new", stack.clock.now())])
     answer = aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
     old, new = (message["ReceiptHandle"] for message in answer["Messages"])
-    queues.come_again("claims_queue_url", [*[(old, 1)] * 10, (new, 1)])
+    queues.delay_redelivery("claims", [*[(old, 1)] * 10, (new, 1)])
 
     shown_at = next_delivery(url)
     assert shown_at is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.backfill.dates import place, runs_between
+from lamplighter.backfill.plan import place, runs_between
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import (

@@ -10,15 +10,15 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import retry_run
-from lamplighter.registry.between import author_runs_between
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 from tests.unit.functions.job_messages import lose_messages
 
 DAY = datetime(2026, 1, 1)
@@ -54,7 +54,7 @@ def new_backfill() -> str:
     request = Request(
         dag_id="daily", start=DAY, end=DAY.add(days=1), reprocess="completed", max_active_runs=1
     )
-    made = create_backfill(request, ask_author=author_runs_between)
+    made = create_backfill(request, ask_author=custom_runs_between)
     lose_messages("claims")
     return made.backfill_id
 

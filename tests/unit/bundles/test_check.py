@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter.bundles.check import BundleReport, check_bundle, find_coming_runs
 from lamplighter.bundles.fork import Limits
+from lamplighter.bundles.parsing import BundleReport, check_bundle, find_upcoming_runs
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import decode_dag
@@ -263,7 +263,7 @@ DAG("liar", schedule=Lying(), start_date=pendulum.datetime(2026, 1, 1))
     root = write_bundle({"dags/a.py": source})
     question = {"dag_id": "liar", "count": 3, "at": "2025-12-01T00:00:00+00:00"}
     with pytest.raises(DefinitionError, match="went backwards"):
-        find_coming_runs(root, question)  # type: ignore[arg-type]
+        find_upcoming_runs(root, question)  # type: ignore[arg-type]
 
 
 CUSTOM = """
@@ -355,4 +355,4 @@ def test_error_of_the_asked_dag_is_shown(write_bundle: WriteBundle) -> None:
         {"dags/a.py": "from lamplighter import DAG\nDAG('a', schedule='61 * * * *')\n"}
     )
     with pytest.raises(DefinitionError, match=r"no DAG 'a'.*dags/a.py: DAG 'a': schedule: cron"):
-        find_coming_runs(root, {"dag_id": "a", "count": 1, "at": "2026-01-01T00:00:00+00:00"})
+        find_upcoming_runs(root, {"dag_id": "a", "count": 1, "at": "2026-01-01T00:00:00+00:00"})

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lamplighter.bundles.following import Answer, LastRun, Question
 from lamplighter.bundles.fork import OUTPUT_BYTES, Limits
 from lamplighter.bundles.importer import ParsedFile
-from lamplighter.bundles.sandbox import coming_runs_of, limits_within, parse_files
+from lamplighter.bundles.parsing import limits_within, parse_files, query_timetables
+from lamplighter.dags.upcoming import LastRun, NextRunsQuery, NextRunsResult
 from tests.patience import LONG_SECONDS, with_patience
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -183,8 +183,8 @@ def test_limits_share_the_memory_there_is() -> None:
     """All that runs at once fits, and each has enough for a large file."""
     for memory in (GIB // 2, GIB, 2 * GIB, 10 * GIB, 1000 * GIB):
         limits = limits_within(memory)
-        assert limits.at_once * limits.memory_bytes <= memory * 0.8
-        assert limits.at_once >= 1
+        assert limits.processes * limits.memory_bytes <= memory * 0.8
+        assert limits.processes >= 1
         assert limits.memory_bytes >= min(400 * 1024**2, memory * 0.79)
 
 
@@ -219,23 +219,27 @@ BAD_DEEDS = {
     "crashes": ("os.abort()", "the process that asked the timetable died of Aborted"),
     "eats": ("x = bytearray(3 * 1024**3)", "memory"),
     "returns": ("start = start.subtract(hours=3)", "went backwards"),
-    "stays": ("start = last.start", "stood still"),
+    "stays": ("start = last.start", "did not advance"),
     "naive": ("start = start.naive()", "without a time zone"),
 }
 
 
-def question(dag_id: str, *, file: str = "dags/a.py", **changes: Any) -> Question:
+def question(dag_id: str, *, file: str = "dags/a.py", **changes: Any) -> NextRunsQuery:
     """Ask for three runs at eight in the morning of the first day."""
-    asked = Question(file=file, dag_id=dag_id, last=None, count=3, at="2026-01-05T08:30:00+00:00")
+    asked = NextRunsQuery(
+        file=file, dag_id=dag_id, last=None, count=3, at="2026-01-05T08:30:00+00:00"
+    )
     return asked | changes  # type: ignore[return-value]
 
 
-def ask(root: Path, *questions: Question, seconds: float = LONG_SECONDS) -> list[Answer]:
+def ask(
+    root: Path, *questions: NextRunsQuery, seconds: float = LONG_SECONDS
+) -> list[NextRunsResult]:
     """Ask with a limit that a healthy timetable never meets."""
-    return coming_runs_of(root, questions, limits=Limits(seconds=seconds))
+    return query_timetables(root, questions, limits=Limits(seconds=seconds))
 
 
-def is_late(answer: Answer) -> bool:
+def is_late(answer: NextRunsResult) -> bool:
     """Return whether a timetable did not answer in time, or its file was not imported in time."""
     return "took longer than" in (answer["error"] or "")
 
@@ -333,7 +337,7 @@ def test_run_id_that_is_no_text_is_an_error(write_bundle: WriteBundle) -> None:
     source = HOURLY + "Own.generate_run_id = lambda self, **_: 7\n"
     root = write_bundle({"dags/a.py": source + "DAG('a', schedule=Own(), start_date=START)"})
     (answer,) = ask(root, question("a"))
-    assert (answer["error"], answer["runs"]) == ("DAG 'a': schedule: run_id=7 must be text", [])
+    assert (answer["error"], answer["runs"]) == ("DAG 'a': schedule: run_id=7 must be a string", [])
 
 
 def test_question_about_missing_dag_is_an_error(write_bundle: WriteBundle) -> None:

@@ -11,9 +11,8 @@ from subprocess import Popen
 
 import pytest
 
-from lamplighter.bundles.sandbox import parse_files
+from lamplighter.bundles.parsing import parse_files, start_worker
 from lamplighter.bundles.worker import ParseRequest
-from lamplighter.bundles.workers import _start_worker
 from tests.conftest import WriteBundle
 from tests.patience import LONG_SECONDS
 
@@ -44,7 +43,7 @@ def root(write_bundle: WriteBundle, tmp_path: Path) -> Path:
 @pytest.fixture
 def importing(root: Path) -> Iterator[Popen[str]]:
     """Yield a worker in the middle of importing the file."""
-    worker = _start_worker()
+    worker = start_worker()
     request = ParseRequest(
         root=str(root),
         file="dags/slow.py",

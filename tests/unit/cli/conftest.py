@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter_cli.app import main
-from lamplighter_local.function_calls import noted_calls_of
 from lamplighter_local.stack import LocalStack
-from tests.infra.rights_file import TriedRights
+from tests.infra.permissions_file import CheckedPermissions
+from tests.tools.function_calls import noted_calls_of
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ def lamplighter(
 
     What it asks of AWS is held against the policies for operators, who are readers too.
     """
-    tried = TriedRights(stack.settings.table_prefix, beside="reader")
+    checked = CheckedPermissions(stack.settings.table_prefix, beside="reader")
 
     def run(*arguments: object) -> Result:
-        with noted_calls_of("operator", tried.note):
+        with noted_calls_of("operator", checked.note):
             return alone(*arguments)
 
     yield run
     if request.node.get_closest_marker("interferes") is None:
-        assert tried.forbidden == set()
+        assert checked.forbidden == set()
 
 
 @pytest.fixture

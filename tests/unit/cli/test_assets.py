@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -87,7 +87,7 @@ def test_show_names_producers_and_consumers(
 def test_show_of_an_alias_nobody_waits_for(lamplighter: Command, shop: LocalStack) -> None:
     """Its producers are known all the same."""
     lines = lamplighter("assets", "show", "any").out.splitlines()
-    assert lines[-1] == "nobody waits for it"
+    assert lines[-1] == "no consumers"
     assert any("load/clean" in line for line in lines)
 
 

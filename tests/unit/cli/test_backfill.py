@@ -14,9 +14,9 @@ from rich.console import Console
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.store.backfills import read_backfill
 from lamplighter_cli import console
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 Command = Callable[..., Any]
 
@@ -56,8 +56,8 @@ def test_plan_says_in_words_what_is_included(lamplighter: Command, shop: LocalSt
     assert said["from"] == "2025-12-31 23:00 UTC (2026-01-01 00:00 Europe/Zurich), included"
     assert said["to"] == "2026-01-02 23:00 UTC (2026-01-03 00:00 Europe/Zurich), not included"
     assert said["runs"] == "2"
-    assert said["wakes"] == "revenue (through orders), up to 2 runs"
-    assert said["expected"] == "no runs to judge by"
+    assert said["triggers"] == "revenue (through orders), up to 2 runs"
+    assert said["expected"] == "no runs to go by"
     assert shop.dag("daily").backfill is None
 
 
@@ -109,7 +109,7 @@ def test_many_runs_need_a_yes(lamplighter: Command, shop: LocalStack) -> None:
     result = lamplighter("backfill", "create", "daily", *long)
     assert result.code == 3
     assert shop.dag("daily").backfill is None
-    assert result.err == "error: 365 runs would be created: pass --yes, or take a shorter range\n"
+    assert result.err == "error: 365 runs would be created: pass --yes, or choose a shorter range\n"
     assert lamplighter("backfill", "create", "daily", *long, "--yes").code == 0
 
 
@@ -124,7 +124,7 @@ def test_backfill_is_listed_shown_paused_resumed_and_cancelled(
     assert (said["order"], said["at a time"]) == ("newest first", "1")
     assert said["progress"] == "0 of 2 (0%), 1 running"
     paused = lamplighter("backfill", "pause", "daily").out
-    assert paused == "backfill daily-1 of DAG daily is paused; 1 run of it is under way\n"
+    assert paused == "backfill daily-1 of DAG daily is paused; 1 active run\n"
     resumed = as_json(lamplighter, "resume", "daily-1", "--max-active-runs", "2")
     assert (resumed["state"], resumed["max_active_runs"]) == ("running", 2)
     cancelled = as_json(lamplighter, "cancel", "daily", "--jobs")
@@ -205,7 +205,7 @@ def test_watch_draws_a_bar_on_a_terminal(lamplighter: Command, shop: LocalStack)
         ("plan frequent --start 2025-01-01 --end 2026-01-01", "more than 10,000 runs"),
         ("create daily --start 2026-01-01 --end 2026-01-01", "has no complete run"),
         ("create daily --start 2026-01-01 --end 2026-01-02 --conf [1]", "write an object"),
-        ("create daily --start 2026-01-01 --end 2026-01-02 --reprocess all", "take one of none"),
+        ("create daily --start 2026-01-01 --end 2026-01-02 --reprocess all", "choose one of none"),
         ("show daily", "DAG 'daily' has no backfill yet"),
         ("show daily-7", "DAG 'daily' has no backfill 'daily-7'"),
         ("pause dayly-1", "did you mean daily?"),

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import runtime
 from lamplighter.settings import Settings
 
 Command = Callable[..., Any]
@@ -27,17 +27,15 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    aws.client.cache_clear()
-    with settings.using(Settings(events_queue_url=QUEUE)):
+    with runtime.using(settings=Settings(queue_urls={"events": QUEUE}), new_clients=True):
         yield
-    aws.client.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["dags list", "assets emit x", "--stack x runs list"])
 def test_missing_credentials_are_one_line(alone: Command, command: str) -> None:
     """Tables, queues and stacks: whoever has set up nothing learns where to begin."""
     result = alone(*command.split())
-    words = "error: there are no AWS credentials: sign in, name a --profile, or use --local\n"
+    words = "error: no AWS credentials: sign in, choose a --profile, or use --local\n"
     assert (result.code, result.out, result.err) == (1, "", words)
 
 
@@ -65,7 +63,7 @@ def test_profile_wins_over_keys_in_the_environment(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "exported")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "exported")
     result = alone("--profile", "own", "dags", "list")
-    assert result.err.startswith("error: there are no AWS credentials")
+    assert result.err.startswith("error: no AWS credentials")
     assert os.environ["AWS_ACCESS_KEY_ID"] == "exported"
 
 

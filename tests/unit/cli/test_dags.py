@@ -13,8 +13,8 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.store.models import Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -122,7 +122,7 @@ def test_show_has_tasks_limits_and_the_next_interval(
     facts = dict(line.split("  ", 1) for line in out.splitlines() if "  " in line)
     facts = {name: text.strip() for name, text in facts.items()}
     assert facts["tasks"] == "clean, load"
-    assert facts["slots"] == "0 of 16 taken"
+    assert facts["slots"] == "0 of 16 used"
     assert facts["description"] == "Loads it"
     assert facts["interval"] == (
         "2026-01-05 12:00 UTC (13:00 Europe/Zurich) → 2026-01-06 12:00 UTC (13:00 Europe/Zurich)"

@@ -11,11 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from lamplighter.errors import LamplighterError
+from lamplighter.views import Run
 from lamplighter_cli.app import app
 from lamplighter_cli.demo import _Screen
 from lamplighter_local import demo
 from lamplighter_local.demo import Done, Seen, best_sellers
-from lamplighter_local.views import Run
 from tests.unit.cli.pretended_spark import pretend
 
 
@@ -74,12 +74,15 @@ FAILED = Run(
     dag_id="orders_hourly",
     run_id="scheduled__2026-01-04T00:00:00+00:00",
     run_type="scheduled",
+    triggered_by="timetable",
+    dag_version="000001",
     state="failed",
     logical_date=datetime(2026, 1, 4),
     data_interval_start=datetime(2026, 1, 4),
     data_interval_end=datetime(2026, 1, 4, 1),
     run_after=datetime(2026, 1, 4, 1),
     created_at=datetime(2026, 1, 4, 1),
+    queued_at=datetime(2026, 1, 4, 1),
     ended_at=datetime(2026, 1, 4, 2),
     conf={},
     events=(),
@@ -110,7 +113,7 @@ def test_demo_ended_by_ctrl_c_is_one_line_and_leaves_nothing(
     pretend(monkeypatch, lose_patience)
     result = lamplighter()
     assert result.exit_code == 130
-    assert result.stderr == "stopped: everything that was started here has ended\n"
+    assert result.stderr == "stopped: all processes of this command have ended\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, aws, settings
+from lamplighter import DAG, aws, runtime, settings
 from lamplighter.settings import Settings
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.state import DevState
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -34,7 +34,7 @@ def make_stack(name: str, outputs: dict[str, str]) -> None:
 def elsewhere(stack: LocalStack) -> Iterator[Settings]:
     """Return the settings of the deployment, which only a stack or a file can name from now on."""
     register_dags(DAG("there"))
-    with settings.using(Settings(table_prefix="nowhere-")):
+    with runtime.using(settings=Settings(table_prefix="nowhere-")):
         yield stack.settings
 
 
@@ -82,13 +82,19 @@ class TestStack:
         """One without our outputs is not taken for a deployment."""
         make_stack("theirs", {"Bucket": "x"})
         result = lamplighter("--stack", "theirs", "dags", "list")
-        assert (result.code, "'theirs' is no deployment of Lamplighter" in result.err) == (1, True)
+        assert (result.code, "'theirs' is not a deployment of Lamplighter" in result.err) == (
+            1,
+            True,
+        )
 
     def test_output_that_is_missing_is_named_when_needed(
         self, lamplighter: Command, elsewhere: Settings
     ) -> None:
         """What needs no queue works all the same."""
-        make_stack("half", replace(elsewhere, events_queue_url="").as_outputs())
+        make_stack(
+            "half",
+            replace(elsewhere, queue_urls=elsewhere.queue_urls | {"events": ""}).as_outputs(),
+        )
         assert lamplighter("--stack", "half", "dags", "list").code == 0
         result = lamplighter("--stack", "half", "assets", "emit", "orders")
         assert (result.code, "the output EventsQueueUrl" in result.err) == (1, True)
@@ -122,7 +128,7 @@ class TestLocal:
         """The user is told what to start."""
         monkeypatch.setenv("LAMPLIGHTER_LOCAL", "1")
         result = lamplighter("dags", "list")
-        assert result.err == "error: `lamplighter dev` is not running here: start it first\n"
+        assert result.err == "error: `lamplighter dev` is not running: start it first\n"
         assert result.code == 1
 
     def test_local_of_another_version_is_one_line(self, lamplighter: Command) -> None:
@@ -140,8 +146,8 @@ class TestLocal:
         (tmp_path / "dev.json").write_text(json.dumps({**old, "started_at": "", "settings": {}}))
         result = lamplighter("--local", "dags", "list")
         assert result.err == (
-            f"error: {tmp_path}/dev.json is not what `lamplighter dev` writes: remove it and start"
-            " that again\n"
+            f"error: {tmp_path}/dev.json is not a file of `lamplighter dev`: remove it and start"
+            " `dev` again\n"
         )
 
     @pytest.mark.parametrize("other", [["--stack", "shop"], ["--endpoint-url", "http://x"]])

@@ -8,24 +8,25 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from pendulum import datetime
 from rich.console import Console, RenderableType
 
-from lamplighter.store.models import Dags
+from lamplighter.views import AssetProgress, Dag, Step
 from lamplighter.zones import UTC
 from lamplighter_cli import console
-from lamplighter_cli.dev_screen import line_of, screen_of
-from lamplighter_local.dev.news import LiveStep, News
-from lamplighter_local.dev.session import Place, View
+from lamplighter_cli.dev_output import activity_line, screen
+from lamplighter_local.dev.activity import Activity, RunningStep
+from lamplighter_local.dev.session import SessionInfo, Snapshot
 from tests.conftest import WriteBundle
 from tests.patience import LONG_SECONDS
 from tests.unit.cli.conftest import Command
 
 NOW = datetime(2026, 1, 5, 12, 0, 5)
-PLACE = Place(Path("/shop"), "shop", "http://127.0.0.1:4566", None)
+INFO = SessionInfo(Path("/shop"), "shop", "http://127.0.0.1:4566", None)
 COMMAND = [sys.executable, "-c", "from lamplighter_cli.app import main; main()", "dev"]
 
 
@@ -48,38 +49,41 @@ def shown(what: RenderableType, *, width: int, height: int = 24) -> list[str]:
     return [line.rstrip() for line in out.file.getvalue().splitlines()]
 
 
-def dag(dag_id: str, **columns: object) -> Dags:
-    """Return the row of a DAG."""
-    made = Dags(dag_id, schedule="0 * * * *", is_paused=False, is_stale=False)
-    made.has_import_errors = False
-    for name, value in columns.items():
-        setattr(made, name, value)
-    return made
+def dag(dag_id: str, **fields: Any) -> Dag:
+    """Return a DAG."""
+    bundle = {"bundle": "shop", "bundle_version": "v", "push": 1, "file": "dags/a.py"}
+    usual = {"schedule": "0 * * * *", "catchup": False, "max_active_runs": 1, "version": "000001"}
+    return Dag(dag_id=dag_id, **{**usual, **bundle, **fields})
 
 
-def view(*dags: Dags, live: tuple[LiveStep, ...] = (), **updated: tuple[int, int]) -> View:
-    """Return how things stand at noon."""
-    return View(NOW, NOW.start_of("minute"), list(dags), updated, list(live))
+def snapshot(
+    *dags: Dag, running: tuple[RunningStep, ...] = (), **assets: AssetProgress
+) -> Snapshot:
+    """Return the state of things at noon."""
+    return Snapshot(NOW, NOW.start_of("minute"), list(dags), assets, list(running))
 
 
 def test_line_for_a_terminal_is_short_and_one_for_a_file_has_the_day() -> None:
     """Both have the time, what it is about, the state, and what there is to say of it."""
-    news = News(NOW, "hourly/run  load", "failed", "ValueError: no [orders]")
+    activity = Activity(NOW, "hourly/run  load", "failed", "ValueError: no [orders]")
     told = "hourly/run  load  failed  ValueError: no [orders]"
-    assert line_of(news, is_short=True).plain == f"12:00:05  {told}"
-    assert line_of(news, is_short=False).plain == f"2026-01-05 12:00:05 UTC  {told}"
+    assert activity_line(activity, is_short=True).plain == f"12:00:05  {told}"
+    assert activity_line(activity, is_short=False).plain == f"2026-01-05 12:00:05 UTC  {told}"
 
 
 def test_screen_shows_dags_with_next_runs_and_steps_that_run() -> None:
     """A table of DAGs and one of steps, with times that a person need not compute."""
     size = Console(width=120, height=24).size
-    hourly = dag("hourly", next_run_after=datetime(2026, 1, 5, 13), active={"x"})
-    report = dag("report", schedule="Asset", waiting={"y"})
+    hourly = dag("hourly", next_run_after=datetime(2026, 1, 5, 13), active=("x",))
+    report = dag("report", schedule="Asset", waiting=("y",))
     broken = dag("other", has_import_errors=True, next_run_after=NOW)
-    step = LiveStep("hourly/run", "load", "running", 2, NOW.subtract(seconds=12))
-    now = view(hourly, report, broken, live=(step,), report=(1, 2))
+    began = NOW.subtract(seconds=12)
+    step = Step(task_id="load", state="running", try_number=2, started_at=began)
+    progress = AssetProgress(updated=("orders",), missing=("fx",))
+    running = RunningStep("hourly/run", step)
+    now = snapshot(hourly, report, broken, running=(running,), report=progress)
     with patch.object(console, "_own_zone", lambda: UTC):
-        lines = shown(screen_of(now, PLACE, size), width=120)
+        lines = shown(screen(now, INFO, size), width=120)
     assert lines == [
         "",
         "shop  2026-01-05 12:00:05 UTC, last tick 12:00  http://127.0.0.1:4566",
@@ -96,9 +100,10 @@ def test_screen_shows_dags_with_next_runs_and_steps_that_run() -> None:
 def test_screen_fits_into_any_terminal(width: int) -> None:
     """However many DAGs and steps there are, no line is folded and the rest is counted."""
     dags = [dag(f"dag_with_a_long_name_{number}", next_run_after=NOW) for number in range(60)]
-    steps = [LiveStep("dag/run", f"task_{n}", "submitted", 1, None) for n in range(40)]
+    tasks = [Step(task_id=f"task_{n}", state="submitted", try_number=1) for n in range(40)]
+    steps = [RunningStep("dag/run", step) for step in tasks]
     size = Console(width=width, height=24).size
-    lines = shown(screen_of(view(*dags, live=tuple(steps)), PLACE, size), width=width)
+    lines = shown(screen(snapshot(*dags, running=tuple(steps)), INFO, size), width=width)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= width
     assert any(line.startswith("and 51 more") for line in lines)
@@ -107,7 +112,7 @@ def test_screen_fits_into_any_terminal(width: int) -> None:
 
 def test_screen_without_dags_says_where_to_put_one() -> None:
     """An empty bundle is no mistake yet."""
-    lines = shown(screen_of(view(), PLACE, Console(width=80).size), width=80)
+    lines = shown(screen(snapshot(), INFO, Console(width=80).size), width=80)
     assert lines[2] == "no DAGs yet: save a file in /shop/dags"
 
 
@@ -140,7 +145,7 @@ def test_dev_beside_another_fails_in_a_line(
         fcntl.flock(lock, fcntl.LOCK_EX)
         result = lamplighter("dev", root, "--instant")
     assert result.code == 1
-    assert "error: `lamplighter dev` runs already" in result.err
+    assert "error: `lamplighter dev` is already running" in result.err
 
 
 # How it ends.
@@ -171,4 +176,4 @@ def test_dev_on_a_pipe_writes_lines_and_ends_by_ctrl_c(write_bundle: WriteBundle
     assert said[0].startswith("bundle shop runs at http://127.0.0.1:")
     assert "  lamplighter --local dags list\n" in said
     assert said[-1].endswith(" UTC  bundle shop  registered  no DAGs\n")
-    assert err == "Ctrl-C: everything that was started here has ended\n"
+    assert err == "Ctrl-C: all processes of this command have ended\n"

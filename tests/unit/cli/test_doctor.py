@@ -11,14 +11,14 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from lamplighter import DAG, aws, settings
+from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry import bundles
-from lamplighter.serialization.schema import SCHEMA
+from lamplighter.serialization import SCHEMA
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.store.watchers import count_fired
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -70,7 +70,7 @@ def test_sound_deployment_is_all_well(lamplighter: Command, sound: LocalStack) -
 
 def never_registered(stack: LocalStack) -> None:
     """Number a push that nobody registers."""
-    bundles.number("lost")
+    next_push_number("lost")
     stack.clock.advance(timedelta(minutes=16))
     stack.tick()
 
@@ -84,13 +84,13 @@ def from_the_future(_: LocalStack) -> None:
 
 def dead_letter(stack: LocalStack) -> None:
     """Let a message be dead."""
-    url = stack.settings.events_dead_queue_url
+    url = stack.settings.queue_url("events-dlq")
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
 def dead_claim(_: LocalStack) -> None:
     """Let a message of another queue be dead, which only its policy leads to."""
-    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dead")["QueueUrl"]
+    url = aws.client("sqs").get_queue_url(QueueName="local-claims-dlq")["QueueUrl"]
     aws.client("sqs").send_message(QueueUrl=url, MessageBody="x")
 
 
@@ -137,13 +137,13 @@ def test_tick_that_never_ran_is_an_error(lamplighter: Command, stack: LocalStack
     """A deployment whose timer is off looks like one with nothing to do."""
     result = lamplighter("doctor")
     assert result.code == 1
-    assert "error   tick: it has never run → is the timer" in result.out
+    assert "error   tick: has never run → check that the timer" in result.out
 
 
 @pytest.mark.interferes
 def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalStack) -> None:
     """Nothing more can be asked; each table is named."""
-    with settings.using(replace(sound.settings, table_prefix="elsewhere-")):
+    with runtime.using(settings=replace(sound.settings, table_prefix="elsewhere-")):
         code, found = checks(lamplighter)
     assert code == 1
     assert found["tables"] == ["error"] * 9
@@ -153,7 +153,7 @@ def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalSt
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}, "has another key than"),
+        ({"KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}, "does not have the key"),
         ({"GlobalSecondaryIndexes": []}, "has no index"),
     ],
 )
@@ -176,7 +176,8 @@ def test_tables_of_another_shape_are_named(
 @pytest.mark.interferes
 def test_missing_queue_is_an_error(lamplighter: Command, sound: LocalStack, url: str) -> None:
     """Not named, or not there."""
-    with settings.using(replace(sound.settings, claims_queue_url=url)):
+    urls = sound.settings.queue_urls | {"claims": url}
+    with runtime.using(settings=replace(sound.settings, queue_urls=urls)):
         code, found = checks(lamplighter)
     assert (code, found["queues"]) == (1, ["error"])
 
@@ -199,11 +200,11 @@ def test_repair_mends_slots_and_says_so(lamplighter: Command, drifted: LocalStac
     """The slot is free again and the run that had lost its own waits for one."""
     (run,) = drifted.runs("dag")
     line = lamplighter("doctor").out.splitlines()[-1]
-    assert line.startswith("drift   slots: DAG dag: gone occupied a place and is over or gone;")
+    assert line.startswith("drift   slots: DAG dag: gone has a slot, but is finished or deleted;")
     assert line.endswith("→ lamplighter doctor --repair")
     result = lamplighter("doctor", "--repair")
     assert result.code == 0
-    assert result.out.splitlines()[-1].startswith("ok      slots: mended: DAG dag: gone")
+    assert result.out.splitlines()[-1].startswith("ok      slots: repaired: DAG dag: gone")
     assert checks(lamplighter)[0] == 0
     drifted.run_until_idle()
     assert drifted.dag("dag").active == {run.run_key}

@@ -9,12 +9,12 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter_local import resources
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.state import DevState
-from lamplighter_local.emulator.moto_server import moto_server
+from tests.tools.definitions import register_dags
+from tests.tools.moto_server import moto_server
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
@@ -30,15 +30,13 @@ def emulator() -> Iterator[tuple[str, dict[str, str]]]:
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     with moto_server() as address, patch.dict(os.environ, environment, AWS_ENDPOINT_URL=address):
-        aws.client.cache_clear()
         made = resources.create_all("far")
-        with settings.using(made):
+        with runtime.using(settings=made, new_clients=True):
             register_dags(DAG("dag", schedule=[Asset("orders")]))
-        aws.client.cache_clear()
         names = {
             "LAMPLIGHTER_TABLE_PREFIX": made.table_prefix,
-            "LAMPLIGHTER_EVENTS_QUEUE_URL": made.events_queue_url,
-            "LAMPLIGHTER_EVENTS_DEAD_QUEUE_URL": made.events_dead_queue_url,
+            "LAMPLIGHTER_EVENTS_QUEUE_URL": made.queue_url("events"),
+            "LAMPLIGHTER_EVENTS_DLQ_URL": made.queue_url("events-dlq"),
         }
         others = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         yield address, {**others, **environment, **names}

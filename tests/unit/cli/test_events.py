@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.operations.pause import pause, unpause
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -32,12 +32,12 @@ def consumers(stack: LocalStack) -> LocalStack:
     return stack
 
 
-def fates(lamplighter: Command, event_id: str) -> dict[str, tuple[str, str]]:
+def consumers_of(lamplighter: Command, event_id: str) -> dict[str, tuple[str, str]]:
     """Return what became of an event with each consumer, and why."""
     result = lamplighter("events", "trace", event_id, "--json")
     assert (result.code, result.err) == (0, "")
     (found,) = json.loads(result.out)
-    return {fate["dag_id"]: (fate["state"], fate["why"]) for fate in found["consumers"]}
+    return {each["dag_id"]: (each["state"], each["reason"]) for each in found["consumers"]}
 
 
 class TestEmit:
@@ -66,13 +66,13 @@ class TestEmit:
         sent = json.loads(result.out)
         assert sent == {"event_id": sent["event_id"], "uri": "s3://lake/orders/"}
         consumers.run_until_idle()
-        assert fates(lamplighter, sent["event_id"])["alone"][0] == "consumed"
+        assert consumers_of(lamplighter, sent["event_id"])["alone"][0] == "consumed"
 
     def test_lane_goes_to_the_fifo_queue(self, lamplighter: Command, stack: LocalStack) -> None:
         """Only there does SQS keep the order."""
         assert lamplighter("assets", "emit", "orders", "--lane", "night").code == 0
         answer = aws.client("sqs").receive_message(
-            QueueUrl=stack.settings.events_fifo_queue_url, AttributeNames=["All"]
+            QueueUrl=stack.settings.queue_url("events.fifo"), AttributeNames=["All"]
         )
         (message,) = answer["Messages"]
         assert message["Attributes"]["MessageGroupId"] == "night"
@@ -93,12 +93,13 @@ class TestEmit:
         assert result.code == 1
         assert result.err.startswith(message)
         assert len(result.err.splitlines()) == 1
-        url = stack.settings.events_queue_url
+        url = stack.settings.queue_url("events")
         assert "Messages" not in aws.client("sqs").receive_message(QueueUrl=url)
 
     def test_missing_queue_is_named(self, lamplighter: Command, stack: LocalStack) -> None:
         """The user learns which variable to set."""
-        with settings.using(replace(stack.settings, events_queue_url="")):
+        urls = stack.settings.queue_urls | {"events": ""}
+        with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
             result = lamplighter("assets", "emit", "orders")
         assert result.code == 1
         assert "set LAMPLIGHTER_EVENTS_QUEUE_URL" in result.err
@@ -110,7 +111,7 @@ class TestTrace:
         consumers.emit("orders", event_id="e1")
         consumers.run_until_idle()
         (run,) = consumers.runs("alone")
-        assert fates(lamplighter, "e1") == {
+        assert consumers_of(lamplighter, "e1") == {
             "alone": ("consumed", ""),
             "asleep": ("pending", "until the DAG is un-paused; dropped then"),
             "both": ("pending", "no event yet of fx"),
@@ -118,7 +119,7 @@ class TestTrace:
         }
         consumers.emit("orders", event_id="e2")
         consumers.run_until_idle()
-        assert fates(lamplighter, "e2")["alone"] == ("waiting", "for a slot: 1 of 1 taken")
+        assert consumers_of(lamplighter, "e2")["alone"] == ("waiting", "for a slot: 1 of 1 taken")
         shown = lamplighter("events", "trace", "e1").out
         assert f"alone/{run.run_id}" in shown
         assert shown.startswith("event e1 of orders: number 1, recorded at 2026-01-05 12:00:05 UTC")
@@ -128,7 +129,7 @@ class TestTrace:
         consumers.emit("orders", event_id="e1")
         consumers.run_until_idle()
         unpause("asleep")
-        state, why = fates(lamplighter, "e1")["asleep"]
+        state, why = consumers_of(lamplighter, "e1")["asleep"]
         assert state == "dropped"
         assert why == "dropped while paused, un-paused at 2026-01-05T12:00:05+00:00"
         assert consumers.runs("asleep") == []
@@ -142,7 +143,7 @@ class TestTrace:
         register_dags(DAG("late", schedule=[ORDERS]), bundle="other")
         consumers.run_until_idle()
         expected = ("not owed", "recorded before the DAG waited for it")
-        assert fates(lamplighter, "e1")["late"] == expected
+        assert consumers_of(lamplighter, "e1")["late"] == expected
 
     def test_rejected_events_say_why(self, lamplighter: Command, consumers: LocalStack) -> None:
         """They are found by the id that their producer gave them."""
@@ -167,7 +168,7 @@ class TestTrace:
         consumers.run_until_idle()
         consumers.emit("old", event_id="e1")
         consumers.run_until_idle()
-        assert lamplighter("events", "trace", "e1").out.splitlines()[-1] == "nobody waits for it"
+        assert lamplighter("events", "trace", "e1").out.splitlines()[-1] == "no consumers"
 
 
 class TestDeadLetters:
@@ -200,7 +201,7 @@ class TestDeadLetters:
 
     def test_letters_that_stay_are_named(self, lamplighter: Command, consumers: LocalStack) -> None:
         """A letter that was cut cannot be sent again, and one that is not there either."""
-        sqs, url = aws.client("sqs"), consumers.settings.events_queue_url
+        sqs, url = aws.client("sqs"), consumers.settings.queue_url("events")
         sqs.send_message(QueueUrl=url, MessageBody='{"asset": "' + "x" * 300_000 + '"}')
         consumers.run_until_idle()
         (letter,) = json.loads(lamplighter("dlq", "list", "--json").out)
@@ -210,7 +211,7 @@ class TestDeadLetters:
         said = json.loads(result.out)
         assert said["replayed"] == []
         assert said["kept"][letter["message_id"]].endswith("send the event again")
-        assert said["kept"]["nobody"] == "there is no such letter"
+        assert said["kept"]["nobody"] == "no such letter"
 
     def test_all_are_replayed(self, lamplighter: Command, consumers: LocalStack) -> None:
         """More than SQS hands out at once."""

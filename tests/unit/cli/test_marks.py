@@ -9,10 +9,10 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -81,8 +81,8 @@ def test_show_tells_who_marked_what_and_why(lamplighter: Command, stack: LocalSt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (WHY, "say what it is: --success or --failed"),
-        (("--success",), "say why it is marked: --why TEXT"),
+        (WHY, "choose a state: --success or --failed"),
+        (("--success",), "give a reason: --why TEXT"),
         (("--failed", *WHY), "of DAG 'sales' is failed already"),
         (
             ("--success", "--task", "lead", *WHY),

@@ -17,14 +17,14 @@ from botocore.exceptions import (
 )
 from pynamodb.exceptions import QueryError
 
-from lamplighter import DAG, Asset, settings
+from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_cli.app import app
-from lamplighter_cli.aws_errors import explain
-from lamplighter_local.definitions import register_dags
+from lamplighter_cli.errors import explain
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -108,7 +108,7 @@ def require_one_line(result: Any, *, words: str, code: int = 1) -> None:
 @pytest.fixture
 def logged(stack: LocalStack) -> Iterator[LocalStack]:
     """Return a deployment that keeps logs, with its settings read anew."""
-    with settings.using(replace(stack.settings, job_logs_uri="s3://logs")):
+    with runtime.using(settings=replace(stack.settings, job_logs_uri="s3://logs")):
         yield stack
 
 
@@ -127,7 +127,7 @@ def test_missing_dev_is_one_line(
     """What to start is told."""
     monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", "/nonexistent")
     result = alone("--local", *command)
-    require_one_line(result, words="`lamplighter dev` is not running here")
+    require_one_line(result, words="`lamplighter dev` is not running: start it first")
 
 
 @pytest.mark.usefixtures("logged")
@@ -136,9 +136,9 @@ def test_wrong_region_is_one_line(lamplighter: Command, command: list[str]) -> N
     """Neither tables nor queues are there."""
     result = lamplighter("--region", "eu-west-1", *command)
     if command == ["doctor"]:
-        assert (result.code, "there is no table local-Dags" in result.out) == (1, True)
+        assert (result.code, "table local-Dags does not exist" in result.out) == (1, True)
     else:
-        require_one_line(result, words="in this account and region: name the deployment with")
+        require_one_line(result, words="in this account and region: choose a deployment with")
 
 
 @pytest.fixture
@@ -158,22 +158,22 @@ def sales(stack: LocalStack) -> LocalStack:
         ("dags pause nothing", "there is no DAG 'nothing'"),
         ("dags unpause salse", "did you mean sales?"),
         ("runs list seles", "did you mean sales?"),
-        ("runs list --state done", "runs are never 'done': they are queued, running, success"),
+        ("runs list --state done", "'done' is not a state of runs: use queued, running, success"),
         ("runs show sales", "write it as DAG/RUN"),
         ("runs show sale/x", "there is no DAG 'sale'; did you mean sales?"),
         ("runs cancel sales/x", "DAG 'sales' has no run 'x'; its newest is mine"),
         ("runs watch sals", "did you mean sales?"),
         ("runs watch sales/x", "its newest is mine"),
         ("runs trigger sals", "did you mean sales?"),
-        ("runs trigger own", "give --data-interval START/END, or --logical-date none"),
+        ("runs trigger own", "pass --data-interval START/END, or --logical-date none"),
         ("runs trigger sales --logical-date tomorrow", "'tomorrow' is not an instant"),
         ("runs trigger sales --logical-date 2026-13-01", "'2026-13-01' is not an instant"),
         ("runs trigger sales --data-interval 2026-01-01", "write it as START/END"),
-        ("runs trigger sales --data-interval 2026-01-02/2026-01-01", "ends before it begins"),
+        ("runs trigger sales --data-interval 2026-01-02/2026-01-01", "ends before it starts"),
         ("runs trigger sales --conf {rows", "--conf '{rows' is not JSON"),
         ("runs trigger sales --conf [1]", "write an object"),
         ("runs trigger sales --run-id mine", "has a run ~mine already"),
-        ("runs trigger sales --run-id scheduled__x", "no beginning such as 'scheduled__'"),
+        ("runs trigger sales --run-id scheduled__x", "no prefix such as 'scheduled__'"),
         ("runs trigger sales --run-id a --logical-date 2026-01-01", "has no logical date"),
         ("assets show order", "there is no asset 'order'; did you mean orders?"),
         ("assets show s3://nowhere", "there is no asset 's3://nowhere'"),
@@ -213,16 +213,16 @@ def service_error(code: str) -> ClientError:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (NoCredentialsError(), "there are no AWS credentials"),
+        (NoCredentialsError(), "no AWS credentials"),
         (PartialCredentialsError(provider="env", cred_var="x"), "credentials are incomplete"),
-        (NoRegionError(), "no AWS region: name one with --region"),
+        (NoRegionError(), "no AWS region: set --region"),
         (ProfileNotFound(profile="me"), "there is no AWS profile 'me'"),
         (EndpointConnectionError(endpoint_url="http://x"), "http://x cannot be reached"),
         (service_error("ExpiredToken"), "have expired: sign in"),
-        (service_error("UnrecognizedClientException"), "does not know these credentials"),
-        (service_error("AccessDeniedException"), "AWS does not allow it with these credentials: "),
-        (service_error("ResourceNotFoundException"), "the tables are not in this account"),
-        (service_error("QueueDoesNotExist"), "the queue is not in this account"),
+        (service_error("UnrecognizedClientException"), "credentials are not valid"),
+        (service_error("AccessDeniedException"), "these AWS credentials do not allow it: "),
+        (service_error("ResourceNotFoundException"), "the tables do not exist in this account"),
+        (service_error("QueueDoesNotExist"), "the queue does not exist in this account"),
         (service_error("Unheard"), "AWS: An error occurred (Unheard)"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.store.models import Catalog, Dags
 from lamplighter_cli import console
 from lamplighter_local.stack import LocalStack
@@ -47,7 +47,7 @@ def test_push_numbers_and_announces_a_bundle(
     root = write_bundle({"dags/a.py": HOURLY})
     result = lamplighter("push", root, "--bundle", "mine")
     assert (result.code, result.err) == (0, "")
-    assert result.out.splitlines()[0] == "hourly owes 3 runs from its start until now"
+    assert result.out.splitlines()[0] == "hourly has 3 runs that are already due"
     assert "pushed 'mine': push 1, 1 DAGs, version " in result.out
     stack.run_until_idle()
     assert stack.dag("hourly").bundle == "mine"
@@ -85,7 +85,7 @@ def test_push_of_errors_exits_one(
     result = lamplighter("push", root, "--bundle", "mine")
     assert (result.code, result.out) == (1, "")
     assert "dags/b.py:1: ZeroDivisionError: division by zero" in result.err
-    assert "--force pushes it all the same" in result.err
+    assert "--force pushes it anyway" in result.err
     assert list(Catalog.scan()) == []
 
 
@@ -109,10 +109,9 @@ def test_many_owed_runs_need_a_yes(
     result = lamplighter("push", root, "--bundle", "mine")
     assert result.code == 3
     assert result.err == (
-        "error: 243 runs would be owed: pass --yes to have them created, or --skip-owed to go on"
-        " without them\n"
+        "error: 243 runs are already due: pass --yes to create them, or --skip-owed to skip them\n"
     )
-    assert "hourly owes 243 runs" in result.out
+    assert "hourly has 243 runs" in result.out
     assert list(Catalog.scan()) == []
 
 
@@ -200,7 +199,7 @@ def test_custom_timetable_says_what_it_owes(
     """The author's own timetable is asked on the author's machine, and counts."""
     root = write_bundle({"dags/a.py": HEAD + OWN})
     result = lamplighter("push", root, "--bundle", "mine")
-    assert (result.code, result.out) == (3, "own owes 243 runs from its start until now\n")
+    assert (result.code, result.out) == (3, "own has 243 runs that are already due\n")
 
 
 def test_changed_kind_of_schedule_can_be_pushed(
@@ -222,7 +221,7 @@ def test_changed_kind_of_schedule_can_be_pushed(
     ("change", "words"),
     [
         ({"bucket": ""}, "set LAMPLIGHTER_BUCKET: it names a resource of the stack"),
-        ({"table_prefix": "elsewhere-"}, "the tables are not in this account and region: "),
+        ({"table_prefix": "elsewhere-"}, "the tables do not exist in this account and region: "),
         ({"bucket": "no-such-bucket"}, "AWS: An error occurred (NoSuchBucket)"),
     ],
     ids=["no bucket", "wrong tables", "wrong bucket"],
@@ -237,7 +236,7 @@ def test_wrong_settings_are_one_line(
 ) -> None:
     """A setting that is missing or wrong is named, with exit code 1 and no traceback."""
     root = write_bundle({"dags/a.py": HOURLY})
-    with settings.using(replace(stack.settings, **change)):  # type: ignore[arg-type]
+    with runtime.using(settings=replace(stack.settings, **change)):  # type: ignore[arg-type]
         result = lamplighter("push", root, "--bundle", "mine")
     assert result.code == 1
     assert result.err.startswith(f"error: {words}")
@@ -265,7 +264,7 @@ def test_missing_credentials_are_one_line(write_bundle: WriteBundle) -> None:
     )
     assert result.returncode == 1
     assert result.stderr.splitlines() == [
-        "error: there are no AWS credentials: sign in, name a --profile, or use --local"
+        "error: no AWS credentials: sign in, choose a --profile, or use --local"
     ]
 
 

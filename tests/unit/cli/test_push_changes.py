@@ -45,25 +45,28 @@ def make_push(lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
         (
             {"schedule": "'0 0 * * *'"},
             (
-                "dag: 0 * * * * becomes 0 0 * * *;"
+                "dag: schedule 0 * * * * → 0 0 * * *;"
                 " next run after 2026-01-06 00:00 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
         (
             {"schedule": "[Asset('a')]"},
-            "dag: 0 * * * * becomes Asset; next run by no time (was after 2026-01-05 13:00 UTC)",
+            (
+                "dag: schedule 0 * * * * → Asset; next run unscheduled"
+                " (was after 2026-01-05 13:00 UTC)"
+            ),
         ),
         (
             {"start_date": "NINE.add(days=3)"},
             (
-                "dag: its schedule changes;"
+                "dag: schedule changes;"
                 " next run after 2026-01-08 10:00 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
         (
             {"schedule": "'30 6 * * *'", "start_date": "NINE.in_timezone('Europe/Zurich')"},
             (
-                "dag: 0 * * * * becomes 30 6 * * *;"
+                "dag: schedule 0 * * * * → 30 6 * * *;"
                 " next run after 2026-01-06 05:30 UTC (was after 2026-01-05 13:00 UTC)"
             ),
         ),
@@ -105,7 +108,7 @@ def test_events_that_nobody_will_take_are_counted(push: Command, stack: LocalSta
         stack.emit("a")
     stack.run_until_idle()
     result = push(dag(schedule="[Asset('b')]"))
-    assert "dag: its schedule changes; next run by no time; 3 pending events are dropped" in (
+    assert "dag: schedule changes; next run unscheduled; 3 pending events are dropped" in (
         result.out
     )
 
@@ -115,7 +118,7 @@ def test_dag_that_leaves_is_told_of(push: Command) -> None:
     push(dag())
     result = push(dag().replace("'dag'", "'other'"))
     assert result.out.splitlines()[0] == (
-        "dag leaves the bundle: it gets no more runs (the next was after 2026-01-05 13:00 UTC)"
+        "dag is removed from the bundle: no more runs (next was after 2026-01-05 13:00 UTC)"
     )
 
 
@@ -173,10 +176,10 @@ def test_runs_due_under_the_old_schedule_are_said_to_come_first(
     stack.clock.move(to=stack.clock.now().add(hours=3))
     first, second, *_ = push(dag(schedule="'30 * * * *'")).out.splitlines()
     assert first == (
-        "dag: 0 * * * * becomes 30 * * * *; next run after 2026-01-05 13:00 UTC; what is due comes"
-        " first, the new schedule begins with a run after 2026-01-05 15:30 UTC"
+        "dag: schedule 0 * * * * → 30 * * * *; next run after 2026-01-05 13:00 UTC; due runs come"
+        " first, then the new schedule starts with a run after 2026-01-05 15:30 UTC"
     )
-    assert second == "dag owes 3 runs from its start until now"
+    assert second == "dag has 3 runs that are already due"
     assert len(stack.runs("dag")) == 6
 
 
@@ -187,7 +190,7 @@ def test_owed_runs_that_are_skipped_are_counted(push: Command, stack: LocalStack
     assert push(dag(schedule="'30 * * * *'")).code == 3
     result = push(dag(schedule="'30 * * * *'"), "--skip-owed")
     assert result.code == 0
-    assert "dag skips 200 runs that it owes" in result.out
+    assert "dag skips 200 runs that are already due" in result.out
     assert "next run after 2026-01-13 20:30 UTC" in result.out
     row = stack.dag("dag")
     assert row.next_run_after is not None
@@ -208,19 +211,14 @@ def test_overlap_that_a_timetable_makes_is_named(push: Command) -> None:
     """An author's timetable that begins earlier than the old schedule ended repeats some time."""
     push(dag())
     result = push(own_dag(schedule="Every(60, skew=-30)"))
-    assert (
-        "the new schedule covers 2026-01-05 11:30 UTC to 2026-01-05 12:00 UTC again" in result.out
-    )
+    assert "2026-01-05 11:30 UTC to 2026-01-05 12:00 UTC is covered again" in result.out
 
 
 def test_time_before_a_later_start_date_is_named(push: Command) -> None:
     """A start date after the last interval is the author's wish, and told."""
     push(dag())
     result = push(dag(start_date="NINE.add(days=1)"))
-    assert (
-        "the new schedule leaves 2026-01-05 12:00 UTC to 2026-01-06 09:00 UTC uncovered"
-        in result.out
-    )
+    assert "2026-01-05 12:00 UTC to 2026-01-06 09:00 UTC is not covered" in result.out
 
 
 def test_old_schedule_that_is_followed_is_shown(

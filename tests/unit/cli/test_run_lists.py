@@ -10,8 +10,8 @@ import pytest
 from lamplighter import DAG
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import set_state_columns
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

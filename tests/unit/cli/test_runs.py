@@ -9,11 +9,11 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Runs
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 

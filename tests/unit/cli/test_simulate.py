@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter.bundles.check import CheckedDag
+from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.errors import RefusedError
 from lamplighter_cli import simulate
 from lamplighter_cli.app import main
@@ -152,7 +152,7 @@ def test_people_read_counts_peaks_and_debt(bundle: Path) -> None:
     assert "hourly 28 28.0 56 1 4" in lines
     assert "never 0 0.0 0 0" in lines
     assert "Most runs at once: 1, first at 2026-01-01 04:00 UTC" in lines
-    assert "4 runs owed at the beginning were made up for as slots allowed." in lines
+    assert "4 runs that were due at the start were created as slots became free." in lines
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_people_read_counts_peaks_and_debt(bundle: Path) -> None:
         ((".", "--var", "root"), "write NAME=TEXT"),
         ((".", "--csv", "no/where.csv"), "cannot be written: No such file or directory"),
         ((".", "--csv", "."), "cannot be written: Is a directory"),
-        ((".", "--plot", "runs.pdf"), "ends in .png or .svg"),
+        ((".", "--plot", "runs.pdf"), "must end in .png or .svg"),
     ],
 )
 def test_wrong_use_is_one_line(
@@ -218,7 +218,7 @@ def test_missing_matplotlib_is_one_line_that_names_the_extra(
 
 def test_missing_emulator_is_one_line_that_names_the_extra(bundle: Path) -> None:
     """An installation for operators only has no moto, and says what to install."""
-    with patch.dict(sys.modules, {"lamplighter_local.simulation.simulation": None}):
+    with patch.dict(sys.modules, {"lamplighter_local.simulation.simulate": None}):
         code, _, err = lamplighter(bundle)
     assert code == 1
     assert err.endswith("is not installed: pip install 'lamplighter[local]'\n")

@@ -10,12 +10,12 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, SparkTask, aws, settings
-from lamplighter.executors.job_logs import log_uri
+from lamplighter import DAG, SparkTask, aws, runtime
+from lamplighter.executors.emr import EmrServerless
 from lamplighter.settings import Settings
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
 
@@ -42,13 +42,13 @@ def stack(emr: FakeEmr) -> Iterator[LocalStack]:
 def logged(stack: LocalStack) -> Iterator[LocalStack]:
     """Return a deployment that keeps the logs of its jobs."""
     place = f"s3://{stack.settings.bucket}/logs/"
-    with settings.using(replace(stack.settings, job_logs_uri=place)):
+    with runtime.using(settings=replace(stack.settings, job_logs_uri=place)):
         yield stack
 
 
 def put_log(job_run_id: str, stream: str, text: str) -> None:
     """Put what a driver wrote where EMR Serverless does."""
-    bucket, key = aws.bucket_and_key(log_uri(job_run_id, stream))
+    bucket, key = aws.bucket_and_key(EmrServerless().log_uri(job_run_id, stream))
     body = gzip.compress(text.encode())
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
 
@@ -152,12 +152,12 @@ class TestLogs:
         assert "/logs/applications/00local/jobs/" in result.err
         assert result.err.splitlines()[-1].startswith("error: logs appear some time after")
         result = lamplighter("runs", "logs", name, "--task", "loading")
-        assert "has no step 'loading' that has begun; those are: load" in result.err
+        assert "has not started a step 'loading' (started: load)" in result.err
         result = lamplighter("runs", "logs", name, "--try", "7")
-        assert "has no job of try 7, and so no log" in result.err
+        assert "has no job of try 7, so there is no log" in result.err
 
     def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
         """The setting is named."""
-        with settings.using(Settings()):
+        with runtime.using(settings=Settings()):
             result = alone("runs", "logs", "sales/x")
         assert (result.code, "set job_logs_uri" in result.err) == (1, True)

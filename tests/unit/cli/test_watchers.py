@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.stack import LocalStack
 
@@ -17,7 +17,7 @@ Command = Callable[..., Any]
 
 TRIGGERS = """
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.queue import QueueTrigger
+from lamplighter.triggers.sources import QueueTrigger
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
 
 class OrderTrigger(QueueTrigger):
@@ -81,7 +81,7 @@ def test_parked_watcher_is_shown_and_resumed(
     stack.push(write_bundle(FILES))
     few = replace(settings.current(), watcher_events_per_minute=1)
     url = stack.watched_queue("raw")
-    with settings.using(few):
+    with runtime.using(settings=few):
         for _ in range(2):
             aws.client("sqs").send_message(QueueUrl=url, MessageBody='{"kind": "large"}')
         stack.run_until_idle()
@@ -95,7 +95,7 @@ def test_resume_of_another_watcher_names_the_parked(lamplighter: Command) -> Non
     count_fired({"large/raw/12345678": 2}, limit=1)
     result = lamplighter("watchers", "resume", "small/raw")
     assert (result.code, result.out) == (1, "")
-    assert "watcher 'small/raw' is not parked (these are: large/raw)" in result.err
+    assert "watcher 'small/raw' is not parked (parked: large/raw)" in result.err
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_try_of_an_unread_queue_names_those_that_are_read(
     path = saved(tmp_path, {"kind": "small"})
     result = alone("watchers", "test", write_bundle(FILES), path, "--queue", "rwa")
     assert result.code == 1
-    assert "reads queue 'rwa' (they read: raw)" in result.err
+    assert "reads queue 'rwa' (read: raw)" in result.err
 
 
 def test_try_of_a_missing_file_is_one_line(
@@ -156,7 +156,7 @@ def test_push_refuses_a_queue_that_is_not_wired(
 ) -> None:
     """A watcher that would never hear anything is found before anything is sent."""
     wired = replace(settings.current(), watch_queues='["other"]')
-    with settings.using(wired):
+    with runtime.using(settings=wired):
         result = lamplighter("push", write_bundle(FILES))
     assert result.code == 1
     assert "queue 'raw' is not wired to this deployment (there are: other)" in result.err

@@ -7,7 +7,7 @@ import pendulum
 import pytest
 
 from lamplighter import DAG, Asset
-from lamplighter.dags.upcoming import coming_runs
+from lamplighter.dags.upcoming import upcoming_runs
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import (
@@ -26,7 +26,7 @@ def coming(schedule: Any, *, start: datetime | None = datetime(2024, 1, 1), **op
     dag = DAG(
         "orders", **{"schedule": schedule, "start_date": start, "max_active_runs": 1} | options
     )
-    return " ".join(iso(run.run_after)[5:16] for run in coming_runs(dag, 3, at=AT))
+    return " ".join(iso(run.run_after)[5:16] for run in upcoming_runs(dag, 3, at=AT))
 
 
 ANSWERS: list[tuple[Any, str]] = [

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, clock
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, clock, runtime
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, TimeRestriction
@@ -114,7 +114,7 @@ def test_start_at_dawn_of_time_is_answered(schedule: Any) -> None:
     ancient, none = (
         DAG("orders", schedule=schedule, start_date=start, catchup=False) for start in (DAWN, None)
     )
-    with clock.using(clock.FixedClock(utc(20))):
+    with runtime.using(clock=clock.FixedClock(utc(20))):
         assert ancient.next_dagrun_info() == none.next_dagrun_info()
 
 

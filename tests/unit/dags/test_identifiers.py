@@ -54,7 +54,7 @@ def test_task_id_of_many_characters_is_refused() -> None:
 @pytest.mark.parametrize("name", ["", None, 5, b"a", ["a"]], ids=repr)
 def test_id_that_is_no_text_is_refused(name: Any) -> None:
     """An id is a text that is not empty."""
-    with pytest.raises(DefinitionError, match="DAG: an id must be a non-empty text"):
+    with pytest.raises(DefinitionError, match="DAG: an id must be a non-empty string"):
         require_id(name, what="DAG")
 
 

@@ -10,8 +10,8 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset, clock
-from lamplighter.dags import owed
-from lamplighter.dags.owed import Following, following_runs, owed_runs
+from lamplighter.dags import upcoming
+from lamplighter.dags.upcoming import FollowingRuns, following_runs, owed_runs
 from lamplighter.errors import DefinitionError
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import UTC
@@ -63,13 +63,13 @@ def run(hours: float) -> DagRunInfo:
     return DagRunInfo.interval(start, start + HOUR)
 
 
-def hours(found: Following) -> list[float]:
+def hours(found: FollowingRuns) -> list[float]:
     """Return the hours that the runs are for, counted from Monday."""
     dates = [info.logical_date for info in found.runs]
     return [(date - MONDAY).total_seconds() / 3600 for date in dates if date is not None]
 
 
-def follow(a_dag: DAG, last: DagRunInfo | None, *, at: float, count: int = 3) -> Following:
+def follow(a_dag: DAG, last: DagRunInfo | None, *, at: float, count: int = 3) -> FollowingRuns:
     """Ask at an hour counted from Monday."""
     return following_runs(a_dag, last, count=count, at=MONDAY + timedelta(hours=at))
 
@@ -131,7 +131,7 @@ def test_runs_of_schedule_that_ends_say_so(catchup: bool) -> None:
     ending = dag(Hourly(), end_date=MONDAY + 4 * HOUR, catchup=catchup)
     found = follow(ending, run(2), at=0)
     assert (hours(found), found.is_last) == ([3, 4], True)
-    assert follow(ending, run(4), at=0) == Following([], is_last=True, owed=0)
+    assert follow(ending, run(4), at=0) == FollowingRuns([], is_last=True, owed=0)
     assert not follow(ending, run(2), at=0, count=2).is_last
 
 
@@ -144,7 +144,7 @@ def test_counting_stops_at_its_limit() -> None:
 
 def test_walk_that_is_too_long_takes_the_timetables_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frequent schedule after a very long pause is not an error."""
-    monkeypatch.setattr(owed, "MAX_STEPS", 50)
+    monkeypatch.setattr(upcoming, "MAX_STEPS", 50)
     found = follow(dag(Hourly(newest_complete), catchup=False), run(0), at=1000.5)
     assert (hours(found), found.owed) == ([999, 1000, 1001], 1)
 

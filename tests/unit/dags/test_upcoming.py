@@ -8,7 +8,7 @@ from pendulum import DateTime
 
 from lamplighter import DAG, Asset, clock
 from lamplighter.dags.schedule import Schedule
-from lamplighter.dags.upcoming import coming_runs, run_as_json
+from lamplighter.dags.upcoming import describe_run, upcoming_runs
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronPartitionTimetable, CronTriggerTimetable
 
@@ -21,7 +21,7 @@ def starts(
     """Return when the coming runs may be created, without the year."""
     arguments = {"start_date": datetime(2020, 1, 1, tzinfo=UTC), **options}
     dag = DAG("d", schedule=schedule, **arguments)  # type: ignore[arg-type]
-    return [f"{run.run_after:%m-%dT%H:%M}" for run in coming_runs(dag, count, at=at)]
+    return [f"{run.run_after:%m-%dT%H:%M}" for run in upcoming_runs(dag, count, at=at)]
 
 
 @pytest.mark.parametrize("catchup", [True, False])
@@ -74,8 +74,8 @@ def test_partitioned_run_is_named_by_its_key() -> None:
     """A run without a logical date has its key in the id, and no interval."""
     dag = DAG("d", schedule=CronPartitionTimetable("@daily", timezone="UTC", key_format="%Y%m%d"),
               start_date=datetime(2020, 1, 1, tzinfo=UTC))  # fmt: skip
-    (run,) = coming_runs(dag, 1, at=NOON)
-    assert run_as_json(dag, run) == {
+    (run,) = upcoming_runs(dag, 1, at=NOON)
+    assert describe_run(dag, run) == {
         "run_id": "scheduled__2026-03-11T00:00:00+00:00~20260311",
         "logical_date": None,
         "data_interval_start": None,

@@ -134,7 +134,7 @@ def recorded(asset: str) -> list[str]:
     return [event_id_of(row) for row in rows]
 
 
-def letters(queue: str = "local-events-dead") -> list[Message]:
+def letters(queue: str = "local-events-dlq") -> list[Message]:
     """Return what lies in a dead-letter queue, without receiving it."""
     found: list[Message] = sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[queue]._messages
     return found

@@ -7,16 +7,23 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import aws, queues, settings
+from lamplighter import aws, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.events import record
-from lamplighter.events.dead_letters import Reject, dead_letters, release, replay, send_to_dlq
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import (
+    FailedMessage,
+    dead_letters,
+    make_visible,
+    reject_events,
+    replay,
+)
+from lamplighter.queues import Delivery
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.transactions import Write
-from lamplighter_local.faults.faults import Crash, Faults
+from lamplighter.topology import MAX_RECEIVES, QUEUES, Queue
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Crash, Faults
 from tests.unit.events.batches import (
     NO_JSON,
     body,
@@ -35,9 +42,9 @@ TOO_OFTEN = "delivered too often without success"
 UNNAMED = '{"asset": "orders"}'  # its only id is that of its message
 
 
-def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> Reject:
+def reject(name: str, text: str = "x", reason: str = "because", *event_ids: str) -> FailedMessage:
     """Return a message that is given up."""
-    return Reject(Delivery(name, text, name, "", 1, None), reason, event_ids)
+    return FailedMessage(Delivery(name, text, name, "", 1, None), reason, event_ids)
 
 
 def traces() -> dict[str, str]:
@@ -77,7 +84,7 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 
     queues_send = queues.send
     with patch.object(queues, "send", send):
-        assert send_to_dlq(rejects) == []
+        assert reject_events(rejects) == []
     weights = [sum(len(one["MessageBody"].encode()) for one in call) for call in calls]
     assert max(weights) <= (1 << 20) - 100_000
     assert max(len(call) for call in calls) <= 10
@@ -89,21 +96,21 @@ def test_thirty_rejects_fit_into_calls_of_the_queue() -> None:
 def test_reject_leaves_a_trace_for_each_event() -> None:
     """Why an event is not among its asset's is found by its id, or by the message's if unknown."""
     assert (
-        send_to_dlq([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
+        reject_events([reject("m1", "x", "no asset", "a", "b"), reject("m2", "x", "no JSON")]) == []
     )
     assert traces() == {"a": "no asset", "b": "no asset", "m2": "no JSON"}
 
 
 def test_same_event_in_two_rejects_is_one_trace() -> None:
     """Two messages with one id are two letters; DynamoDB would refuse the same key twice."""
-    assert send_to_dlq([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
+    assert reject_events([reject("m1", "x", "first", "a"), reject("m2", "x", "second", "a")]) == []
     assert (traces(), len(letters())) == ({"a": "second"}, 2)
 
 
 def test_reason_is_kept_as_the_queue_can_take_it() -> None:
     """Characters that SQS refuses are replaced, and a long reason is cut."""
     reason = "bad \x00 nul, \x1b[31m colour, \n line, \ud800 half, \uffff none, ü 漢" + "x" * 600
-    assert send_to_dlq([reject("m", reason=reason)]) == []
+    assert reject_events([reject("m", reason=reason)]) == []
     (letter,) = dead_letters(limit=1)
     assert letter.reason.startswith("bad ? nul, ?[31m colour, ? line, ? half, ? none, ü 漢xxx")
     assert len(letter.reason) == 500
@@ -124,7 +131,7 @@ def test_rejects_that_could_not_be_kept_are_returned() -> None:
     planned = Faults()
     planned.at(2, "throttle", "SendMessageBatch")
     with planned.on(aws.client("sqs")):
-        lost = send_to_dlq(rejects)
+        lost = reject_events(rejects)
     assert [one.delivery.message_id for one in lost] == [f"m{at}" for at in range(10, 20)]
     assert len(letters()) == 15
 
@@ -134,14 +141,14 @@ def test_reject_that_was_refused_by_the_queue_is_returned() -> None:
     failed = {"Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
     client = aws.client("sqs")
     with patch.object(client, "send_message_batch", return_value=failed):
-        assert send_to_dlq([reject("m")]) == [reject("m")]
+        assert reject_events([reject("m")]) == [reject("m")]
 
 
 def test_no_rejects_call_nobody() -> None:
     """Most batches have none."""
     planned = Faults()
     with planned.on(aws.client("sqs")):
-        assert send_to_dlq([]) == []
+        assert reject_events([]) == []
     assert planned.calls == []
 
 
@@ -155,22 +162,22 @@ def test_letters_are_listed_with_all_that_is_known(stack: LocalStack) -> None:
     assert (letter.body, letter.first_id, letter.lane) == (NO_JSON, "m", "north")
     assert letter.reason.startswith("body must be JSON")
     assert (letter.rejected_at, letter.is_cut) == ("2026-01-05T12:00:05+00:00", False)
-    assert letter.queue_url == stack.settings.events_dead_queue_url
+    assert letter.queue_url == stack.settings.queue_url("events-dlq")
 
 
 def test_listed_letters_are_hidden_until_released(stack: LocalStack) -> None:
     """Who lists letters has them alone, and gives them back."""
-    send_to_dlq([reject(f"m{at}") for at in range(25)])
+    reject_events([reject(f"m{at}") for at in range(25)])
     mine = dead_letters(limit=100)
     assert (len(mine), dead_letters(limit=100)) == (25, [])
-    release(mine)
+    make_visible(mine)
     a_moment_later(stack)
     assert {letter.first_id for letter in dead_letters(limit=100)} == {f"m{at}" for at in range(25)}
 
 
 def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
     """If nobody releases them they are hidden for a short time only."""
-    send_to_dlq([reject("m")])
+    reject_events([reject("m")])
     dead_letters(limit=1)
     stack.clock.move(to=stack.clock.now().add(seconds=31))
     assert len(dead_letters(limit=1)) == 1
@@ -179,7 +186,7 @@ def test_letters_come_back_by_themselves(stack: LocalStack) -> None:
 @pytest.mark.parametrize("limit", [1, 7, 10, 13])
 def test_no_more_letters_are_listed_than_asked_for(limit: int) -> None:
     """The others stay visible for whoever asks next."""
-    send_to_dlq([reject(f"m{at}") for at in range(20)])
+    reject_events([reject(f"m{at}") for at in range(20)])
     assert len(dead_letters(limit=limit)) == limit
     assert len(dead_letters(limit=100)) == 20 - limit
 
@@ -190,7 +197,7 @@ def test_listing_ends_when_it_is_slower_than_the_queue() -> None:
     client = aws.client("sqs")
     with patch.object(client, "receive_message", return_value={"Messages": [again]}) as receive:
         (letter,) = dead_letters(limit=100)
-    assert (letter.message_id, receive.call_count) == ("m", len(settings.DEAD_QUEUES) + 1)
+    assert (letter.message_id, receive.call_count) == ("m", len(QUEUES) + 1)
 
 
 # Sending them again.
@@ -229,7 +236,7 @@ def test_replay_of_what_was_recorded_before_changes_nothing(stack: LocalStack) -
     """A message that was recorded and then given up all the same is no second event."""
     known("orders")
     assert ingest([message("first", UNNAMED)]) == []
-    send_to_dlq([reject("first", UNNAMED)])
+    reject_events([reject("first", UNNAMED)])
     (letter,) = dead_letters(limit=10)
     replay(letter)
     stack.run_until_idle()
@@ -271,7 +278,7 @@ def test_replay_of_a_cut_letter_is_refused(stack: LocalStack) -> None:
     assert letter.is_cut
     with pytest.raises(RefusedError, match="too long to be kept whole: send the event again"):
         replay(letter)
-    release([letter])
+    make_visible([letter])
     a_moment_later(stack)
     assert len(dead_letters(limit=1)) == 1
 
@@ -292,18 +299,18 @@ def test_message_that_never_succeeds_is_listed_and_replayed(
     """After very many deliveries SQS gives up; the letter says so and keeps its id and lane."""
     known("orders")
     made = stack.settings
-    url, dead = made.events_queue_url, made.events_dead_queue_url
+    url, dead = made.queue_url("events"), made.queue_url("events-dlq")
     group = {}
     if lane:
-        url, dead = made.events_fifo_queue_url, made.events_dead_fifo_queue_url
+        url, dead = made.queue_url("events.fifo"), made.queue_url("events-dlq.fifo")
         group = {"MessageGroupId": lane, "MessageDeduplicationId": "once"}
     sent = send(url, UNNAMED, **group)
-    for _ in range(settings.MAX_RECEIVES + 1):
+    for _ in range(MAX_RECEIVES + 1):
         # A function that dies each time gets to decide nothing.
         aws.client("sqs").receive_message(QueueUrl=url, VisibilityTimeout=1)
         stack.clock.move(to=stack.clock.now().add(seconds=2))
     (lying,) = letters(dead.rpartition("/")[2])
-    assert lying.approximate_receive_count == settings.MAX_RECEIVES
+    assert lying.approximate_receive_count == MAX_RECEIVES
 
     (letter,) = dead_letters(limit=10)
     assert (letter.reason, letter.queue_url) == (TOO_OFTEN, dead)
@@ -322,14 +329,14 @@ def test_attributes_of_a_producer_are_not_taken_for_ours(stack: LocalStack) -> N
     """A producer may send any attributes, also binary ones; only our copies are believed."""
     text = {name: {"DataType": "String", "StringValue": "his"} for name in ("reason", "lane")}
     other = {"is_cut": {"DataType": "Binary", "BinaryValue": b"\x00"}}
-    send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=text | other)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=text | other)
     (letter,) = dead_letters(limit=1)
     assert (letter.reason, letter.lane, letter.is_cut) == (TOO_OFTEN, None, False)
 
 
 def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
     """A message of a fair queue has a group, and is replayed to the queue without lanes."""
-    send(stack.settings.events_dead_queue_url, UNNAMED)
+    send(stack.settings.queue_url("events-dlq"), UNNAMED)
     (lying,) = letters()
     lying.group_id = "tenant"
     (letter,) = dead_letters(limit=1)
@@ -341,7 +348,7 @@ def test_group_of_a_standard_queue_is_no_lane(stack: LocalStack) -> None:
 def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
     """The id of a letter is its own if the attribute of that name cannot be one."""
     attribute = {"event_id": {"DataType": "String", "StringValue": "x" * 300}}
-    sent = send(stack.settings.events_dead_queue_url, UNNAMED, MessageAttributes=attribute)
+    sent = send(stack.settings.queue_url("events-dlq"), UNNAMED, MessageAttributes=attribute)
     (letter,) = dead_letters(limit=1)
     assert letter.first_id == sent
 
@@ -349,24 +356,21 @@ def test_attribute_that_is_no_id_is_not_replayed(stack: LocalStack) -> None:
 def test_both_queues_are_listed(stack: LocalStack) -> None:
     """Rejects and what SQS gave up are listed together, from the queue with lanes too."""
     made = stack.settings
-    send_to_dlq([reject("rejected")])
+    reject_events([reject("rejected")])
     group = {"MessageGroupId": "listed", "MessageDeduplicationId": "listed"}
-    send(made.events_dead_fifo_queue_url, body("orders"), **group)
+    send(made.queue_url("events-dlq.fifo"), body("orders"), **group)
     found = dead_letters(limit=10)
     assert [letter.reason for letter in found] == ["because", TOO_OFTEN]
     assert [letter.lane for letter in found] == [None, "listed"]
 
 
-@pytest.mark.parametrize(("live", "dead"), settings.DEAD_QUEUES.items())
-def test_letter_of_any_queue_is_listed_and_sent_back(
-    stack: LocalStack, live: str, dead: str
-) -> None:
+@pytest.mark.parametrize("queue", QUEUES.values(), ids=list(QUEUES))
+def test_letter_of_any_queue_is_listed_and_sent_back(stack: LocalStack, queue: Queue) -> None:
     """Whatever SQS has moved among the dead letters returns to the queue that it came from."""
-    is_fifo = dead == "events_dead_fifo_queue_url"
-    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if is_fifo else {}
-    send(getattr(stack.settings, dead), "text", **group)
+    group = {"MessageGroupId": "north", "MessageDeduplicationId": "once"} if queue.is_fifo else {}
+    send(stack.settings.queue_url(queue.dlq), "text", **group)
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == getattr(stack.settings, dead)
+    assert letter.queue_url == stack.settings.queue_url(queue.dlq)
     replay(letter)
-    (again,) = letters(getattr(stack.settings, live).rpartition("/")[2])
+    (again,) = letters(stack.settings.queue_url(queue.name).rpartition("/")[2])
     assert (again.body, letters(letter.queue)) == ("text", [])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pendulum import from_timestamp
 
-from lamplighter.events.delivery import Delivery, first_id, from_first_in_lane
+from lamplighter.queues import Delivery, first_id, from_first_in_lane
 from tests.unit.events.batches import message
 
 

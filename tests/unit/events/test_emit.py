@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RejectedError, SettingsError
 from lamplighter.events.emit import emit, event_body
 from lamplighter.events.message import AssetEvent, read_events
@@ -27,8 +27,9 @@ def deployment() -> Iterator[Settings]:
         sqs = aws.client("sqs")
         plain = sqs.create_queue(QueueName="sent")["QueueUrl"]
         fifo = sqs.create_queue(QueueName="sent.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-        made = replace(stack.settings, events_queue_url=plain, events_fifo_queue_url=fifo)
-        with settings.using(made):
+        urls = stack.settings.queue_urls | {"events": plain, "events.fifo": fifo}
+        made = replace(stack.settings, queue_urls=urls)
+        with runtime.using(settings=made):
             yield made
 
 
@@ -60,7 +61,7 @@ def test_event_on_the_queue_has_the_id_that_was_returned(deployment: Settings) -
     """An event without an id is given one that travels in its body."""
     event_id = emit("orders", extra={"rows": 10})
 
-    (message,) = waiting(deployment.events_queue_url)
+    (message,) = waiting(deployment.queue_url("events"))
     assert event_in(message) == AssetEvent(event_id, asset="orders", extra={"rows": 10})
     assert len(event_id) == 32
 
@@ -74,7 +75,7 @@ def test_id_of_the_producer_is_kept(deployment: Settings) -> None:
     """An id that was given is the one that is sent and returned."""
     assert emit(uri="s3://lake/orders", event_id="mine") == "mine"
 
-    (message,) = waiting(deployment.events_queue_url)
+    (message,) = waiting(deployment.queue_url("events"))
     assert event_in(message) == AssetEvent("mine", uri="s3://lake/orders")
 
 
@@ -82,19 +83,19 @@ def test_rejected_event_is_not_sent(deployment: Settings) -> None:
     """Whoever sends nonsense learns of it, and the queue does not."""
     with pytest.raises(RejectedError, match="exactly one of asset"):
         emit("orders", uri="s3://lake/orders")
-    assert waiting(deployment.events_queue_url) == []
+    assert waiting(deployment.queue_url("events")) == []
 
 
 def test_events_of_a_lane_go_to_the_fifo_queue(deployment: Settings) -> None:
     """They keep their order, with lane and event id where SQS looks for them."""
     ids = [emit("orders", event_id=f"e{number}", lane="shop-7") for number in range(3)]
 
-    messages = waiting(deployment.events_fifo_queue_url)
+    messages = waiting(deployment.queue_url("events.fifo"))
     assert [event_in(message).event_id for message in messages] == ids == ["e0", "e1", "e2"]
     assert [group_and_token(message) for message in messages] == [
         ("shop-7", f"orders#{id_}") for id_ in ids
     ]
-    assert waiting(deployment.events_queue_url) == []
+    assert waiting(deployment.queue_url("events")) == []
 
 
 def test_event_sent_twice_into_a_lane_arrives_once(deployment: Settings) -> None:
@@ -102,7 +103,7 @@ def test_event_sent_twice_into_a_lane_arrives_once(deployment: Settings) -> None
     for _ in range(2):
         emit("orders", event_id="Lieferung 7", lane="shop-7")
 
-    assert len(waiting(deployment.events_fifo_queue_url)) == 1
+    assert len(waiting(deployment.queue_url("events.fifo"))) == 1
 
 
 def test_two_assets_may_share_an_event_id(deployment: Settings) -> None:
@@ -111,7 +112,7 @@ def test_two_assets_may_share_an_event_id(deployment: Settings) -> None:
         emit(asset, event_id="2026-01-31", lane="night")
     emit(uri="s3://lake/fx", event_id="2026-01-31", lane="night")
 
-    assert len(waiting(deployment.events_fifo_queue_url)) == 3
+    assert len(waiting(deployment.queue_url("events.fifo"))) == 3
 
 
 @pytest.mark.parametrize("name", ["Zürich", "two words", "x" * 129])
@@ -119,7 +120,7 @@ def test_name_that_sqs_does_not_take_is_hashed(deployment: Settings, name: str) 
     """Lane and event id that break the rules of SQS are replaced there, and kept in the body."""
     assert emit("orders", event_id=name, lane=name) == name
 
-    (message,) = waiting(deployment.events_fifo_queue_url)
+    (message,) = waiting(deployment.queue_url("events.fifo"))
     group, token = group_and_token(message)
     for hashed in (group, token):
         assert len(hashed) == 64
@@ -133,7 +134,7 @@ def test_longest_name_that_sqs_takes_is_kept(deployment: Settings) -> None:
     lane = "".join(map(chr, range(0x21, 0x7F))).ljust(128, "x")
     emit("orders", event_id=lane[len("orders#") :], lane=lane)
 
-    (message,) = waiting(deployment.events_fifo_queue_url)
+    (message,) = waiting(deployment.queue_url("events.fifo"))
     assert group_and_token(message) == (lane, "orders#" + lane[len("orders#") :])
 
 
@@ -147,7 +148,7 @@ def test_empty_lane_is_rejected(deployment: Settings) -> None:
 def test_missing_queue_is_named(lane: str | None, variable: str) -> None:
     """A process that does not know the queue is told which variable to set."""
     with (
-        settings.using(Settings()),
+        runtime.using(settings=Settings()),
         pytest.raises(SettingsError, match=f"set LAMPLIGHTER_EVENTS_{variable}:"),
     ):
         emit("orders", lane=lane)
@@ -201,7 +202,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"extra": nested(50_000)}, "JSON values only"),
         ({"extra": [1]}, "extra must be an object, not a list"),
         ({"timestamp": stdlib.datetime(2026, 1, 31)}, "no offset"),
-        ({"aliases": "orders"}, "aliases must be a list of texts, not a text"),
+        ({"aliases": "orders"}, "aliases must be a list of strings, not a string"),
         ({"event_id": ""}, "event_id must not be blank"),
         ({"partition_key": "\ud800"}, "half a surrogate pair"),
     ],

@@ -15,14 +15,14 @@ from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record
 from lamplighter.events.fan_out import MAX_AT_ONCE, fan_out, sweep_open
 from lamplighter.scheduler import claim
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Write, transact
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Faults
 from tests.unit.events.batches import asset_row, body, ingest, known, letters, lines
 
 pytestmark = pytest.mark.usefixtures("stack")
@@ -253,7 +253,7 @@ def test_busy_consumer_is_told_later(stack: LocalStack) -> None:
         raise TransientError("busy")
 
     with patch.object(claim, "transact", busy):
-        assert fan_out(rows, has_time=always).left_busy == {"one"}
+        assert fan_out(rows, has_time=always).contended_dags == {"one"}
     assert (claimed(), is_open("orders")) == ([["one"]], True)
     stack.advance(seconds=40)
     assert len(stack.runs("one")) == 1
@@ -284,7 +284,7 @@ def test_refused_claim_leaves_the_asset_open(stack: LocalStack) -> None:
 def test_sweep_hands_on_only_what_stayed_open(stack: LocalStack) -> None:
     """Assets that were opened a moment ago are someone's work, closed ones are done."""
     register(stack, DAG("one", schedule=[ORDERS]), DAG("two", schedule=[FX]))
-    wait = stack.settings.wake_after_seconds
+    wait = stack.settings.resend_after_seconds
     open_assets("orders")
     stack.clock.move(to=stack.clock.now().add(seconds=wait))
     open_assets("fx")
@@ -300,7 +300,7 @@ def test_sweep_waits_until_the_time_is_over(stack: LocalStack) -> None:
     """A second before its time an open asset is left alone."""
     known("orders")
     open_assets("orders")
-    stack.clock.move(to=stack.clock.now().add(seconds=stack.settings.wake_after_seconds - 1))
+    stack.clock.move(to=stack.clock.now().add(seconds=stack.settings.resend_after_seconds - 1))
     sweep_open(has_time=always)
     assert is_open("orders")
 

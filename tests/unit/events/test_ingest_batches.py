@@ -7,15 +7,15 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, settings
+from lamplighter import DAG, Asset, AssetAlias, runtime
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import ingest as module
 from lamplighter.events import record
 from lamplighter.identifiers import uri_id
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.transactions import Put, Write, transact
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 from tests.unit.events.batches import (
     NO_JSON,
     asset_row,
@@ -93,7 +93,7 @@ def test_small_transactions_record_the_same(stack: LocalStack, lane: str | None)
     known("orders", AssetAlias("x"))
     batch = lines(*(body("orders", f"e{at}", aliases=["x"]) for at in range(30)), lane=lane)
     with (
-        settings.using(replace(stack.settings, transaction_actions=10)),
+        runtime.using(settings=replace(stack.settings, transaction_actions=10)),
         seen_transactions() as sizes,
     ):
         assert ingest(batch) == []
@@ -236,7 +236,7 @@ def test_attribute_that_is_no_id_hurts_nobody() -> None:
 
 def test_reserved_name_is_rejected_where_assets_register_themselves(stack: LocalStack) -> None:
     """One event whose asset cannot exist does not keep the others from being recorded."""
-    with settings.using(replace(stack.settings, unknown_assets="register")):
+    with runtime.using(settings=replace(stack.settings, unknown_assets="register")):
         assert ingest(lines(body("a", "1"), '{"uri": "self"}', body("b", "2"))) == []
         assert (recorded("a"), recorded("b"), len(letters())) == (["1"], ["2"], 1)
 

@@ -9,14 +9,13 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import AssetAlias, settings
+from lamplighter import AssetAlias, runtime
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.events import record
-from lamplighter.events.delivery import Delivery
 from lamplighter.events.message import AssetEvent
-from lamplighter.events.record import Entry, Recorder, Unit
-from lamplighter.events.resolve import Resolver
+from lamplighter.events.record import EventGroup, IncomingEvent, Recorder, Resolver
 from lamplighter.identifiers import uri_id
+from lamplighter.queues import Delivery
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.transactions import (
@@ -39,10 +38,10 @@ def always() -> bool:
     return True
 
 
-def unit(*events: AssetEvent) -> Unit:
+def group(*events: AssetEvent) -> EventGroup:
     """Return events that are recorded together."""
     delivery = Delivery("m", "{}", "m", "", 1, None)
-    return Unit([Entry(delivery, event, event.asset or "") for event in events])
+    return EventGroup([IncomingEvent(delivery, event, event.asset or "") for event in events])
 
 
 def events(asset: str, *ids: str, **fields: Any) -> list[AssetEvent]:
@@ -50,11 +49,11 @@ def events(asset: str, *ids: str, **fields: Any) -> list[AssetEvent]:
     return [AssetEvent(event_id, asset=asset, **fields) for event_id in ids]
 
 
-def record_units(*units: Unit, has_time: Callable[[], bool] = always) -> Recorder:
-    """Record units as a new process would, which has read the rows just now."""
-    named = [entry.event for one in units for entry in one.entries]
+def record_groups(*groups: EventGroup, has_time: Callable[[], bool] = always) -> Recorder:
+    """Record groups as a new process would, which has read the rows just now."""
+    named = [entry.event for one in groups for entry in one.members]
     recorder = Recorder(Resolver.reading(named))
-    recorder.record(units, has_time=has_time)
+    recorder.record(groups, has_time=has_time)
     return recorder
 
 
@@ -95,7 +94,7 @@ def test_event_is_stored_as_it_was_described(stack: LocalStack) -> None:
         partition_key="2026-01",
         source={"job": 1},
     )
-    record_units(unit(full, *events("orders", "bare")))
+    record_groups(group(full, *events("orders", "bare")))
     row, bare = AssetEvents.get("orders", "full"), AssetEvents.get("orders", "bare")
     now = stack.clock.now()
     assert (row.seq, row.timestamp, row.recorded_at) == (1, datetime(2026, 1, 1), now)
@@ -111,9 +110,9 @@ def test_event_is_stored_as_it_was_described(stack: LocalStack) -> None:
 def test_alias_has_numbers_of_its_own() -> None:
     """A copy under an alias says where it came from, and is numbered among the alias's own."""
     known("orders", "fx", AssetAlias("x"))
-    record_units(unit(*events("orders", "a", "b")))
-    recorder = record_units(
-        unit(*events("orders", "c", aliases=("x",))), unit(*events("fx", "d", aliases=("x",)))
+    record_groups(group(*events("orders", "a", "b")))
+    recorder = record_groups(
+        group(*events("orders", "c", aliases=("x",))), group(*events("fx", "d", aliases=("x",)))
     )
     assert (recorded("orders"), recorded("alias:x")) == (["a", "b", "c"], ["c", "d"])
     copies = [AssetEvents.get("alias:x", name) for name in ("orders#c", "fx#d")]
@@ -126,10 +125,10 @@ def test_alias_has_numbers_of_its_own() -> None:
 
 
 def test_duplicates_of_a_batch_are_recorded_once() -> None:
-    """The same id twice in a unit, or in two units, is one event."""
+    """The same id twice in a group, or in two groups, is one event."""
     known("orders")
-    one, two = unit(*events("orders", "a", "a", "b")), unit(*events("orders", "b", "c"))
-    recorder = record_units(one, two)
+    one, two = group(*events("orders", "a", "a", "b")), group(*events("orders", "b", "c"))
+    recorder = record_groups(one, two)
     assert recorded("orders") == ["a", "b", "c"]
     assert (recorder.recorded, one.failure, two.failure) == (3, None, None)
 
@@ -137,17 +136,17 @@ def test_duplicates_of_a_batch_are_recorded_once() -> None:
 def test_same_id_of_two_assets_are_two_events() -> None:
     """An id is unique within its asset, not in the world."""
     known("orders", "fx")
-    record_units(unit(*events("orders", "a"), *events("fx", "a")))
+    record_groups(group(*events("orders", "a"), *events("fx", "a")))
     assert (recorded("orders"), recorded("fx")) == (["a"], ["a"])
 
 
 def test_known_events_are_left_as_they_are() -> None:
     """An event that comes again leaves no gap and changes nothing about the first."""
     known("orders")
-    record_units(unit(*events("orders", "a", extra={"try": 1})))
-    again = unit(*events("orders", "a", "b", extra={"try": 2}))
+    record_groups(group(*events("orders", "a", extra={"try": 1})))
+    again = group(*events("orders", "a", "b", extra={"try": 2}))
     with transactions(let_pass) as sizes:
-        recorder = record_units(again)
+        recorder = record_groups(again)
     assert (recorded("orders"), again.failure, recorder.recorded) == (["a", "b"], None, 1)
     assert AssetEvents.get("orders", "a").extra == {"try": 1}
     assert sizes == [3, 2]
@@ -156,10 +155,10 @@ def test_known_events_are_left_as_they_are() -> None:
 def test_nothing_but_duplicates_writes_nothing() -> None:
     """If all is known the asset's row does not move, and all is well."""
     known("orders")
-    record_units(unit(*events("orders", "a")))
+    record_groups(group(*events("orders", "a")))
     Assets("orders", ITSELF).update([Assets.open_shard.remove()])
-    again = unit(*events("orders", "a"))
-    recorder = record_units(again)
+    again = group(*events("orders", "a"))
+    recorder = record_groups(again)
     assert (recorder.recorded, again.failure, asset_row("orders").seq) == (0, None, 1)
     assert asset_row("orders").open_shard is None
 
@@ -167,9 +166,9 @@ def test_nothing_but_duplicates_writes_nothing() -> None:
 def test_event_that_its_asset_knows_gets_no_more_copies() -> None:
     """It was recorded everywhere at once: an alias that only its repetition names is not for it."""
     known("orders", AssetAlias("x"))
-    record_units(unit(*events("orders", "a")))
-    again = unit(*events("orders", "a", "b", aliases=("x",)))
-    recorder = record_units(again)
+    record_groups(group(*events("orders", "a")))
+    again = group(*events("orders", "a", "b", aliases=("x",)))
+    recorder = record_groups(again)
     assert (again.failure, recorder.recorded) == (None, 1)
     assert (recorded("orders"), recorded("alias:x")) == (["a", "b"], ["b"])
 
@@ -177,9 +176,9 @@ def test_event_that_its_asset_knows_gets_no_more_copies() -> None:
 def test_event_that_only_an_alias_knows_is_recorded_under_its_asset() -> None:
     """An id that another asset's event has used up under the alias is free under this asset."""
     known("orders", "fx", AssetAlias("x"))
-    record_units(unit(*events("fx", "a", aliases=("x",))))
-    again = unit(*events("orders", "a", "b", aliases=("x",)))
-    record_units(again)
+    record_groups(group(*events("fx", "a", aliases=("x",))))
+    again = group(*events("orders", "a", "b", aliases=("x",)))
+    record_groups(again)
     assert (again.failure, recorded("orders")) == (None, ["a", "b"])
     assert AssetEvents.get("alias:x", "fx#a").origin == "fx"
 
@@ -187,15 +186,15 @@ def test_event_that_only_an_alias_knows_is_recorded_under_its_asset() -> None:
 def test_same_id_of_two_assets_are_two_events_of_an_alias() -> None:
     """Producers number by day or run: two assets may use one id, and the alias has both events."""
     known("orders", "fx", AssetAlias("x"))
-    record_units(unit(*events("fx", "2026-01-05", aliases=("x",))))
-    record_units(unit(*events("orders", "2026-01-05", aliases=("x",))))
+    record_groups(group(*events("fx", "2026-01-05", aliases=("x",))))
+    record_groups(group(*events("orders", "2026-01-05", aliases=("x",))))
     assert asset_row("alias:x").seq == 2
 
 
 def test_lost_answer_is_found_to_be_committed() -> None:
     """If the answer to a commit is lost, trying again finds the events, and all is well."""
     known("orders")
-    this = unit(*events("orders", "a", "b"))
+    this = group(*events("orders", "a", "b"))
 
     def lose_the_first(call: int, writes: Sequence[Write]) -> None:
         if call == 1:
@@ -203,7 +202,7 @@ def test_lost_answer_is_found_to_be_committed() -> None:
             raise TransientError("no answer")
 
     with transactions(lose_the_first):
-        recorder = record_units(this)
+        recorder = record_groups(this)
     assert (recorded("orders"), this.failure) == (["a", "b"], None)
     assert recorder.resolver.rows["orders"].open_shard is not None
 
@@ -217,20 +216,20 @@ def test_event_of_another_gets_its_number_first() -> None:
 
     def be_faster(call: int, _: Sequence[Write]) -> None:
         if call == 1:
-            transactions_of_another(unit(*events("orders", "other", "b")))
+            transactions_of_another(group(*events("orders", "other", "b")))
 
-    this = unit(*events("orders", "a", "b", "c"))
+    this = group(*events("orders", "a", "b", "c"))
     with transactions(be_faster):
-        recorder = record_units(this)
+        recorder = record_groups(this)
     assert recorded("orders") == ["other", "b", "a", "c"]
     assert (this.failure, recorder.recorded) == (None, 2)
     assert recorder.resolver.rows["orders"].seq == 4
 
 
-def transactions_of_another(this: Unit) -> None:
-    """Record a unit while someone else is about to."""
+def transactions_of_another(this: EventGroup) -> None:
+    """Record a group while someone else is about to."""
     with patch.object(record, "transact", transact):
-        record_units(this)
+        record_groups(this)
 
 
 def test_consumer_that_comes_meanwhile_is_seen() -> None:
@@ -242,7 +241,7 @@ def test_consumer_that_comes_meanwhile_is_seen() -> None:
             Assets("orders", ITSELF).update([Assets.refs_rev.set(5)])
 
     with transactions(add_reference) as sizes:
-        recorder = record_units(unit(*events("orders", "a")))
+        recorder = record_groups(group(*events("orders", "a")))
     assert (recorded("orders"), len(sizes)) == (["a"], 2)
     assert recorder.resolver.rows["orders"].refs_rev == 5
 
@@ -259,51 +258,51 @@ def test_place_that_is_waited_for_meanwhile_gets_its_copy() -> None:
             )
 
     with transactions(wait_for_uri):
-        record_units(unit(*events("orders", "a")))
+        record_groups(group(*events("orders", "a")))
     assert (recorded("orders"), recorded(uri)) == (["a"], ["a"])
     assert AssetEvents.get(uri, "a").origin == "orders"
 
 
 def test_asset_that_is_removed_meanwhile_fails_its_unit_only() -> None:
-    """The unit comes again, and is rejected then; the others are recorded."""
+    """The group comes again, and is rejected then; the others are recorded."""
     known("orders", "fx")
 
     def remove(call: int, _: Sequence[Write]) -> None:
         if call == 1:
             asset_row("orders").delete()
 
-    gone, there = unit(*events("orders", "a")), unit(*events("fx", "b"))
+    gone, there = group(*events("orders", "a")), group(*events("fx", "b"))
     with transactions(remove):
-        record_units(gone, there)
+        record_groups(gone, there)
     assert isinstance(gone.failure, TransientError)
     assert (there.failure, recorded("orders"), recorded("fx")) == (None, [], ["b"])
 
 
 def test_busy_rows_are_given_up_in_the_end() -> None:
-    """A row that stays busy costs a few tries, and then the unit comes again."""
+    """A row that stays busy costs a few tries, and then the group comes again."""
     known("orders")
 
     def be_busy(_: int, writes: Sequence[Write]) -> None:
         raise TransactionCanceled([CancellationReason(Cause.BUSY)] * len(writes))
 
-    this = unit(*events("orders", "a"))
+    this = group(*events("orders", "a"))
     with transactions(be_busy) as sizes:
-        record_units(this)
+        record_groups(this)
     assert isinstance(this.failure, TransientError)
     assert "busy" in str(this.failure)
     assert (len(sizes), recorded("orders")) == (12, [])
 
 
 def test_row_that_moves_each_time_is_given_up_in_the_end() -> None:
-    """Someone who is always faster does not keep the unit trying for ever."""
+    """Someone who is always faster does not keep the group trying for ever."""
     known("orders")
 
     def move(call: int, _: Sequence[Write]) -> None:
         Assets("orders", ITSELF).update([Assets.refs_rev.set(100 + call)])
 
-    this = unit(*events("orders", "a"))
+    this = group(*events("orders", "a"))
     with transactions(move) as sizes:
-        record_units(this)
+        record_groups(this)
     assert (str(this.failure), len(sizes)) == (
         "assets stayed busy while their events were to be recorded",
         12,
@@ -314,63 +313,64 @@ def test_row_that_moves_each_time_is_given_up_in_the_end() -> None:
 
 
 def test_units_of_one_asset_share_a_transaction() -> None:
-    """Two units of an asset in one transaction change its row once, with numbers in order."""
+    """Two groups of an asset in one transaction change its row once, with numbers in order."""
     known("orders")
     with transactions(let_pass) as sizes:
-        record_units(unit(*events("orders", "a", "b")), unit(*events("orders", "c")))
+        record_groups(group(*events("orders", "a", "b")), group(*events("orders", "c")))
     assert (recorded("orders"), sizes) == (["a", "b", "c"], [4])
 
 
 def test_transaction_keeps_to_its_size(stack: LocalStack) -> None:
     """No transaction has more actions than the setting allows."""
     known(*(f"asset{at}" for at in range(12)))
-    units = [unit(*events(f"asset{at}", "a", "b", "c")) for at in range(12)]
+    groups = [group(*events(f"asset{at}", "a", "b", "c")) for at in range(12)]
     with (
-        settings.using(replace(stack.settings, transaction_actions=10)),
+        runtime.using(settings=replace(stack.settings, transaction_actions=10)),
         transactions(let_pass) as sizes,
     ):
-        record_units(*units)
+        record_groups(*groups)
     assert sizes == [8] * 6
 
 
 @pytest.mark.parametrize("error", [PermanentError("refused"), TransientError("busy")])
 def test_unit_at_fault_fails_alone(error: Exception) -> None:
-    """When a transaction of several units fails each is tried alone, and one says why not."""
+    """When a transaction of several groups fails each is tried alone, and one says why not."""
     known("orders", "bad", "fx")
 
     def refuse(_: int, writes: Sequence[Write]) -> None:
         if "bad" in names_in(writes):
             raise error
 
-    units = [unit(*events(name, "a")) for name in ("orders", "bad", "fx")]
+    groups = [group(*events(name, "a")) for name in ("orders", "bad", "fx")]
     with transactions(refuse) as sizes:
-        recorder = record_units(*units)
-    assert [one.failure for one in units] == [None, error, None]
+        recorder = record_groups(*groups)
+    assert [one.failure for one in groups] == [None, error, None]
     assert (sizes, recorder.recorded) == ([6, 2, 2, 2], 2)
     assert (recorded("orders"), recorded("bad"), recorded("fx")) == (["a"], [], ["a"])
 
 
 def test_unit_that_fails_alone_leaves_the_number_to_the_next() -> None:
-    """Of two units of one asset the first fails, and the second has no gap before it."""
+    """Of two groups of one asset the first fails, and the second has no gap before it."""
     known("orders")
 
     def refuse(_: int, writes: Sequence[Write]) -> None:
         if any(write.row.attribute_values.get("event_id") == "a" for write in writes):
             raise PermanentError("refused")
 
-    one, two = unit(*events("orders", "a", "b")), unit(*events("orders", "b", "c"))
+    one, two = group(*events("orders", "a", "b")), group(*events("orders", "b", "c"))
     with transactions(refuse):
-        record_units(one, two)
+        record_groups(one, two)
     assert (one.failure is None, two.failure) == (False, None)
     assert recorded("orders") == ["b", "c"]
 
 
 def test_units_without_time_are_not_begun() -> None:
-    """When time is up nothing more is written, and each unit says so."""
+    """When time is up nothing more is written, and each group says so."""
     known("orders")
     answers = iter([True])
-    units = [unit(*events("orders", *(f"{at}-{n}" for n in range(60)))) for at in range(3)]
+    groups = [group(*events("orders", *(f"{at}-{n}" for n in range(60)))) for at in range(3)]
     with transactions(let_pass) as sizes:
-        record_units(*units, has_time=lambda: next(answers, False))
-    assert [str(one.failure) for one in units] == ["None"] + ["no time was left to record them"] * 2
+        record_groups(*groups, has_time=lambda: next(answers, False))
+    late = "no time was left to record them"
+    assert [str(one.failure) for one in groups] == ["None", late, late]
     assert (sizes, len(recorded("orders"))) == ([61], 60)

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamplighter import DAG, Asset, AssetAlias, settings
-from lamplighter.assets.uri import normalize_uri
+from lamplighter import DAG, Asset, AssetAlias, runtime
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.events.message import AssetEvent
-from lamplighter.events.resolve import Resolver, uris_above
+from lamplighter.events.record import Resolver, uris_above
 from lamplighter.identifiers import alias_id, uri_id
 from lamplighter.store.models import Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Faults
 from tests.unit.events.batches import asset_row, known
 
 pytestmark = pytest.mark.usefixtures("stack")
@@ -182,7 +182,7 @@ def test_no_events_read_nothing() -> None:
 @pytest.fixture
 def lenient(stack: LocalStack) -> Any:
     """Let unknown assets be registered by their first event."""
-    with settings.using(replace(stack.settings, unknown_assets="register")) as made:
+    with runtime.using(settings=replace(stack.settings, unknown_assets="register")) as made:
         yield made
 
 

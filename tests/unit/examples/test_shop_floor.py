@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.arrivals import count
 from lamplighter import SparkTask
-from lamplighter.dags.context import collecting
+from lamplighter.dags.dag import collect_definitions
 from lamplighter_spark.context import TriggeringEvent
 from tests.unit.examples.test_web_shop import NOW, context
 
@@ -19,7 +19,7 @@ BUNDLE = Path(__file__).parents[3] / "examples" / "watchers"
 
 def tasks() -> list[SparkTask]:
     """Return every task of the example."""
-    with collecting() as definitions:
+    with collect_definitions() as definitions:
         runpy.run_path(str(BUNDLE / "dags" / "shop_floor.py"))
     return [task for dag in definitions.dags for task in dag.tasks.values()]
 

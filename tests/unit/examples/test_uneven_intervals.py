@@ -6,7 +6,7 @@ import pendulum
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.testing import check_timetable
 from timetables.uneven_intervals import UnevenIntervalsTimetable
@@ -27,7 +27,7 @@ def ask(
     now: str = "2026-06-10T12:00",
 ) -> tuple[DateTime, DateTime] | None:
     """Return start and end of the next run."""
-    with clock.using(clock.FixedClock(at(now))):
+    with runtime.using(clock=clock.FixedClock(at(now))):
         info = timetable.next_dagrun_info(
             last_automated_data_interval=DataInterval(*map(at, last)) if last else None,
             restriction=TimeRestriction(

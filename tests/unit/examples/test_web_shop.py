@@ -13,7 +13,7 @@ import pytest
 from jobs.report import weeks_wanted
 from jobs.shop.run_facts import data_root, days_named, interval_of
 from lamplighter import SparkTask
-from lamplighter.dags.context import collecting
+from lamplighter.dags.dag import collect_definitions
 from lamplighter_spark import Context
 from lamplighter_spark.context import TriggeringEvent
 
@@ -44,7 +44,7 @@ def context(**facts: object) -> Context:
 
 def tasks() -> list[SparkTask]:
     """Return every task of the examples."""
-    with collecting() as definitions:
+    with collect_definitions() as definitions:
         runpy.run_path(str(EXAMPLES / "dags" / "web_shop.py"))
     return [task for dag in definitions.dags for task in dag.tasks.values()]
 

@@ -6,7 +6,7 @@ import pendulum
 import pytest
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DataInterval, TimeRestriction
 from lamplighter.timetables.testing import check_timetable
 from timetables.workday import (
@@ -31,7 +31,7 @@ def start_after(
 ) -> DateTime | None:
     """Return the start of the interval that follows the one of day `last`."""
     interval = DataInterval(day(last), day(last).add(days=1)) if last else None
-    with clock.using(clock.FixedClock(day(now))):
+    with runtime.using(clock=clock.FixedClock(day(now))):
         info = timetable.next_dagrun_info(
             last_automated_data_interval=interval,
             restriction=TimeRestriction(day("2026-01-01T08:00"), day("2026-12-31"), catchup),

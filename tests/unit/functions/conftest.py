@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from pendulum import datetime
 
-from lamplighter import settings
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.snapshot import begin_anew
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.snapshot import begin_anew
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 
@@ -20,9 +19,8 @@ def whole_execution() -> Iterator[tuple[LocalStack, FakeEmr]]:
     emr = FakeEmr()
     with local_stack(at=NOON, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1)
-        with settings.using(made):
-            stack.settings = made
-            yield stack, emr
+        stack.settings = made
+        yield stack, emr
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Steps
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults
 
 DAG_ID, RUN_ID = "dag", "first"
 KEY = f"~{RUN_ID}"
@@ -45,7 +45,7 @@ def queue_run(*dags: DAG) -> None:
 
 
 def record(body: object, message_id: str = "message") -> dict[str, Any]:
-    """Return a message as Lambda hands it over; what is not a text becomes JSON."""
+    """Return a message as Lambda hands it over; what is not a string becomes JSON."""
     return {
         "messageId": message_id,
         "receiptHandle": "handle",

@@ -7,10 +7,10 @@ from lamplighter.operations.runs import cancel_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Faults
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -42,7 +42,7 @@ def test_job_started_for_a_step_that_is_over_is_not_noted_but_looked_at(
     queue_run(one_task())
 
     def give_up_and_cancel() -> None:
-        wait(executing, seconds=executing.settings.start_grace_seconds + 20)
+        wait(executing, seconds=executing.settings.job_start_timeout_seconds + 20)
         cancel_run(DAG_ID, KEY)
         settle(of_run())
         assert states(executing) == ["cancelled", "failed"]
@@ -51,7 +51,7 @@ def test_job_started_for_a_step_that_is_over_is_not_noted_but_looked_at(
         submit(of_run())
 
     assert step().job_run_id is None
-    assert {"job": FIRST_JOB} in messages_on("jobstates")
+    assert {"job": FIRST_JOB, "executor": "emr-serverless"} in messages_on("jobstates")
     executing.run_until_idle()
     executing.advance(seconds=5)
     assert emr.live() == []

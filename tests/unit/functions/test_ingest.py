@@ -13,23 +13,23 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from lamplighter import DAG, Asset, aws, settings
+from lamplighter import DAG, Asset, aws, runtime
 from lamplighter.errors import TransientError
 from lamplighter.events import ingest as ingest_module
 from lamplighter.events import record as record_module
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.models.assets import REJECTED
 from lamplighter.store.rows import connection
 from lamplighter.store.transactions import Write, transact
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.faults.faults import Crash, Faults, Kind
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults, Kind
 from tests.unit.events.batches import (
     NO_JSON,
     Record,
@@ -109,7 +109,7 @@ def test_record_of_a_real_queue_is_read_as_powertools_does(stack: LocalStack) ->
     """What the local deployment delivers has the form that Powertools expects of Lambda."""
     known("orders")
     stack.emit("orders", event_id="e", lane="north")
-    (raw,) = received(stack.settings.events_fifo_queue_url)
+    (raw,) = received(stack.settings.queue_url("events.fifo"))
     (theirs,) = list(SQSEvent({"Records": [raw]}).records)
     ours = Delivery.of(raw)
     assert (ours.lane, ours.receives) == ("north", 1)
@@ -228,7 +228,8 @@ def test_unreachable_dead_queue_fails_the_message(lane: str | None) -> None:
 def test_dead_queue_that_is_not_named_fails_the_message(stack: LocalStack) -> None:
     """A deployment without a dead-letter queue loses no message either."""
     known("orders")
-    with settings.using(replace(stack.settings, events_dead_queue_url="")):
+    urls = stack.settings.queue_urls | {"events-dlq": ""}
+    with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
         assert ingest(lines(body("orders", "a"), NO_JSON)) == ["m1"]
         assert recorded("orders") == ["a"]
 
@@ -304,7 +305,7 @@ def test_failed_batch_comes_back_later_each_time(
     for name in names:
         # A lane each: the emulator gives out a lane that failed message by message.
         stack.emit("orders", event_id=name, lane=lane and name)
-    url = stack.settings.events_fifo_queue_url if lane else stack.settings.events_queue_url
+    url = stack.settings.queue_url("events.fifo") if lane else stack.settings.queue_url("events")
     batch = received(url, times=receives)
     planned = Faults()
     planned.at(1, "throttle", "BatchGetItem")
@@ -323,7 +324,7 @@ def test_queue_that_cannot_be_told_does_not_change_the_answer(stack: LocalStack)
     """If the pause cannot be set the messages come back when their queue says."""
     known("bad")
     stack.emit("bad", event_id="a")
-    batch = received(stack.settings.events_queue_url)
+    batch = received(stack.settings.queue_url("events"))
     planned = Faults()
     planned.at(1, "throttle", "ChangeMessageVisibilityBatch")
     with faults(planned), broken("bad"):
@@ -579,5 +580,5 @@ def test_report_counts_what_became_of_a_batch(capsys: pytest.CaptureFixture[str]
         handlers.handler_of("ingest")({"Records": batch}, LambdaContext())
     metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert metrics["service"] == "ingest"
-    names = ("Received", "Recorded", "Rejected", "FiredRuns", "Failed")
+    names = ("Received", "Recorded", "Rejected", "TriggeredRuns", "Failed")
     assert [metrics[name] for name in names] == [[4], [1], [1], [1], [1]]

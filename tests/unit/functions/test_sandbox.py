@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lamplighter import aws
+from lamplighter import aws, runtime
 from lamplighter.bundles.archive import Archive, build_archive
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter_local.handlers import call
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -38,11 +38,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with mock_aws():
-        aws.client.cache_clear()
+    with mock_aws(), runtime.using(new_clients=True):
         aws.client("s3").create_bucket(Bucket="lake")
         yield "lake"
-        aws.client.cache_clear()
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
@@ -74,8 +72,8 @@ def test_runs_answers_what_timetables_say(bucket: str, write_bundle: WriteBundle
     """An author's timetable is asked with the present that the question names."""
     root = write_bundle({"dags/a.py": SOURCE})
     asked = {"file": "dags/a.py", "dag_id": "a", "last": None, "count": 64}
-    questions = [asked | {"at": "2026-01-15T12:00:00+00:00"}]
-    (answer,) = sandbox("runs", build_archive(root), questions=questions)["answers"]
+    queries = [asked | {"at": "2026-01-15T12:00:00+00:00"}]
+    (answer,) = sandbox("runs", build_archive(root), queries=queries)["results"]
     assert (len(answer["runs"]), answer["owed"], answer["error"]) == (64, 10, None)
 
 

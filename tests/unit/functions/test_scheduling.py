@@ -11,9 +11,9 @@ from lamplighter import DAG, SparkTask
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
-from lamplighter_local.definitions import store_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import store_dags
+from tests.tools.faults import Faults
 
 NOW = datetime(2026, 1, 1, 12, 0, 30)
 

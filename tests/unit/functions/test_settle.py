@@ -10,20 +10,19 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, settings
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.runs import cancel_run, clear_run
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter.runs.settle import settle as settle_message
+from lamplighter.runs.advance import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -156,7 +155,7 @@ def test_job_of_another_deployment_is_left_alone(executing: LocalStack, emr: Fak
     queue_run(one_task())
     submit(of_run())
     Runs.get(DAG_ID, KEY).delete()  # the other one's tables do not know the run
-    with settings.using(replace(executing.settings, bucket="another")):
+    with runtime.using(settings=replace(executing.settings, bucket="another")):
         assert settle(of_job()) == []
     assert [job.state for job in emr.jobs] == ["SUBMITTED"]
 
@@ -310,7 +309,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     assert states(executing) == ["success", "success"]
     assert len(emr.jobs) == 1
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == executing.settings.jobstates_dead_queue_url
+    assert letter.queue_url == executing.settings.queue_url("jobstates-dlq")
     assert letter.reason.startswith("the message cannot be read: ")
 
 
@@ -324,7 +323,7 @@ def test_run_that_cannot_be_moved_does_not_hold_up_others_of_its_message(
     for version in DagVersions.scan():
         if version.dag_id == "bad":
             version.delete()
-    forget_definitions()
+    runtime.current().caches.clear()
     assert settle({"runs": [["bad", KEY], ["good", KEY]]}) == [0]
     assert states(executing, "good") == ["success", "success"]
     assert len(emr.jobs) == 2

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from lamplighter import DAG, SparkTask, aws, settings
+from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter_local import handlers
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
 from tests.unit.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -94,7 +94,7 @@ def test_submit_long_after_a_lost_start_finds_the_job_by_name(
     with fault("crash-after", "StartJobRun"):
         submit(of_run())
     emr.forget_tokens()
-    wait(executing, seconds=executing.settings.token_trust_seconds + 1)
+    wait(executing, seconds=executing.settings.client_token_valid_seconds + 1)
     assert submit(of_run()) == []
     require_one_job(emr)
 
@@ -104,7 +104,7 @@ def test_submits_at_once_start_one_job(executing: LocalStack, emr: FakeEmr) -> N
     queue_run(one_task())
     with ThreadPoolExecutor(8) as threads:
         for _ in range(16):
-            threads.submit(advance_all, [(DAG_ID, KEY)], hands=SUBMIT)
+            threads.submit(advance_all, [(DAG_ID, KEY)], permissions=SUBMIT)
     submit(of_run())
     require_one_job(emr)
 
@@ -202,7 +202,7 @@ def test_submit_with_a_variable_that_went_away_does_not_block_the_run(
     """A template that could be filled in, and now cannot, ends the step like any other mistake."""
     queue_run(one_task(arguments=["{{ var.value.root }}"]))
     emr.refuse_next("StartJobRun", "ThrottlingException")
-    with settings.using(replace(executing.settings, variables='{"root": "/lake"}')):
+    with runtime.using(settings=replace(executing.settings, variables='{"root": "/lake"}')):
         assert submit(of_run()) == []
     executing.advance(hours=1)
     assert (states(executing), emr.jobs) == (["failed", "failed"], [])
@@ -229,7 +229,7 @@ def test_poison_among_good_messages_is_a_dead_letter(
     assert submit(of_run("one"), poison, of_run("two")) == []
     assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
     (letter,) = dead_letters(limit=10)
-    assert letter.queue_url == executing.settings.submits_dead_queue_url
+    assert letter.queue_url == executing.settings.queue_url("submits-dlq")
     assert letter.reason.startswith("the message cannot be read: ")
 
 

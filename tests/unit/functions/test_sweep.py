@@ -6,18 +6,17 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset
+from lamplighter import DAG, Asset, runtime
 from lamplighter.operations.runs import cancel_run
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 from tests.unit.events.batches import asset_row, body, ingest, lines
 from tests.unit.functions.job_messages import (
     DAG_ID,
@@ -58,7 +57,7 @@ def test_sweep_fires_what_a_crash_left_behind(executing: LocalStack) -> None:
     leave_open(executing)
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 0
     executing.clock.move(
-        to=executing.clock.now().add(seconds=executing.settings.wake_after_seconds)
+        to=executing.clock.now().add(seconds=executing.settings.resend_after_seconds)
     )
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 1
     assert handlers.call("sweep", TIMER)["claimed_runs"] == 0
@@ -101,7 +100,7 @@ def test_sweep_finds_a_run_whose_message_was_lost(executing: LocalStack, emr: Fa
     queue_run(one_task())
     lose_messages("submits")
     assert sweep() == {}
-    wait(executing, seconds=executing.settings.wake_after_seconds)
+    wait(executing, seconds=executing.settings.resend_after_seconds)
     assert sweep() == {"woken_runs": 1}
     assert messages_on("submits") == [of_run()]
     executing.advance(minutes=1)
@@ -118,7 +117,7 @@ def test_sweep_finds_a_job_whose_events_were_lost(
     emr.next_outcome(DAG_ID, "t", Outcome(state))  # type: ignore[arg-type] # one of three texts
     queue_run(one_task())
     executing.run_until_idle()
-    wait(executing, seconds=executing.settings.job_check_seconds)
+    wait(executing, seconds=executing.settings.job_poll_seconds)
     found = sweep()
     wanted = "success" if state == "SUCCESS" else "failed"
     assert states(executing) == [wanted, wanted]
@@ -183,7 +182,7 @@ def test_sweep_sends_an_outlet_again_until_it_has_a_number(
     settle(of_job())
     lose_messages("events")
     assert sweep() == {}
-    wait(executing, seconds=executing.settings.wake_after_seconds)
+    wait(executing, seconds=executing.settings.resend_after_seconds)
     assert sweep() == {"resent_events": 1}
     executing.run_until_idle()
     (event,) = AssetEvents.scan(consistent_read=True)
@@ -203,7 +202,7 @@ def test_sweep_goes_on_after_a_run_that_cannot_be_moved(
     for version in DagVersions.scan(consistent_read=True):
         if version.dag_id == "bad":
             version.delete()
-    forget_definitions()
+    runtime.current().caches.clear()
     executing.advance(minutes=10)
     assert states(executing, "good") == ["success", "success"]
     assert [job.dag for job in emr.jobs] == ["good"]

@@ -8,17 +8,16 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.backfill.plan import Request
-from lamplighter.operations import repair_backfills as backfill_slots
-from lamplighter.operations.create_backfill import create_backfill
-from lamplighter.operations.repair import find_drift
-from lamplighter.operations.repair_backfills import Drift
+from lamplighter.operations import repair as backfill_slots
+from lamplighter.operations.backfills import create_backfill
+from lamplighter.operations.repair import BackfillDrift, find_drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound, violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 FIRST, SECOND, THIRD, FOURTH = (f"2026-01-0{day}T00:00:00+00:00" for day in (1, 2, 3, 4))
@@ -102,12 +101,12 @@ def test_each_damage_is_found(stack: LocalStack, damage: Callable[[], None], wor
 
 def test_doctor_frees_slots_of_runs_that_are_gone(stack: LocalStack) -> None:
     """A run that was deleted by hand no longer holds up its backfill, which goes on."""
-    assert backfill_slots.find_drift() == []
+    assert backfill_slots.find_backfill_drift() == []
     Runs("dag", SECOND).delete()
-    (drift,) = backfill_slots.find_drift()
-    assert drift == Drift("dag-1", (SECOND,))
-    assert backfill_slots.mend(drift) == drift
-    assert backfill_slots.mend(drift) is None
+    (drift,) = backfill_slots.find_backfill_drift()
+    assert drift == BackfillDrift("dag-1", (SECOND,))
+    assert backfill_slots.repair_backfill(drift) == drift
+    assert backfill_slots.repair_backfill(drift) is None
     stack.run_until_idle()
     row = read_backfill("dag-1")
     assert row is not None

@@ -15,9 +15,9 @@ from botocore.client import BaseClient
 from pendulum import DateTime, duration
 from pendulum import datetime as instant
 
-from lamplighter import DAG, Asset, SparkTask, aws, clock, settings
+from lamplighter import DAG, Asset, SparkTask, clock, runtime
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.executors.job import Job, JobRequest, JobState
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter_local import LocalDeployment
@@ -257,8 +257,10 @@ def test_outcomes_and_durations_are_as_told(lamp: LocalDeployment) -> None:
     assert (failed.state, failed.step("a").error) == ("failed", "no luck")
 
 
-class OneByOne:
+class OneByOne(Executor):
     """An executor of a user's: a job is over when it is asked about for the second time."""
+
+    name = "one-by-one"
 
     def __init__(self) -> None:
         self.requests: dict[str, JobRequest] = {}
@@ -396,7 +398,7 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "send exactly one of": lamp.emit,
         "has no step 'x'": lambda: lamp.trigger("use").step("x"),
         "open already": lamp.__enter__,
-        "another LocalDeployment is open": lambda: LocalDeployment(at=START).__enter__(),
+        "named 'local' is open": lambda: LocalDeployment(at=START).__enter__(),
     }
     for message, call in wrong.items():
         with pytest.raises(LamplighterError) as refused:
@@ -433,11 +435,12 @@ def traces() -> tuple[object, ...]:
     return (
         BaseClient._make_api_call,
         dict(os.environ),
-        settings._given,
+        runtime.current(),
+        runtime.current().settings,
+        set(runtime.current().clients),
+        set(runtime.current().caches),
         type(clock.now()),
         abs(clock.now() - DateTime.now("UTC")) < duration(hours=1),
-        aws.client.cache_info().currsize,
-        dict(vars(Runs.Meta)),
     )
 
 

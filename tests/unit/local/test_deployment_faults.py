@@ -11,7 +11,7 @@ from lamplighter.errors import RefusedError
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.faults.faults import Kind
+from tests.tools.faults import Kind
 from tests.unit.streams.scripted import Scripted
 
 START = datetime(2026, 1, 1)

@@ -15,13 +15,14 @@ import pytest
 from pendulum import datetime, duration
 
 from lamplighter import settings
-from lamplighter.bundles import sandbox
-from lamplighter.bundles.workers import _ask, _start_worker
+from lamplighter.bundles import parsing
+from lamplighter.bundles.parsing import ask_worker, start_worker
 from lamplighter.errors import RefusedError
+from lamplighter.views import AssetProgress
 from lamplighter_local import handlers
 from lamplighter_local.dev import session as module
 from lamplighter_local.dev import state as dev_state
-from lamplighter_local.dev.session import Dev, developing
+from lamplighter_local.dev.session import DevSession, dev_session
 from lamplighter_local.movable_clock import MovableClock
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
@@ -43,9 +44,9 @@ START = datetime(2026, 1, 5, 12, 58, 30)
 class Session:
     """A session, and the hand on its clock."""
 
-    def __init__(self, dev: Dev) -> None:
+    def __init__(self, dev: DevSession) -> None:
         self.dev = dev
-        self.root = dev.place.root
+        self.root = dev.info.root
 
     def step(self, **later: float) -> list[str]:
         """Let it be later, and return what a person would read."""
@@ -61,7 +62,7 @@ class Session:
     def save(self, file: str, text: str) -> list[str]:
         """Save a file, and return what is told of it."""
         (self.root / file).write_text(text, encoding="utf-8")
-        self.dev._watch.note()
+        self.dev._files.note()
         return self.step()
 
     def client(self, service: str) -> Any:
@@ -79,17 +80,17 @@ class Session:
 @pytest.fixture(scope="module", autouse=True)
 def warm_worker() -> Iterator[None]:
     """Let one process import the DAG files of all tests here: each takes long to start."""
-    worker = _start_worker()
+    worker = start_worker()
     with patch.object(
-        sandbox,
+        parsing,
         "ask_workers",
-        lambda requests, **_: (_ask(worker, request) for request in requests),
+        lambda requests, **_: (ask_worker(worker, request) for request in requests),
     ):
         yield
     worker.communicate()
 
 
-Start = Callable[..., AbstractContextManager[Dev]]
+Start = Callable[..., AbstractContextManager[DevSession]]
 
 
 @contextmanager
@@ -102,7 +103,7 @@ def starting(root: Path) -> Iterator[Start]:
         patch.dict(os.environ, LAMPLIGHTER_STATE_DIR=str(root / "state")),
         patch.object(module, "_real_time", MovableClock(START)),
     ):
-        yield lambda **options: developing(root, bundle="shop", **{"is_instant": True, **options})
+        yield lambda **options: dev_session(root, bundle="shop", **{"is_instant": True, **options})
 
 
 @pytest.fixture
@@ -133,10 +134,10 @@ def test_session_at_its_start_tells_what_is_left_out(session: Session) -> None:
     told = session.step()
     assert told[:2] == [
         "bundle shop registered 2 new (hourly, report)",
-        "catch-up 108 runs from before now are left out (hourly 108); --catchup creates them",
+        "catch-up 108 runs that are already due are skipped (hourly 108); --catchup creates them",
     ]
-    assert session.dev.view().live == []
-    assert session.dev.place.jobs is None
+    assert session.dev.snapshot().running == []
+    assert session.dev.info.jobs is None
 
 
 def test_session_with_catch_up_creates_what_is_owed(start: Start) -> None:
@@ -160,9 +161,9 @@ def test_time_that_passes_brings_runs_steps_and_events(session: Session) -> None
     ]
     assert told[-1].startswith("report/asset_triggered__")
     assert told[-1].endswith(" success")
-    view = session.dev.view()
-    assert view.ticked_at == datetime(2026, 1, 5, 13)
-    assert view.updated == {"report": (0, 1)}
+    snapshot = session.dev.snapshot()
+    assert snapshot.ticked_at == datetime(2026, 1, 5, 13)
+    assert snapshot.assets == {"report": AssetProgress(updated=(), missing=("orders",))}
 
 
 def test_step_that_fails_is_told_with_its_error(session: Session) -> None:
@@ -179,20 +180,20 @@ class TestQuietSession:
         """The timer fires also where nothing is due, for those who look whether it does."""
         for _ in range(2):
             kept_session.step(minutes=1)
-            assert kept_session.dev.view().ticked_at == kept_session.dev.view().now
+            assert kept_session.dev.snapshot().ticked_at == kept_session.dev.snapshot().now
 
     def test_clock_of_the_machine_set_back_changes_nothing(self, kept_session: Session) -> None:
         """Time stands until the machine's clock has come to where it was."""
         kept_session.step()
-        before = kept_session.dev.view().now
+        before = kept_session.dev.snapshot().now
         with patch.object(module, "_real_time", MovableClock(before.subtract(hours=1))):
             assert kept_session.step() == []
-        assert kept_session.dev.view().now == before
+        assert kept_session.dev.snapshot().now == before
 
     def test_state_file_leads_others_here(self, kept_session: Session) -> None:
         """It names the endpoint and the settings while the session lasts."""
         found = dev_state.read()
-        assert found.endpoint_url == kept_session.dev.place.endpoint_url
+        assert found.endpoint_url == kept_session.dev.info.endpoint_url
         assert settings.Settings(**found.settings) == settings.current()
 
     def test_save_that_changes_nothing_is_not_registered(self, kept_session: Session) -> None:
@@ -208,8 +209,8 @@ class TestQuietSession:
     def test_second_session_is_refused(self, kept_session: Session) -> None:
         """There is one at a time, because others find it by one file."""
         with (
-            pytest.raises(RefusedError, match="runs already: end it first"),
-            developing(kept_session.root, is_instant=True),
+            pytest.raises(RefusedError, match="is already running: stop it first"),
+            dev_session(kept_session.root, is_instant=True),
         ):
             pass
 
@@ -237,11 +238,11 @@ def test_file_that_is_broken_and_mended_disturbs_no_other(session: Session) -> N
         "dags/other.py:3 error NameError: name 'nonsense' is not defined",
         "bundle shop registered 2 unchanged",
     ]
-    assert not any(row.has_import_errors for row in session.dev.view().dags)
+    assert not any(row.has_import_errors for row in session.dev.snapshot().dags)
     mended = session.save("dags/other.py", "import lamplighter\n")
     assert mended == [
         "bundle shop registered 2 unchanged",
-        "bundle shop mended no errors any more",
+        "bundle shop fixed no more errors",
     ]
 
 
@@ -257,7 +258,7 @@ def test_dag_that_is_new_or_rescheduled_begins_now(session: Session) -> None:
     )
     assert told[0] == "bundle shop registered 1 new (new), 2 unchanged"
     assert not any("running" in line for line in told)
-    nexts = {row.dag_id: row.next_run_after for row in session.dev.view().dags}
+    nexts = {row.dag_id: row.next_run_after for row in session.dev.snapshot().dags}
     assert nexts["hourly"] == nexts["new"] == datetime(2026, 1, 5, 13)
 
 
@@ -265,7 +266,7 @@ def test_folder_that_is_gone_is_told_and_the_rest_goes_on(session: Session) -> N
     """What was registered stays, and time goes on."""
     session.step()
     (session.root / "dags").rename(session.root / "elsewhere")
-    session.dev._watch.note()
+    session.dev._files.note()
     (told,) = session.step()
     assert told.startswith(f"bundle shop error {session.root} is not a bundle: ")
     assert any(line.startswith("hourly/") for line in session.steps(3, minutes=1))
@@ -309,7 +310,7 @@ def test_spark_without_java_is_refused(start: Start) -> None:
     """The error names both ways out: a Java, or no jobs."""
     with (
         patch.object(module, "find_java_home", lambda: None),
-        pytest.raises(RefusedError, match=r"install JDK 17 .* or start with --instant"),
+        pytest.raises(RefusedError, match=r"install JDK 17 .* or use --instant"),
         start(is_instant=False),
     ):
         pass

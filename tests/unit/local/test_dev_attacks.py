@@ -22,10 +22,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from lamplighter.store.dags import all_dags
 from lamplighter_cli import console
 from lamplighter_cli import dev as dev_command
 from lamplighter_local.dev import state as dev_state
-from lamplighter_local.dev.session import Dev, developing
+from lamplighter_local.dev.session import DevSession, dev_session
 from lamplighter_local.dev.state import DevState
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
@@ -37,7 +38,7 @@ PAGE = "https://evil.example"
 class Target:
     """A session, as an attacker sees it who knows everything but the key."""
 
-    dev: Dev
+    dev: DevSession
     state: DevState
     root: Path
 
@@ -54,7 +55,7 @@ class Target:
     @property
     def queue(self) -> str:
         """The path of the queue of asset events."""
-        return urlsplit(str(self.state.settings["events_queue_url"])).path
+        return urlsplit(str(self.state.settings["queue_urls"]["events"])).path
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes = b""
@@ -89,7 +90,7 @@ class Target:
             for url in sorted(sqs.list_queues()["QueueUrls"])
         ]
         tables = self.client("dynamodb").list_tables()["TableNames"]
-        rows = [row.attribute_values for row in self.dev.view().dags]
+        rows = [row.attribute_values for row in all_dags()]
         files = sorted(str(path) for path in self.root.rglob("*"))
         return sorted((each["Key"], each["ETag"]) for each in objects), counts, tables, rows, files
 
@@ -102,7 +103,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     (root / "dags" / "a.py").write_text("from lamplighter import DAG\nDAG('a')\n")
     with (
         patch.dict(os.environ, LAMPLIGHTER_STATE_DIR=str(tmp_path_factory.mktemp("state"))),
-        developing(root, is_instant=True) as dev,
+        dev_session(root, is_instant=True) as dev,
     ):
         dev.step()
         yield Target(dev, dev_state.read(), root)

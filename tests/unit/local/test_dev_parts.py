@@ -11,11 +11,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import JobRequest, JobState
-from lamplighter_local.dev import watch as dev_watch
+from lamplighter.executors.base import JobRequest, JobState
+from lamplighter_local.dev import file_watch as dev_watch
 from lamplighter_local.dev.background_spark import BackgroundSpark
+from lamplighter_local.dev.file_watch import watching_files
 from lamplighter_local.dev.server import serving
-from lamplighter_local.dev.watch import watching
 from lamplighter_local.emulator.moto_guard import guarded_moto
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.spark.executor import LocalSparkExecutor
@@ -86,7 +86,7 @@ def test_spark_that_cannot_start_is_told_to_whoever_asks(tmp_path: Path) -> None
 
 def test_watch_tells_once_of_what_was_saved(tmp_path: Path) -> None:
     """A new file below the folder is noticed, also in a new folder; then there is silence."""
-    with watching(tmp_path) as watch:
+    with watching_files(tmp_path) as watch:
         assert not watch.take()
         file = tmp_path / "dags/deep/new.py"
         file.parent.mkdir(parents=True)
@@ -106,7 +106,7 @@ def test_watch_that_the_system_refuses_is_told(tmp_path: Path) -> None:
         raise OSError("no watches left")
         yield set()
 
-    with patch.object(dev_watch, "watch", refuse), watching(tmp_path) as watch:
+    with patch.object(dev_watch, "watch", refuse), watching_files(tmp_path) as watch:
         wait_until(lambda: watch._failure is not None)
         with pytest.raises(RefusedError, match="no watches left; set WATCHFILES_FORCE_POLLING=1"):
             watch.take()

@@ -107,7 +107,7 @@ def test_state_of_an_ended_process_is_refused() -> None:
 
 def test_state_that_is_not_there_is_refused() -> None:
     """Nothing was ever started here."""
-    with pytest.raises(RefusedError, match="is not running here"):
+    with pytest.raises(RefusedError, match="is not running: start it first"):
         dev_state.read()
 
 
@@ -116,7 +116,7 @@ def test_state_that_cannot_be_read_is_refused(folder: Path, text: str) -> None:
     """The user is told what to remove."""
     folder.mkdir()
     (folder / "dev.json").write_text(text)
-    with pytest.raises(RefusedError, match="is not what `lamplighter dev` writes"):
+    with pytest.raises(RefusedError, match="is not a file of `lamplighter dev`"):
         dev_state.read()
 
 

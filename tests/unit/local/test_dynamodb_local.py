@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamplighter.errors import RefusedError
-from lamplighter_local.emulator.dynamodb_local import (
+from tests.tools.dynamodb_local import (
     can_compile,
     dynamodb_local,
     find_jar,

@@ -10,11 +10,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lamplighter import clock
+from lamplighter import runtime
 from lamplighter.zones import as_utc
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.emr.server import read_request, serving_emr
 from lamplighter_local.movable_clock import MovableClock
+from tests.tools.emr_server import read_request, serving_emr
 
 START = as_utc(datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC))
 REQUEST = {
@@ -41,7 +41,7 @@ class Bus(FakeEmr):
 def movable() -> Iterator[MovableClock]:
     """Yield the clock of the fake."""
     made = MovableClock(START)
-    with clock.using(made):
+    with runtime.using(clock=made):
         yield made
 
 

@@ -11,11 +11,11 @@ from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound, violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
+from tests.tools.snapshot import Snapshot
 from tests.unit.local.planted import plant, pretend_ticks
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

@@ -13,15 +13,15 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
-from lamplighter import aws, clock, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emr.requests import mistakes, service_model
 from lamplighter_local.emr.scripts import StepKey, step_of
-from lamplighter_local.faults.faults import Crash, Faults
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import local_stack
+from tests.tools.faults import Crash, Faults
 
 START = as_utc(datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC))
 APPLICATION = "00local"
@@ -57,7 +57,8 @@ def whole_deployment() -> Iterator[Deployment]:
     """Yield a deployment for the module."""
     with local_stack(at=START) as stack:
         url = boto3.client("sqs").create_queue(QueueName="states")["QueueUrl"]
-        with settings.using(replace(stack.settings, jobstates_queue_url=url)):
+        urls = stack.settings.queue_urls | {"jobstates": url}
+        with runtime.using(settings=replace(stack.settings, queue_urls=urls)):
             yield Deployment(stack.clock, url, stack.settings.bucket)
 
 
@@ -73,7 +74,7 @@ def deployment(whole_deployment: Deployment) -> Deployment:
 def movable() -> Iterator[MovableClock]:
     """Yield the clock of the process."""
     movable = MovableClock(START)
-    with clock.using(movable):
+    with runtime.using(clock=movable):
         yield movable
 
 

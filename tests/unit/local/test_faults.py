@@ -16,7 +16,7 @@ from pynamodb.transactions import TransactWrite
 
 from lamplighter.errors import RefusedError
 from lamplighter_local.emulator.moto_guard import guarded_moto
-from lamplighter_local.faults.faults import Crash, Faults, Kind
+from tests.tools.faults import Crash, Faults, Kind
 
 REGION = "eu-west-1"
 TABLE = "dags"

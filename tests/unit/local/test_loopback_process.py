@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter_local.emulator import loopback_process
-from lamplighter_local.emulator.loopback_process import ServerStartError, serving
 from tests.patience import LONG_SECONDS
+from tests.tools import loopback_process
+from tests.tools.loopback_process import ServerStartError, serving
 
 # Follows the contract without being a server: a port, then silence until its input ends.
 OBEDIENT = "import sys; print(4711, flush=True); sys.stdin.read()"
@@ -79,7 +79,7 @@ def test_server_ends_with_a_killed_parent(tmp_path: Path) -> None:
     last_act = f"open({str(tmp_path / 'ended')!r}, 'w').close()"
     parent = f"""
         import os, signal
-        from lamplighter_local.emulator.loopback_process import serving
+        from tests.tools.loopback_process import serving
         with serving({python(f"{OBEDIENT}; {last_act}")!r}):
             os.kill(os.getpid(), signal.SIGKILL)
     """

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lamplighter_local.emulator.moto_server import moto_server
+from tests.tools.moto_server import moto_server
 
 KEY = {"AttributeName": "id"}
 

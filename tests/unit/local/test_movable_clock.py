@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.errors import RefusedError
 from lamplighter_local.movable_clock import MovableClock
 
@@ -67,6 +67,6 @@ def test_clock_advanced_by_threads_loses_nothing() -> None:
 def test_clock_of_the_process_can_be_a_movable_one() -> None:
     """Code that asks the library for the time follows the movable clock."""
     movable = MovableClock(START)
-    with clock.using(movable):
+    with runtime.using(clock=movable):
         movable.advance(HOUR)
         assert clock.now() == START + HOUR

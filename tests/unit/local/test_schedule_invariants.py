@@ -9,8 +9,8 @@ from lamplighter import DAG
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.snapshot import Snapshot
 from tests.unit.local.planted import NINE, NOON, Every, own, plant, pretend_ticks, run_at, stuck
 
 

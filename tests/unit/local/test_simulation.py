@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from pendulum import DateTime, datetime
 
+from lamplighter.views import Run, Step
 from lamplighter.zones import as_utc
 from lamplighter_cli.simulate import parse_duration
-from lamplighter_cli.simulate_report import words
+from lamplighter_cli.simulate_output import duration_text
 from lamplighter_local.simulation.plot import draw
-from lamplighter_local.simulation.simulation import Peak, SimulatedRun, Simulation, levels, peak
+from lamplighter_local.simulation.simulate import Peak, Simulation, levels, peak
 
 START = as_utc(datetime(2026, 3, 27, 9, 30))
 
@@ -20,26 +21,30 @@ def minute(number: int) -> DateTime:
     return as_utc(START.add(minutes=number))
 
 
-def run(dag_id: str, begin: int, end: int | None, *, due: int | None = None) -> SimulatedRun:
+def run(dag_id: str, begin: int, end: int | None, *, due: int | None = None) -> Run:
     """Return a run with one step, between two minutes."""
     created, ended = minute(begin), None if end is None else minute(end)
-    return SimulatedRun(
+    return Run(
         dag_id=dag_id,
         run_id=f"scheduled__{created}",
         run_type="scheduled",
+        triggered_by="timetable",
+        dag_version="000001",
         state="success",
         logical_date=created,
         data_interval_start=created,
         data_interval_end=created,
         run_after=created if due is None else minute(due),
         created_at=created,
+        queued_at=created,
         ended_at=ended,
-        steps=((created, ended or created),),
-        error=None,
+        steps=(
+            Step(task_id="t", state="success", submitted_at=created, ended_at=ended or created),
+        ),
     )
 
 
-def simulation(*runs: SimulatedRun, days: int = 1, more_dags: int = 0) -> Simulation:
+def simulation(*runs: Run, days: int = 1, more_dags: int = 0) -> Simulation:
     """Return a simulation that had these runs."""
     ids = {each.dag_id for each in runs} | {f"more_{number}" for number in range(more_dags)}
     end = as_utc(START.add(days=days))
@@ -67,7 +72,7 @@ def test_peak_counts_what_is_over_at_once() -> None:
 def test_outlook_counts_lateness_of_own_days_only() -> None:
     """What was owed at the start is late by nature; the debt is told beside it."""
     runs = (run("a", 0, 1, due=-600), run("a", 20, 21, due=10), run("a", 30, None), run("b", 1, 2))
-    first, second = simulation(*runs).outlooks()
+    first, second = simulation(*runs).summaries()
     assert (first.runs, first.late_runs, first.latest) == (3, 1, timedelta(minutes=10))
     assert (first.owed, first.behind_since, first.most_at_once) == (7, minute(5), 1)
     assert (second.dag_id, second.late_runs, second.owed, second.behind_since) == ("b", 0, 0, None)
@@ -115,4 +120,4 @@ def test_duration_is_read_by_its_units(text: str, seconds: int) -> None:
 )
 def test_duration_is_told_in_two_units(seconds: int, text: str) -> None:
     """The two largest units say enough."""
-    assert words(timedelta(seconds=seconds)) == text
+    assert duration_text(timedelta(seconds=seconds)) == text

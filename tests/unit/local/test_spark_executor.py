@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import clock, settings
+from lamplighter import runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.settings import Settings
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.spark import executor as spark_executor
@@ -33,7 +33,7 @@ def request(token: str = "first") -> JobRequest:  # noqa: S107 - no secret, an i
 def movable_clock() -> Iterator[MovableClock]:
     """Let it be noon."""
     movable = MovableClock(NOON)
-    with clock.using(movable):
+    with runtime.using(clock=movable):
         yield movable
 
 
@@ -279,7 +279,7 @@ def test_log_of_a_job_is_put_where_a_cluster_puts_it(
     place = tmp_path / "logs/applications/app/jobs/local-000001/SPARK_DRIVER"
     place.mkdir(parents=True)
     made = Settings(job_logs_uri=f"file://{tmp_path}/logs", emr_application_id="app")
-    with settings.using(made):
+    with runtime.using(settings=made):
         executor.start(real_request(tmp_path))
         (executor.folder_of("local-000001")).mkdir()
         (executor.folder_of("local-000001") / "log.txt").write_text("it began\n")
@@ -292,7 +292,7 @@ def test_log_that_cannot_be_put_there_fails_no_job(
 ) -> None:
     """A job is judged by what it did, whatever becomes of its log."""
     made = Settings(job_logs_uri="file:///nowhere", emr_application_id="app")
-    with settings.using(made):
+    with runtime.using(settings=made):
         job_run_id = executor.start(real_request(tmp_path))
         executor.work()
     job = executor.describe(job_run_id)

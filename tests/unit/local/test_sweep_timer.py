@@ -7,9 +7,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.events import ingest
-from lamplighter_local.definitions import register_dags
-from lamplighter_local.faults.faults import Crash
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash
 
 
 def test_open_asset_is_swept_at_the_next_five_minutes(stack: LocalStack) -> None:
@@ -19,7 +19,7 @@ def test_open_asset_is_swept_at_the_next_five_minutes(stack: LocalStack) -> None
     stack.emit("a")
     with patch.object(ingest, "fan_out", side_effect=Crash("here")), pytest.raises(Crash):
         stack.run_until_idle()
-    aws.client("sqs").purge_queue(QueueUrl=stack.settings.events_queue_url)
+    aws.client("sqs").purge_queue(QueueUrl=stack.settings.queue_url("events"))
     stack.advance(minutes=1)
     assert stack.runs("dag") == []
     stack.advance(minutes=10)

@@ -8,8 +8,8 @@ import pytest
 from lamplighter import DAG
 from lamplighter.registry.register import RegisterReport
 from lamplighter_local.dag_objects import found_in_a_file
-from lamplighter_local.definitions import register_found
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_found
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def register_dags(stack: LocalStack) -> Callable[..., RegisterReport]:
     def register_files(
         files: dict[str, Any], *, bundle: str = "bundle", runs: dict[str, Any] | None = None
     ) -> RegisterReport:
-        return register_found(files, bundle, coming_runs=runs or {})
+        return register_found(files, bundle, upcoming_runs=runs or {})
 
     assert stack.settings.bucket
     register_dags.files = register_files  # type: ignore[attr-defined]

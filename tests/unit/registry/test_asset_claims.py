@@ -13,14 +13,14 @@ from lamplighter.events import ingest
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.finish_run import finish_run
 
 Register = Callable[..., RegisterReport]
 

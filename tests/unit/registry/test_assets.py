@@ -19,9 +19,10 @@ from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws
 from lamplighter.assets.asset import AssetRef
 from lamplighter.events import record as record_module
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import bundles
+from lamplighter.registry import pushes
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.definition import Source
+from lamplighter.registry.pushes import Push
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
@@ -32,11 +33,11 @@ from lamplighter.store.transactions import (
     Write,
     transact,
 )
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.faults.faults import Crash, Faults
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.faults import Crash, Faults
+from tests.tools.snapshot import Snapshot
 
 MINUTE = timedelta(minutes=1)
 A, B = Asset("a", "s3://lake/a"), Asset("b", "s3://lake/b")
@@ -137,7 +138,7 @@ def by_object(stack: LocalStack) -> None:
         },
     }
     aws.client("sqs").send_message(
-        QueueUrl=stack.settings.events_queue_url, MessageBody=json.dumps({"Records": [created]})
+        QueueUrl=stack.settings.queue_url("events"), MessageBody=json.dumps({"Records": [created]})
     )
 
 
@@ -401,10 +402,10 @@ def test_two_assets_change_places_in_one_push(stack: LocalStack) -> None:
 # Crashes.
 
 
-def begun(bundle: str = "objects") -> Source:
+def begun(bundle: str = "objects") -> Push:
     """Return a new push of a bundle, of which only assets will be registered."""
-    source = Source(bundle, "0" * 64, bundles.number(bundle))
-    bundles.begin(source)
+    source = Push(bundle, "0" * 64, next_push_number(bundle))
+    pushes.begin(source)
     return source
 
 
@@ -599,7 +600,7 @@ def test_push_at_any_moment_of_an_event_loses_nothing(
     register_dags(waiting(BY_URI if has_consumers else Asset.ref(name="a")), bundle="consumers")
     stack.run_until_idle()
     way(stack)
-    ingest = partial(deliver, stack.settings.events_queue_url, "ingest")
+    ingest = partial(deliver, stack.settings.queue_url("events"), "ingest")
     for number in at_every_call(stack, ingest, CHANGES[change]):
         stack.run_until_idle()
         require_tied()

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
-from lamplighter.bundles.layout import bundle_key
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations import push
 from lamplighter.operations.push import push_archive
 from lamplighter_local.stack import LocalStack
@@ -34,8 +34,8 @@ def test_archive_uploaded_by_two_at_once_is_written_once(
     key = bundle_key("shop", archive.hash)
     aws.client("s3").put_object(Bucket=stack.settings.bucket, Key=key, Body=b"the first one's")
     with patch.object(push, "_exists", side_effect=NOT_THERE_YET):
-        source = push_archive(archive, "shop")
-    assert (source.push, stored(stack, key)) == (1, b"the first one's")
+        pushed = push_archive(archive, "shop")
+    assert (pushed.number, stored(stack, key)) == (1, b"the first one's")
 
 
 def refusal(status: int) -> ClientError:
@@ -71,5 +71,5 @@ def test_upload_in_conflict_with_another_is_announced(
         patch.object(push, "_exists", side_effect=NOT_THERE_YET),
         patch.object(client, "put_object", side_effect=refusal(409)),
     ):
-        assert push_archive(archive, "shop").push == 1
+        assert push_archive(archive, "shop").number == 1
     assert stored(stack, "pushes/shop/00000001.json")

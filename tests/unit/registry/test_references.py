@@ -10,13 +10,13 @@ from lamplighter import DAG, Asset, AssetAlias, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter.events import ingest
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import bundles, references
+from lamplighter.registry import assets, pushes
 from lamplighter.registry import register as register_module
 from lamplighter.registry.assets import register_assets
-from lamplighter.registry.authors import ask_authors
-from lamplighter.registry.definition import Source
+from lamplighter.registry.custom_timetables import query_definitions
+from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import RegisterReport
-from lamplighter.scheduler.report import ClaimReport
+from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.timetables.assets import AssetOrTimeSchedule
@@ -55,7 +55,7 @@ def record_event(stack: LocalStack, asset: str) -> None:
     """Let an event of an asset be recorded by someone who does not hand it on."""
     stack.emit(asset)
     with patch.object(ingest, "fan_out", return_value=ClaimReport()):
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
 
 
 # What a condition waits for.
@@ -199,10 +199,10 @@ def test_event_before_the_row_of_a_new_dag_counts(
 
     def emit(*arguments: Any, **named: Any) -> Any:
         stack.emit("a")
-        deliver(stack.settings.events_queue_url, "ingest")
-        return ask_authors(*arguments, **named)
+        deliver(stack.settings.queue_url("events"), "ingest")
+        return query_definitions(*arguments, **named)
 
-    with patch.object(register_module, "ask_authors", emit):
+    with patch.object(register_module, "query_definitions", emit):
         register_dags(DAG("dag", schedule=[A]))
     assert columns(itself("a"), "seq", "open_shard") == (1, None)
     assert stack.runs("dag") == []
@@ -247,13 +247,13 @@ def test_references_come_before_and_go_after(register_dags: Register, stack: Loc
     register_dags(DAG("dag", schedule=[A]))
     seen: list[list[str]] = []
 
-    def look(source: Source, writes: Any) -> None:
+    def look(push: Push, writes: Any) -> None:
         if any(isinstance(write.row, Dags) for write in writes):
             seen.append(list(waits_for()))
-        write_all(source, writes)
+        write_all(push, writes)
 
-    write_all = bundles.write
-    with patch.object(bundles, "write", look):
+    write_all = pushes.write
+    with patch.object(pushes, "write", look):
         register_dags(DAG("dag", schedule=[B]))
     assert seen == [["a", "b"]]
     assert list(waits_for()) == ["b"]
@@ -267,15 +267,15 @@ def test_event_during_the_addition_is_not_missed(
     register_dags(DAG("first", schedule=[A]))
     is_first = True
 
-    def overtaken(source: Source, writes: Any) -> None:
+    def overtaken(push: Push, writes: Any) -> None:
         nonlocal is_first
         if is_first:
             is_first = False
             record_event(stack, "a")
-        write_all(source, writes)
+        write_all(push, writes)
 
-    write_all = bundles.write
-    with patch.object(bundles, "write", overtaken):
+    write_all = pushes.write
+    with patch.object(pushes, "write", overtaken):
         register_dags(DAG("first", schedule=[A]), DAG("dag", schedule=[A]))
     assert waits_for() == {"a": (1, 1)}
     assert itself("a").seq == 1
@@ -285,7 +285,7 @@ def test_crash_before_the_removal_is_made_up_for(register_dags: Register) -> Non
     """A registration that died before it dropped old references drops them when repeated."""
     register_dags(DAG("dag", schedule=[A, B]))
     with (
-        patch.object(references, "drop_consumers", side_effect=KeyboardInterrupt),
+        patch.object(assets, "drop_consumers", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         register_dags(DAG("dag", schedule=[B]))
@@ -303,6 +303,6 @@ def test_overtaken_push_leaves_the_newer_asset(register_dags: Register) -> None:
     old = DAG("dag", schedule=[Asset("a", "s3://old/a", extra={"k": 1})])
 
     with pytest.raises(RefusedError):
-        register_assets([old], Source("bundle", "0" * 64, 0))
+        register_assets([old], Push("bundle", "0" * 64, 0))
 
     assert (itself("a").uri, itself("a").extra) == ("s3://new/a", {"k": 2})

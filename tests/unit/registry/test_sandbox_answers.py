@@ -8,12 +8,12 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.bundles.importer import ParsedFile, Problem
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.bundles.importer import ImportProblem, ParsedFile
+from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.serialization import encode_dag
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog, Dags, DagVersions
 from lamplighter_local.stack import LocalStack
 
@@ -107,7 +107,7 @@ def test_id_of_the_document_is_not_used(register_dags: Register) -> None:
     assert [row.dag_id for row in Dags.scan()] == ["evil"]
 
 
-# Runs that are foretold.
+# Runs that are precomputed.
 
 OWN = found(
     encode_dag(DAG("evil", start_date=datetime(2026, 1, 5), catchup=False))
@@ -170,7 +170,7 @@ def test_nonsense_about_runs_marks_its_dag(
 
 
 def test_foreign_dag_in_answers_is_ignored(register_dags: Register, stack: LocalStack) -> None:
-    """Runs foretold for a DAG that was not asked about go nowhere."""
+    """Runs precomputed for a DAG that was not asked about go nowhere."""
     other = {"good": answer()["evil"] | {"dag_id": "good"}}
     register_dags(OWN, DAG("good"), runs=answer() | other)
     assert stack.dag("good").next_run_after is None
@@ -209,13 +209,13 @@ FILES: dict[str, dict[str, Any]] = {
     "dags are none": {"dags": None},
     "name is a number": {"file": 5},
     "name is a list": {"file": [EVIL]},
-    "error in no file": {"errors": [Problem("", None, "x")]},
-    "error in a long file": {"errors": [Problem("x" * 5000, None, "x")]},
-    "error in a list": {"errors": [Problem([EVIL], None, "x")]},  # type: ignore[arg-type]
-    "message is a number": {"errors": [Problem(EVIL, 1, 5)]},  # type: ignore[arg-type]
-    "message is half": {"errors": [Problem(EVIL, 1, "\ud800")]},
-    "line is text": {"errors": [Problem(EVIL, "one", "x")]},  # type: ignore[arg-type]
-    "another file's error": {"errors": [Problem("dags/good.py", 1, "x")]},
+    "error in no file": {"errors": [ImportProblem("", None, "x")]},
+    "error in a long file": {"errors": [ImportProblem("x" * 5000, None, "x")]},
+    "error in a list": {"errors": [ImportProblem([EVIL], None, "x")]},  # type: ignore[arg-type]
+    "message is a number": {"errors": [ImportProblem(EVIL, 1, 5)]},  # type: ignore[arg-type]
+    "message is half": {"errors": [ImportProblem(EVIL, 1, "\ud800")]},
+    "line is text": {"errors": [ImportProblem(EVIL, "one", "x")]},  # type: ignore[arg-type]
+    "another file's error": {"errors": [ImportProblem("dags/good.py", 1, "x")]},
 }
 
 
@@ -224,7 +224,7 @@ def test_nonsense_about_a_file_is_refused_alone(stack: LocalStack, said: dict[st
     """An answer that is no description of a file stops no other file's DAGs."""
     evil = ParsedFile(**{"file": EVIL, **said})
     good = ParsedFile("dags/good.py", dags=[found(dag_id="good")])
-    source = Source("bundle", "0" * 64, bundles.number("bundle"))
+    source = Push("bundle", "0" * 64, next_push_number("bundle"))
     with patch.object(Sandbox, "parse", lambda _: iter([evil, good])):
         register(source)
     assert stack.dag("good").push == 1

@@ -9,20 +9,20 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, settings
+from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, runtime, settings
 from lamplighter.registry import watchers as registry
 from lamplighter.registry.register import RegisterReport
 from lamplighter.registry.watchers import unwired
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
-from lamplighter.store.watchers import Place, read_watchers
+from lamplighter.store.watchers import WatcherKey, read_watchers
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Feed
 from lamplighter_local.dag_objects import found_in_a_file
-from lamplighter_local.faults.faults import Crash, Faults, crash_points
-from lamplighter_local.snapshot import Snapshot
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Crash, Faults, crash_points
+from tests.tools.snapshot import Snapshot
 
 Register = Callable[..., RegisterReport]
 
@@ -61,7 +61,7 @@ def rows() -> dict[str, Catalog]:
 def places(dag_id: str = "dag") -> set[str]:
     """Return what the row of a DAG says of its watchers, by queue and name."""
     noted = Dags.get(dag_id, consistent_read=True).watchers or set()
-    return {f"{place.queue} {place.name}" for place in map(Place.of, noted)}
+    return {f"{place.queue} {place.name}" for place in map(WatcherKey.parse, noted)}
 
 
 # What a push writes.
@@ -72,7 +72,7 @@ def test_watcher_has_a_row_under_what_it_reads(register_dags: Register) -> None:
     register_dags(dag("dag", Reading(queue="raw")), dag("other", Reading()))
     assert set(rows()) == {"raw dag", " other"}
     row = rows()["raw dag"]
-    assert (row.bundle, row.bundle_version, row.since) == ("bundle", "0" * 64, row.updated_at)
+    assert (row.bundle, row.bundle_version, row.created_at) == ("bundle", "0" * 64, row.updated_at)
     assert row.watcher == {
         "asset": "a",
         "name": "w",
@@ -91,7 +91,7 @@ def test_push_of_the_same_keeps_since(register_dags: Register, stack: LocalStack
     before = rows()["raw dag"]
     stack.advance(minutes=1)
     register_dags(dag("dag", Reading(queue="raw")), DAG("new"))
-    assert rows()["raw dag"].since == before.since
+    assert rows()["raw dag"].created_at == before.created_at
 
 
 def test_watcher_that_changes_begins_anew(register_dags: Register, stack: LocalStack) -> None:
@@ -102,7 +102,7 @@ def test_watcher_that_changes_begins_anew(register_dags: Register, stack: LocalS
     register_dags(dag("dag", Reading(queue="raw", n=2)))
     (after,) = read_watchers("raw")
     assert after.watcher["trigger"]["data"]["n"] == 2
-    assert after.since > before.since
+    assert after.created_at > before.created_at
 
 
 def test_two_watchers_of_one_name_are_two(register_dags: Register) -> None:
@@ -243,7 +243,7 @@ def test_watcher_that_would_hear_nothing_is_told_so(trigger: Reading, missing: s
 
 def test_register_warns_of_what_is_not_wired(register_dags: Register, stack: LocalStack) -> None:
     """The DAG is registered all the same: its wiring may follow."""
-    with settings.using(replace(stack.settings, watch_queues=json.dumps(["other"]))):
+    with runtime.using(settings=replace(stack.settings, watch_queues=json.dumps(["other"]))):
         report = register_dags(dag("dag", Reading(queue="raw")))
     (warning,) = report.warnings
     assert "queue 'raw' is not wired" in warning.message

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lamplighter import settings
+from lamplighter import runtime
 from lamplighter.settings import Settings
 
 
@@ -18,5 +18,5 @@ def in_name_only() -> Iterator[Settings]:
         emr_job_role_arn="arn:aws:iam::123456789012:role/jobs",
         variables=json.dumps({"data_root": "s3://lake/data"}),
     )
-    with settings.using(named):
+    with runtime.using(settings=named):
         yield named

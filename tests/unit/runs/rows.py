@@ -1,14 +1,20 @@
 """Runs, steps and DAGs in memory, as tests of pure decisions need them."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask
+from lamplighter.events.lineage import RunEvents
 from lamplighter.identifiers import run_key
-from lamplighter.runs.view import RunView, run_ref
-from lamplighter.store.models import Runs, Steps
+from lamplighter.runs.view import RunReader, RunView
+from lamplighter.store.models import Backfills, Dags, Runs, Steps
+from lamplighter.store.rows import Row
+from lamplighter.store.steps import run_ref
+
+R = TypeVar("R", bound=Row)
 
 MIDNIGHT = datetime(2026, 1, 31)
 NOON = datetime(2026, 2, 1, 12)
@@ -60,6 +66,59 @@ def make_dag(links: Iterable[tuple[str, str]] = (), **tasks: dict[str, Any]) -> 
     return dag
 
 
-def make_view(dag: DAG, run: Runs | None = None, *steps: Steps) -> RunView:
+def as_read(row: R) -> R:
+    """Return a row as if it had just been read from its table."""
+    row.stored = dict(row.attribute_values)
+    return row
+
+
+def values_of(row: Row, *names: str) -> list[Any]:
+    """Return the values of some columns of a row."""
+    return [getattr(row, name) for name in names]
+
+
+@dataclass
+class OtherRuns(RunReader):
+    """Other runs, from memory: the nearest first, each with its steps and its definition."""
+
+    before: list[tuple[Runs, list[Steps], DAG]] = field(default_factory=list)
+
+    def runs_before(self, run: Runs) -> Iterable[Runs]:
+        """Return the runs that were put before this one."""
+        assert all(other.run_key < run.run_key for other, _, _ in self.before)
+        return [other for other, _, _ in self.before]
+
+    def read_step(self, run: Runs, task_id: str) -> Steps | None:
+        """Return a step of a run, if it was given one."""
+        (steps,) = [steps for other, steps, _ in self.before if other is run]
+        return next((step for step in steps if step.step_id == task_id), None)
+
+    def definition_of(self, run: Runs) -> DAG:
+        """Return the DAG of a run."""
+        (dag,) = [dag for other, _, dag in self.before if other is run]
+        return dag
+
+
+class NothingElse(RunReader):
+    """Fails whoever looks beyond the run's own rows."""
+
+    def runs_before(self, run: Runs) -> Iterable[Runs]:
+        """Refuse to look for the runs before this one."""
+        raise AssertionError(f"nothing depends on the runs before {run.run_id}")
+
+    def triggering_events(self, run: Runs) -> RunEvents:
+        """Refuse to look for events."""
+        raise AssertionError(f"run {run.run_id} consumed no events")
+
+
+def make_view(
+    dag: DAG,
+    run: Runs | None = None,
+    *steps: Steps,
+    row: Dags | None = None,
+    backfill: Backfills | None = None,
+    reader: RunReader | None = None,
+) -> RunView:
     """Return a run with its steps as if they had been read."""
-    return RunView(run or make_run(), {step.step_id: step for step in steps}, dag, None)
+    by_id = {step.step_id: step for step in steps}
+    return RunView(run or make_run(), by_id, dag, row, backfill, reader=reader or NothingElse())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lamplighter.identifiers import OUTLET, run_id
-from lamplighter.runs.job_names import JobName, JobPlace, report_uri
+from lamplighter.runs.job_request import JobName, SubmissionKey, report_uri
 from lamplighter_local.emr.requests import mistakes, service_model
 from lamplighter_local.emr.scripts import step_of
 from tests.unit.runs.rows import MIDNIGHT, NOON, make_run, make_step
@@ -72,10 +72,10 @@ def test_argument_of_a_job_says_whose_it_is(chosen: str, ids: tuple[str, str]) -
     """The place that a job's only argument names is read back as it was, and fits its row."""
     name = named(chosen, *ids, submission=12)
 
-    place = JobPlace.read(name.context_uri(BUCKET))
+    place = SubmissionKey.read(name.context_uri(BUCKET))
 
-    assert place == JobPlace(ids[0], name.run_key, ids[1], 12, name.digest[:12])
-    assert place == name.place
+    assert place == SubmissionKey(ids[0], name.run_key, ids[1], 12, name.digest[:12])
+    assert place == name.key
     assert step_of(name.context_uri(BUCKET))[:3] == (ids[0], name.run_key, ids[1])
 
 
@@ -142,12 +142,12 @@ def test_event_ids_of_outlets_differ_and_are_known() -> None:
 def test_place_is_only_of_its_own_submission() -> None:
     """A later submission, or a run created anew, does not take an earlier job for its own."""
     name = named("a")
-    place = JobPlace.read(name.context_uri(BUCKET))
+    place = SubmissionKey.read(name.context_uri(BUCKET))
     run = make_run("a", created_at=NOON.add(hours=1))
 
-    assert place == name.place
-    assert place != named("a", submission=2).place
-    assert place != JobName.of(run, make_step(run)).place
+    assert place == name.key
+    assert place != named("a", submission=2).key
+    assert place != JobName.of(run, make_step(run)).key
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_place_is_only_of_its_own_submission() -> None:
 )
 def test_argument_of_a_foreign_job_is_nobodys(text: str) -> None:
     """A job whose argument is not a context of ours belongs to no step."""
-    assert JobPlace.read(text) is None
+    assert SubmissionKey.read(text) is None
 
 
 def test_report_lies_beside_the_context() -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from lamplighter import Asset, AssetAlias, aws, clock, settings
+from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
+from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.movable_clock import MovableClock
@@ -203,16 +202,16 @@ def test_request_names_bundle_context_and_token() -> None:
     assert request.tags["lamplighter:submission"] == "3"
 
 
-def test_sizes_of_a_task_become_settings_of_spark() -> None:
-    """What an author says about size is said to Spark in its own words; the rest is left to it."""
+def test_sizes_of_a_task_are_handed_to_its_executor() -> None:
+    """What an author says about size is passed on under the option's name; the rest is left out."""
     sizes = {"driver_cores": 2, "driver_memory": "4g", "executor_cores": 3, "max_executors": 7}
 
     assert prepared(**sizes, executor_memory="8g").request.sizes == {
-        "spark.driver.cores": "2",
-        "spark.driver.memory": "4g",
-        "spark.executor.cores": "3",
-        "spark.executor.memory": "8g",
-        "spark.dynamicAllocation.maxExecutors": "7",
+        "driver_cores": "2",
+        "driver_memory": "4g",
+        "executor_cores": "3",
+        "executor_memory": "8g",
+        "max_executors": "7",
     }
     assert prepared().request.sizes == {}
 
@@ -224,10 +223,8 @@ def test_sizes_of_a_task_become_settings_of_spark() -> None:
 def emr() -> Any:
     """Yield a fake EMR Serverless that checks requests against the service's own model."""
     fake = FakeEmr()
-    aws.client.cache_clear()
-    with clock.using(MovableClock(NOON)), fake.answering():
+    with runtime.using(clock=MovableClock(NOON), new_clients=True), fake.answering():
         yield fake
-    aws.client.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -274,10 +271,14 @@ def test_job_on_emr_carries_bundle_runner_and_import_path(emr: FakeEmr) -> None:
 
 def test_sizes_are_on_the_command_line_of_spark(emr: FakeEmr) -> None:
     """Sizes have a form that was checked when the DAG was defined; they may go there."""
-    options = submitted(sent(emr, driver_memory="4g", executor_cores=2))["sparkSubmitParameters"]
+    sizes = {"driver_cores": 2, "driver_memory": "4g", "executor_cores": 3, "max_executors": 7}
+    options = submitted(sent(emr, **sizes, executor_memory="8g"))["sparkSubmitParameters"]
 
+    assert "--conf spark.driver.cores=2" in options
     assert "--conf spark.driver.memory=4g" in options
-    assert "--conf spark.executor.cores=2" in options
+    assert "--conf spark.executor.cores=3" in options
+    assert "--conf spark.executor.memory=8g" in options
+    assert "--conf spark.dynamicAllocation.maxExecutors=7" in options
 
 
 @pytest.mark.parametrize("value", [each for each in NASTY if each.strip() and "\n" not in each])
@@ -328,7 +329,7 @@ def test_timeout_is_rounded_up_to_what_emr_takes(
 
 def test_logs_go_where_the_deployment_says(emr: FakeEmr, in_name_only: Settings) -> None:
     """A deployment that wants logs in S3 gets them there, beside the author's settings."""
-    with settings.using(replace(in_name_only, job_logs_uri="s3://logs/emr/")):
+    with runtime.using(settings=replace(in_name_only, job_logs_uri="s3://logs/emr/")):
         request = sent(emr, spark_conf={"spark.x": "1"})
 
     found = request["configurationOverrides"]

@@ -8,9 +8,9 @@ from pendulum import datetime
 
 from lamplighter import Asset, AssetAlias
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_names import JobName
+from lamplighter.runs.job_report import JobReport
+from lamplighter.runs.job_request import JobName
 from lamplighter.runs.outlets import outlet_events
-from lamplighter.runs.reports import Report
 from lamplighter.store.models import AssetEvents
 from tests.unit.runs.rows import make_dag, make_run, make_step, make_view
 
@@ -30,7 +30,7 @@ def told(
     run = make_run()
     step = make_step(run, **columns)
     view = make_view(make_dag(load={"outlets": list(outlets)}), run, step)
-    report = Report(extras=extras or {}, aliases=aliases or {})
+    report = JobReport(extras=extras or {}, aliases=aliases or {})
     return outlet_events(view, step, report, now=NOW)
 
 

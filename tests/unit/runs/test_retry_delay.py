@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lamplighter import SparkTask
-from lamplighter.runs.retry_delay import retry_delay
+from lamplighter.runs.job_observation import retry_delay
 from tests.unit.runs.rows import make_dag
 
 DAY = timedelta(days=1)

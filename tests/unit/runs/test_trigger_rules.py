@@ -5,13 +5,13 @@ from itertools import product
 import pytest
 
 from lamplighter.dags.arguments import TRIGGER_RULES
-from lamplighter.runs.trigger_rules import Verdict, verdict
+from lamplighter.runs.dependencies import RuleDecision, evaluate_rule
 
 S, F, U, K, R = "success", "failed", "upstream_failed", "skipped", "removed"
 N, GOING, AGAIN, SENT, ENDING = "none", "running", "up_for_retry", "submitted", "cancelling"
 UNDONE = (N, SENT, GOING, AGAIN, ENDING)
 
-RUN, WAIT, SKIP, FAIL = Verdict.RUN, Verdict.WAIT, Verdict.SKIP, Verdict.FAIL
+RUN, WAIT, SKIP, FAIL = RuleDecision.RUN, RuleDecision.WAIT, RuleDecision.SKIP, RuleDecision.FAIL
 
 # The rule, the states of the tasks before it, and what it says.
 TABLE = [
@@ -77,11 +77,11 @@ TABLE = [
 
 @pytest.mark.parametrize(("rule", "states", "expected"), TABLE)
 def test_rule_given_states_says_as_in_the_table(
-    rule: str, states: tuple[str, ...], expected: Verdict
+    rule: str, states: tuple[str, ...], expected: RuleDecision
 ) -> None:
     """Each line of the table holds, in whichever order the tasks before come."""
-    assert verdict(rule, states) is expected
-    assert verdict(rule, reversed(states)) is expected
+    assert evaluate_rule(rule, states) is expected
+    assert evaluate_rule(rule, reversed(states)) is expected
 
 
 def test_table_covers_every_rule_there_is() -> None:
@@ -92,14 +92,14 @@ def test_table_covers_every_rule_there_is() -> None:
 @pytest.mark.parametrize("rule", TRIGGER_RULES)
 def test_task_without_tasks_before_it_always_runs(rule: str) -> None:
     """Where there is nothing to wait for, every rule lets a task run."""
-    assert verdict(rule, ()) is RUN
+    assert evaluate_rule(rule, ()) is RUN
 
 
 @pytest.mark.parametrize("rule", TRIGGER_RULES)
 def test_rule_whose_tasks_are_all_done_waits_no_longer(rule: str) -> None:
     """No rule waits for ever: once everything before is over, it decides."""
     for states in product((S, F, U, K, R), repeat=3):
-        assert verdict(rule, states) is not WAIT
+        assert evaluate_rule(rule, states) is not WAIT
 
 
 @pytest.mark.parametrize("rule", TRIGGER_RULES)
@@ -107,8 +107,8 @@ def test_decision_of_a_rule_is_never_taken_back(rule: str) -> None:
     """What a rule decided early it still says when the others are done: a race cannot change it."""
     for known in product((S, F, U, K, R), repeat=2):
         for undone in UNDONE:
-            early = verdict(rule, (*known, undone))
-            later = {verdict(rule, (*known, last)) for last in (S, F, U, K)}
+            early = evaluate_rule(rule, (*known, undone))
+            later = {evaluate_rule(rule, (*known, last)) for last in (S, F, U, K)}
             if early in (SKIP, FAIL):
                 # A second kind of news may turn a skip into a failure, as in Airflow, never a run.
                 assert RUN not in later, (known, undone)
@@ -118,4 +118,4 @@ def test_decision_of_a_rule_is_never_taken_back(rule: str) -> None:
 def test_states_that_are_not_final_all_count_alike(rule: str) -> None:
     """A task that waits, runs, is tried again or cancelled is simply not done."""
     for known in product((S, F, K), repeat=1):
-        assert len({verdict(rule, (*known, undone)) for undone in UNDONE}) == 1
+        assert len({evaluate_rule(rule, (*known, undone)) for undone in UNDONE}) == 1

@@ -8,16 +8,16 @@ import pendulum
 from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import change_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.endings import finish_run
 from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
+from tests.tools.finish_run import finish_run
 
 A, B = Asset("a"), Asset("b")
 HOURLY = CronDataIntervalTimetable("0 * * * *", "UTC")
@@ -56,9 +56,9 @@ def test_event_of_a_dag_whose_runs_are_not_foretold_is_noted(stack: LocalStack) 
     register_dags(hourly_or(A, hour))
     stack.run_until_idle()
     stack.clock.move(to=hour.add(hours=1, seconds=6))
-    with patch.object(cursor, "runs_due", side_effect=NothingForetold):
+    with patch.object(cursor, "runs_due", side_effect=PrecomputedRunsExhausted):
         stack.emit("a")
-        deliver(stack.settings.events_queue_url, "ingest")
+        deliver(stack.settings.queue_url("events"), "ingest")
     assert kinds(stack) == []
     row = stack.dag("dag")
     assert row.asset_condition_met_at == stack.clock.now()

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pendulum import DateTime
 from pendulum import datetime as instant
 
-from lamplighter import Asset, clock
+from lamplighter import Asset, runtime
 from lamplighter.clock import FixedClock
-from lamplighter.scheduler.cursor import Due, Rule, newest_due, runs_due
+from lamplighter.scheduler.cursor import Due, newest_due, runs_due
+from lamplighter.scheduler.schedules import TimetableRuns
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, Timetable
 from lamplighter.timetables.events import EventsTimetable
@@ -105,17 +106,17 @@ class PassingClock:
 @contextmanager
 def at(now: DateTime, *, is_passing: bool) -> Iterator[None]:
     """Let it be `now`, exactly or from now on."""
-    with clock.using(PassingClock(now) if is_passing else FixedClock(now)):
+    with runtime.using(clock=PassingClock(now) if is_passing else FixedClock(now)):
         yield
 
 
-def first_run(rule: Rule, now: DateTime, *, is_passing: bool) -> DagRunInfo | None:
+def first_run(rule: TimetableRuns, now: DateTime, *, is_passing: bool) -> DagRunInfo | None:
     """Return what a new DAG without catchup is told, as it is read back from its row."""
     with at(now, is_passing=is_passing):
         return rule.after(None, catchup=False)
 
 
-def due_at(rule: Rule, stored: DagRunInfo, now: DateTime, *, is_passing: bool) -> Due:
+def due_at(rule: TimetableRuns, stored: DagRunInfo, now: DateTime, *, is_passing: bool) -> Due:
     """Return what a claim at `now` would do."""
     with at(now, is_passing=is_passing):
         return runs_due(rule, stored, catchup=False, now=now, limit=5)
@@ -132,7 +133,7 @@ def test_outage_without_catchup_gives_one_newest_run(
     timetable: Timetable, born: DateTime, lengths: list[int], is_passing: bool
 ) -> None:
     """After each of several outages there is one run: due, complete, new, and none after it is."""
-    rule = Rule(timetable, START, None)
+    rule = TimetableRuns(timetable, START, None)
     stored = first_run(rule, born, is_passing=is_passing)
     now, last = born, None
 
@@ -159,7 +160,7 @@ def test_outage_answer_is_the_same_on_a_real_clock(
     timetable: Timetable, born: DateTime, seconds: int
 ) -> None:
     """What a claim decides depends on its own instant, not on how fast its clock runs on."""
-    rule = Rule(timetable, START, None)
+    rule = TimetableRuns(timetable, START, None)
     stored = first_run(rule, born, is_passing=False)
     now = as_utc(born + timedelta(seconds=seconds))
     if stored is None or stored.run_after > now:
@@ -176,7 +177,7 @@ def test_stored_run_stands_until_its_follower_is_due(
     timetable: Timetable, born: DateTime, seconds: int
 ) -> None:
     """While the run after it is not due, the stored run is created as it stands."""
-    rule = Rule(timetable, START, None)
+    rule = TimetableRuns(timetable, START, None)
     stored = first_run(rule, born, is_passing=False)
     if stored is None:
         return
@@ -204,7 +205,7 @@ def test_stored_run_stands_until_its_follower_is_due(
 )
 def test_thousands_of_missed_minutes_give_one_run(timetable: Timetable, is_passing: bool) -> None:
     """A schedule of minutes gets one run after three days, however many it has missed."""
-    rule = Rule(timetable, START, None)
+    rule = TimetableRuns(timetable, START, None)
     born = START.add(hours=1)
     stored = first_run(rule, born, is_passing=is_passing)
     assert stored is not None
@@ -220,11 +221,11 @@ def test_thousands_of_missed_minutes_give_one_run(timetable: Timetable, is_passi
 def test_newest_run_of_a_schedule_that_ended_is_its_last() -> None:
     """A schedule whose end lies within the outage still gets its last run."""
     latest = START.add(days=2)
-    rule = Rule(CronDataIntervalTimetable("0 * * * *", "UTC"), START, latest)
+    rule = TimetableRuns(CronDataIntervalTimetable("0 * * * *", "UTC"), START, latest)
     stored = DagRunInfo.interval(START, START.add(hours=1))
     now = START.add(days=9)
 
-    with clock.using(FixedClock(now)):
+    with runtime.using(clock=FixedClock(now)):
         newest = newest_due(rule, stored, now=now)
 
     assert newest == DagRunInfo.interval(latest, latest.add(hours=1))

@@ -7,7 +7,7 @@ import pytest
 from dateutil.relativedelta import relativedelta
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset, clock
+from lamplighter import DAG, Asset, runtime
 from lamplighter.clock import FixedClock
 from lamplighter.scheduler import cursor
 from lamplighter.store.models import Dags
@@ -21,7 +21,7 @@ from lamplighter.timetables.trigger import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from lamplighter_local.definitions import row_of
+from tests.tools.definitions import row_of
 
 START = datetime(2026, 1, 1)
 NOW = datetime(2026, 1, 20, 10, 30, 5)
@@ -53,7 +53,7 @@ def after_some_runs(name: str, *, is_catchup: bool) -> Dags:
     row = row_of(dag(name, is_catchup=is_catchup))
     stored = cursor.stored_next(row)
     if stored is not None and stored.run_after <= NOW:
-        rule = cursor.rule_of(row)
+        rule = cursor.timetable_runs(row)
         due = cursor.runs_due(rule, stored, catchup=is_catchup, now=NOW, limit=5)
         cursor.set_position(row, due.runs[-1])
         cursor.set_next(row, due.then)
@@ -81,7 +81,7 @@ def edited(old: str, new: str, *, is_catchup: bool) -> str | None:
         return f"after {position} comes {stored}"
     # The claim can go on from there, too.
     later = NOW.add(days=40)
-    cursor.runs_due(cursor.rule_of(row), stored, catchup=True, now=later, limit=3)
+    cursor.runs_due(cursor.timetable_runs(row), stored, catchup=True, now=later, limit=3)
     return None
 
 
@@ -89,7 +89,7 @@ def edited(old: str, new: str, *, is_catchup: bool) -> str | None:
 @pytest.mark.parametrize("new", SCHEDULES)
 def test_schedule_that_replaces_another_goes_forward(new: str, is_catchup: bool) -> None:
     """Whatever a schedule was, the new one has a next run that lies after the last one."""
-    with clock.using(FixedClock(NOW)):
+    with runtime.using(clock=FixedClock(NOW)):
         answers = {old: edited(old, new, is_catchup=is_catchup) for old in SCHEDULES}
 
     assert {old: wrong for old, wrong in answers.items() if wrong} == {}

@@ -6,13 +6,13 @@ import pytest
 
 from lamplighter import DAG
 from lamplighter.operations import repair
-from lamplighter.operations.repair import Drift, find_drift, mend
+from lamplighter.operations.repair import Drift, find_drift, repair_dag
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack
+from tests.tools.definitions import register_dags
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def end(run: Runs, stack: LocalStack) -> None:
 def test_slots_of_living_runs_are_no_drift(runs: list[Runs]) -> None:
     """What the protocols leave behind is right."""
     assert drift() is None
-    assert mend(Drift("dag", (), ())) is None
+    assert repair_dag(Drift("dag", (), ())) is None
 
 
 def test_slot_of_a_finished_run_is_released(stack: LocalStack, runs: list[Runs]) -> None:
     """The DAG gets it back, and the run that waits for it is released at once."""
     end(runs[0], stack)
     assert drift() == ((runs[0].run_key,), ())
-    assert mend(find_drift()[0]) == Drift("dag", (runs[0].run_key,), ())
+    assert repair_dag(find_drift()[0]) == Drift("dag", (runs[0].run_key,), ())
     assert drift() is None
     stack.run_until_idle()
     assert stack.dag("dag").active == {runs[1].run_key, runs[2].run_key}
@@ -59,7 +59,7 @@ def test_slot_of_a_deleted_run_is_released(stack: LocalStack, runs: list[Runs]) 
     runs[1].delete()
     runs[2].delete()
     assert drift() == (tuple(sorted((runs[1].run_key, runs[2].run_key))), ())
-    mend(find_drift()[0])
+    repair_dag(find_drift()[0])
     row = stack.dag("dag")
     assert row.active == {runs[0].run_key}
     assert row.waiting is None
@@ -72,7 +72,7 @@ def test_run_that_occupies_and_waits_keeps_its_slot(stack: LocalStack, runs: lis
     row.active = {*(row.active or ()), runs[2].run_key}
     row.save()
     assert drift() == ((runs[2].run_key,), ())
-    mend(find_drift()[0])
+    repair_dag(find_drift()[0])
     assert stack.dag("dag").waiting is None
 
 
@@ -83,7 +83,7 @@ def test_runs_without_a_place_get_one(stack: LocalStack, runs: list[Runs]) -> No
     row.save()
     runs[0].update([Runs.state.set("running"), Runs.state_bucket.set("running#0")])
     assert drift() == ((), tuple(sorted(run.run_key for run in runs)))
-    mend(find_drift()[0])
+    repair_dag(find_drift()[0])
     row = stack.dag("dag")
     assert row.active == {runs[0].run_key}
     assert [entry.partition("|")[2] for entry in sorted(row.waiting or ())] == sorted(
@@ -116,7 +116,7 @@ def test_deleted_dag_is_left_alone(runs: list[Runs]) -> None:
     """Runs of a DAG that is gone have no row to be named in."""
     Dags("dag").delete()
     assert drift() is None
-    assert mend(Drift("dag", ("x",), ())) is None
+    assert repair_dag(Drift("dag", ("x",), ())) is None
 
 
 def test_run_that_waits_for_its_past_is_not_lost(stack: LocalStack, runs: list[Runs]) -> None:
@@ -137,6 +137,6 @@ def test_finished_run_that_waits_for_its_past_is_forgotten(
     row.waiting_for_past = {runs[0].run_key, "gone"}
     row.save()
     assert drift() == (tuple(sorted((runs[0].run_key, "gone"))), ())
-    mend(find_drift()[0])
+    repair_dag(find_drift()[0])
     assert stack.dag("dag").waiting_for_past is None
     assert drift() is None

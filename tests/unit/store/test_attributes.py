@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pendulum import DateTime
 from pendulum import datetime as instant
 
-from lamplighter.store.attributes import Instant, instant_text
+from lamplighter.store.rows import Instant, instant_text
 from lamplighter.zones import as_utc
 
 zones = st.sampled_from(["UTC", "Europe/Zurich", "America/St_Johns", "Pacific/Apia"])

@@ -7,18 +7,18 @@ from pendulum import DateTime
 
 from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.listing import (
+from lamplighter.store.assets import recent_events
+from lamplighter.store.models import Runs
+from lamplighter.store.runs import (
     last_runs,
-    recent_events,
     recent_runs,
     runs_of,
+    set_state_columns,
     unfinished_runs,
 )
-from lamplighter.store.models import Runs
-from lamplighter.store.runs import set_state_columns
-from lamplighter_local.call_counter import counted_calls
-from lamplighter_local.definitions import register_dags
 from lamplighter_local.stack import LocalStack
+from tests.tools.call_counter import counted_calls
+from tests.tools.definitions import register_dags
 
 SHARDS = 8
 

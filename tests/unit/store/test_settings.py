@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from lamplighter import settings
+from lamplighter import runtime, settings
 from lamplighter.errors import SettingsError
 from lamplighter.settings import Settings, output_key
 
@@ -41,14 +41,14 @@ def test_number_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: s
 def test_resource_that_was_not_named_is_missed() -> None:
     """A function that needs a queue says which variable would name it."""
     with pytest.raises(SettingsError, match="LAMPLIGHTER_CLAIMS_QUEUE_URL"):
-        Settings().require("claims_queue_url")
+        Settings().queue_url("claims")
 
-    assert Settings(claims_queue_url="there").require("claims_queue_url") == "there"
+    assert Settings(queue_urls={"claims": "there"}).queue_url("claims") == "there"
 
 
 def test_output_is_named_like_its_field() -> None:
     """A field and its output have one name, written in two ways."""
-    assert output_key("events_dead_fifo_queue_url") == "EventsDeadFifoQueueUrl"
+    assert output_key("events_fifo_dlq_url") == "EventsFifoDlqUrl"
 
 
 def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,15 +89,15 @@ def test_output_that_is_no_number_names_itself() -> None:
 def test_missing_resource_names_the_output_too() -> None:
     """Whoever has named a stack learns which of its outputs is missing."""
     with pytest.raises(SettingsError, match="the output EventsQueueUrl"):
-        Settings().require("events_queue_url")
+        Settings().queue_url("events")
 
 
 def test_given_settings_are_in_force_until_the_block_ends() -> None:
     """Settings that are given count for everyone, and end with their block, also by an error."""
     outer, inner = Settings(due_shards=2), Settings(due_shards=3)
 
-    with settings.using(outer):
-        with suppress(LookupError), settings.using(inner):
+    with runtime.using(settings=outer):
+        with suppress(LookupError), runtime.using(settings=inner):
             assert settings.current() is inner
             raise LookupError
         assert settings.current() is outer

@@ -7,12 +7,12 @@ from pendulum import datetime
 
 from lamplighter import clock
 from lamplighter.errors import TransientError
-from lamplighter.registry import bundles
+from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
 from lamplighter.store.rows import connection
-from lamplighter.store.single import delete_if, update, update_if
-from lamplighter_local.faults.faults import Faults
+from lamplighter.store.transactions import delete_if, update, update_if
 from lamplighter_local.stack import LocalStack
+from tests.tools.faults import Faults
 
 NOW = datetime(2026, 1, 5)
 TRIES = 6
@@ -82,5 +82,5 @@ def test_row_that_stays_busy_is_left_for_later(row: Catalog, faults: Faults) -> 
 def test_push_that_meets_a_registration_gets_its_number(row: Catalog, faults: Faults) -> None:
     """Registering checks the row of the bundle in its transactions."""
     conflicts(faults, "UpdateItem", 2)
-    assert bundles.number("shop") == 1
-    assert bundles.number("shop") == 2
+    assert next_push_number("shop") == 1
+    assert next_push_number("shop") == 2

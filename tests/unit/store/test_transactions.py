@@ -15,9 +15,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, clock
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.store.dags import change_dag, dag_write, read_dag, read_dags, require_dag
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import connection
-from lamplighter.store.single import update_if
 from lamplighter.store.transactions import (
     Cause,
     Delete,
@@ -25,17 +25,13 @@ from lamplighter.store.transactions import (
     TransactionCanceled,
     Update,
     Write,
-    change_dag,
-    dag_write,
-    read_dag,
-    read_dags,
-    require_dag,
     transact,
     transact_with_retry,
+    update_if,
 )
-from lamplighter_local.definitions import store_dags
-from lamplighter_local.faults.faults import Faults
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.tools.definitions import store_dags
+from tests.tools.faults import Faults
 
 MIDNIGHT = datetime(2026, 1, 1)
 

@@ -8,6 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.store import wire
+from lamplighter.store.dags import due_keys
 from lamplighter.store.models import AssetQueue, Catalog, Dags, DagVersions, Runs
 from lamplighter.store.rows import Row, connection
 from lamplighter.store.runs import new_run
@@ -31,7 +32,7 @@ def a_dag(**columns: Any) -> Dags:
         rev=1,
         bundle="sales",
         bundle_version="0" * 64,
-        place="dags/a.py#dag",
+        source_key="dags/a.py#dag",
         push=7,
         version="000001",
         hash="f" * 64,
@@ -132,7 +133,7 @@ def test_due_index_is_read_page_after_page() -> None:
         "before-parameter-build.dynamodb.Query", lambda params, **_: params.update(Limit=1)
     )
 
-    found = list(wire.due_keys(3, NOW.add(seconds=3)))
+    found = list(due_keys(3, NOW.add(seconds=3)))
 
     assert [dag_id for _, dag_id in found] == ["dag_0", "dag_1", "dag_2", "dag_3"]
 

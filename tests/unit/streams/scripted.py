@@ -11,20 +11,18 @@ from unittest.mock import patch
 
 from pendulum import datetime
 
-from lamplighter import queues, settings
-from lamplighter.streams.rounds import Arrival, Rounds
-from lamplighter.streams.session import Work, run_in_a_loop
+from lamplighter import queues, runtime, settings
+from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage
+from lamplighter.streams.session import Subscription, run_in_new_loop
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.feeds import Feed
-from lamplighter.triggers.queue import QueueMessage, QueueTrigger
 from lamplighter.triggers.shared_stream import reject_shared_stream_event
+from lamplighter.triggers.sources import QueueMessage, QueueTrigger
 
 SINCE = datetime(2026, 1, 1)
 SETTINGS = settings.Settings(
-    events_queue_url="events",
-    events_fifo_queue_url="events.fifo",
-    watch_dead_queue_url="dead",
+    queue_urls={"events": "events", "events.fifo": "events.fifo", "sources-dlq": "dead"},
     shared_stream_ack_timeout=1,
 )
 
@@ -102,31 +100,35 @@ class MadeUpWatcher(Watcher):
         return self.make()
 
 
-def work(make: Callable[[], BaseEventTrigger], name: str = "w", **more: Any) -> Work:
+def subscription(
+    make: Callable[[], BaseEventTrigger], name: str = "w", **more: Any
+) -> Subscription:
     """Return a watcher of the asset `a` at work on the one stream of a test."""
     trigger = {"type": "scripts.Scripted", "data": {"name": name}}
     watcher = MadeUpWatcher("a", name, trigger, "bundle", "v1", ("dag",), SINCE, make)
-    return replace(Work(watcher, make(), "stream"), **more)
+    return replace(Subscription(watcher, make(), "stream"), **more)
 
 
-def scripted(name: str = "w", **script: str) -> Work:
+def scripted(name: str = "w", **script: str) -> Subscription:
     """Return a watcher that follows a script; underscores stand for spaces."""
-    return work(lambda: Scripted(script={_spaced(k): _spaced(v) for k, v in script.items()}), name)
+    return subscription(
+        lambda: Scripted(script={_spaced(k): _spaced(v) for k, v in script.items()}), name
+    )
 
 
 def _spaced(text: str) -> str:
     return text.replace("_", " ")
 
 
-def arrivals(*names: str) -> list[Arrival]:
+def stream_messages(*names: str) -> list[StreamMessage]:
     """Return messages of these names; what stands before a slash is the message's lane."""
-    return [_arrival(name) for name in names]
+    return [_stream_message(name) for name in names]
 
 
-def _arrival(name: str) -> Arrival:
+def _stream_message(name: str) -> StreamMessage:
     lane = name.partition("/")[0] if "/" in name else None
     body = json.dumps({"name": name})
-    return Arrival(QueueMessage(name, body, {"name": name}, group=lane), lane)
+    return StreamMessage(QueueMessage(name, body, {"name": name}, group=lane), lane)
 
 
 @dataclass
@@ -151,7 +153,7 @@ class Sent:
         return [
             json.loads(message["MessageBody"])
             for queue, messages in self.calls
-            if queue in ("events_queue_url", "events_fifo_queue_url")
+            if queue in ("events", "events.fifo")
             for message in messages
         ]
 
@@ -166,7 +168,7 @@ class Sent:
         return {
             message["MessageBody"]: message["MessageAttributes"]["reason"]["StringValue"]
             for queue, messages in self.calls
-            if queue == "watch_dead_queue_url"
+            if queue == "sources-dlq"
             for message in messages
         }
 
@@ -175,21 +177,26 @@ class Sent:
 def sending(*failing: int, given: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Sent]:
     """Let what is sent be seen, and some calls fail, until the block ends."""
     sent = Sent(failing=failing)
-    with settings.using(replace(SETTINGS, **given)), patch.object(queues, "send", sent.send):
+    with (
+        runtime.using(settings=replace(SETTINGS, **given)),
+        patch.object(queues, "send", sent.send),
+    ):
         yield sent
 
 
-def run_rounds(messages: Sequence[Arrival], *works: Work, seconds: float = 5) -> Rounds:
+def run_rounds(
+    messages: Sequence[StreamMessage], *subscriptions: Subscription, seconds: float = 5
+) -> DeliveryRounds:
     """Let watchers have messages, and return what became of them."""
 
-    async def run() -> Rounds:
-        rounds = Rounds(messages, seconds=seconds)
-        await rounds.run(works)
+    async def run() -> DeliveryRounds:
+        rounds = DeliveryRounds(messages, seconds=seconds)
+        await rounds.run(subscriptions)
         return rounds
 
-    return run_in_a_loop(run())
+    return run_in_new_loop(run())
 
 
 def names(some: Any) -> set[str]:
     """Return the names of messages."""
-    return {name_of(arrival.raw) for arrival in some}
+    return {name_of(message.raw) for message in some}

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lamplighter import aws
-from lamplighter.bundles.layout import bundle_key
+from lamplighter import aws, runtime
 from lamplighter.errors import DefinitionError
+from lamplighter.identifiers import bundle_key
 from lamplighter.operations.push import push_bundle
-from lamplighter.streams import author_bundles
-from lamplighter.streams.author_bundles import unpacked
-from lamplighter.streams.watchers import Watcher
+from lamplighter.streams import watchers
+from lamplighter.streams.watchers import Watcher, unpacked
 from lamplighter_local.stack import LocalStack
 from tests.unit.streams.scripted import SINCE
 
@@ -157,18 +156,18 @@ def test_archive_that_cannot_be_opened_leaves_no_folder(
     def fail(*_: object) -> Path:
         raise DefinitionError("it is no archive")
 
-    monkeypatch.setattr(author_bundles, "open_stored", fail)
-    monkeypatch.setattr(author_bundles, "_folders", {})
+    monkeypatch.setattr(watchers, "open_stored", fail)
+    runtime.current().caches.clear()
     with pytest.raises(DefinitionError, match="no archive"):
         unpacked("one", version)
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_archive_with_other_content_than_its_name_says_is_refused(
-    push: Push, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+    push: Push, stack: LocalStack
 ) -> None:
     """A trigger is not built from an archive that was replaced after it was pushed."""
-    monkeypatch.setattr(author_bundles, "_folders", {})
+    runtime.current().caches.clear()
     version = push("one", {"triggers/watching.py": trigger("'one'")})
     other = push("one", {"triggers/watching.py": trigger("'other'")})
     s3, bucket = aws.client("s3"), stack.settings.bucket

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lamplighter.events.delivery import Delivery
-from lamplighter.streams.messages import message_of
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.queues import Delivery
+from lamplighter.streams.watch import message_of
+from lamplighter.triggers.sources import QueueMessage
 from tests.unit.events.batches import message, s3_records
 
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.streams import outbox as outbox_module
-from lamplighter.streams.outbox import Derived, Outbox, send_to_sqs
-from lamplighter.streams.session import run_in_a_loop
-from lamplighter.triggers.queue import QueueMessage
+from lamplighter.streams.outbox import Outbox, WatcherEvent, send_to_sqs
+from lamplighter.streams.session import run_in_new_loop
+from lamplighter.triggers.sources import QueueMessage
 from lamplighter_local.stack import LocalStack
 from tests.unit.streams.scripted import scripted, sending
 
@@ -33,10 +33,12 @@ class Told:
         )
 
 
-def derived(seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any) -> Derived:
+def watcher_event(
+    seq: int | None, *, group: str | None = None, body: str = "{}", **more: Any
+) -> WatcherEvent:
     """Return an event that was made of a message."""
     message = QueueMessage("m", "", group=group)
-    return Derived(scripted().watcher, f"e{seq}", body, message, seq, **more)
+    return WatcherEvent(scripted().watcher, f"e{seq}", body, message, seq, **more)
 
 
 def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
@@ -47,10 +49,10 @@ def in_a_loop(act: Callable[[Outbox], None], told: Told) -> Outbox:
         act(outbox)
         return outbox
 
-    return run_in_a_loop(run())
+    return run_in_new_loop(run())
 
 
-def add_and_flush(*events: Derived) -> tuple[Told, Outbox]:
+def add_and_flush(*events: WatcherEvent) -> tuple[Told, Outbox]:
     """Send events, and return what was told of them."""
     told = Told()
 
@@ -65,16 +67,16 @@ def add_and_flush(*events: Derived) -> tuple[Told, Outbox]:
 def test_events_are_sent_ten_to_a_call_in_order() -> None:
     """As few calls as possible, and each is confirmed after it."""
     with sending() as sent:
-        told, outbox = add_and_flush(*(derived(seq) for seq in range(23)))
+        told, outbox = add_and_flush(*(watcher_event(seq) for seq in range(23)))
     assert [len(messages) for _, messages in sent.calls] == [10, 10, 3]
     assert told.confirmed == list(range(23))
-    assert (outbox.sent, outbox.kept) == (23, 0)
+    assert (outbox.sent, outbox.parked) == (23, 0)
 
 
 def test_failed_call_confirms_nothing_of_it() -> None:
     """What was in it is lost, and what is not, goes on."""
     with sending(2):
-        told, outbox = add_and_flush(*(derived(seq) for seq in range(23)))
+        told, outbox = add_and_flush(*(watcher_event(seq) for seq in range(23)))
     assert told.confirmed == [*range(10), 20, 21, 22]
     assert told.lost == list(range(10, 20))
     assert outbox.sent == 13
@@ -82,7 +84,7 @@ def test_failed_call_confirms_nothing_of_it() -> None:
 
 def test_call_that_is_taken_in_part_confirms_nothing_of_it(stack: LocalStack) -> None:
     """Which of ten were refused does not matter: those that were taken are known by their ids."""
-    url = stack.settings.events_queue_url
+    url = stack.settings.queue_url("events")
     send = aws.client("sqs").send_message_batch
 
     def send_some(**request: Any) -> Any:
@@ -91,22 +93,22 @@ def test_call_that_is_taken_in_part_confirms_nothing_of_it(stack: LocalStack) ->
         return {**answer, "Failed": [{"Id": entries[0]["Id"], "Code": "InternalError"}]}
 
     with patch.object(aws.client("sqs"), "send_message_batch", send_some):
-        told, _ = add_and_flush(derived(0), derived(1))
+        told, _ = add_and_flush(watcher_event(0), watcher_event(1))
     assert (told.confirmed, told.lost) == ([], [0, 1])
 
 
 def test_largest_events_fit_into_a_call(stack: LocalStack) -> None:
     """Ten events with as much to say as is allowed are one call."""
     body = '{"asset": "a", "extra": {"payload": "' + "x" * 31_900 + '"}}'
-    with settings.using(stack.settings):
-        told, _ = add_and_flush(*(derived(seq, body=body) for seq in range(10)))
+    with runtime.using(settings=stack.settings):
+        told, _ = add_and_flush(*(watcher_event(seq, body=body) for seq in range(10)))
     assert told.confirmed == list(range(10))
 
 
 def test_lost_event_of_a_lane_keeps_those_behind_it() -> None:
     """What comes later in the lane is not sent before it; other lanes go on."""
-    events = [derived(seq, group="g" if seq % 2 else "h") for seq in range(10)]
-    later = [derived(10, group="g"), derived(11, group="i"), derived(12)]
+    events = [watcher_event(seq, group="g" if seq % 2 else "h") for seq in range(10)]
+    later = [watcher_event(10, group="g"), watcher_event(11, group="i"), watcher_event(12)]
     with sending(1):
         told, _ = add_and_flush(*events, *later)
     assert told.lost == [*range(10), 10]
@@ -121,7 +123,7 @@ def test_events_that_cannot_be_sent_in_time_are_lost(monkeypatch: pytest.MonkeyP
 
     def act(outbox: Outbox) -> None:
         for seq in range(40):
-            outbox.add(derived(seq))
+            outbox.add(watcher_event(seq))
         outbox.flush(seconds=3)
 
     with sending():
@@ -132,23 +134,25 @@ def test_events_that_cannot_be_sent_in_time_are_lost(monkeypatch: pytest.MonkeyP
 def test_kept_events_are_letters_that_can_be_sent() -> None:
     """What is not to be sent is kept with the reason, as the event that it is."""
     with sending() as sent:
-        told, outbox = add_and_flush(derived(0), derived(1, body="kept", kept_because="parked"))
+        told, outbox = add_and_flush(
+            watcher_event(0), watcher_event(1, body="kept", parked_reason="parked")
+        )
     assert sorted(told.confirmed) == [0, 1]
-    assert (outbox.sent, outbox.kept) == (1, 1)
+    assert (outbox.sent, outbox.parked) == (1, 1)
     assert sent.letters == {"kept": "parked"}
 
 
 def test_failed_letter_confirms_nothing() -> None:
     """Also what is kept must have been taken by the queue."""
     with sending(1):
-        told, outbox = add_and_flush(derived(0, kept_because="parked"))
-    assert (told.confirmed, told.lost, outbox.kept) == ([], [0], 0)
+        told, outbox = add_and_flush(watcher_event(0, parked_reason="parked"))
+    assert (told.confirmed, told.lost, outbox.parked) == ([], [0], 0)
 
 
 def test_events_of_no_stream_are_sent_without_confirmation() -> None:
     """A trigger that reads by itself has nobody who waits."""
     with sending() as sent:
-        told, _ = add_and_flush(derived(None))
+        told, _ = add_and_flush(watcher_event(None))
     assert (len(sent.calls), told.confirmed) == (1, [])
 
 
@@ -161,13 +165,13 @@ def test_outbox_sends_by_itself_what_comes(count: int) -> None:
         sender = asyncio.create_task(outbox.run())
         await asyncio.sleep(0)
         for seq in range(count):
-            outbox.add(derived(seq))
+            outbox.add(watcher_event(seq))
         for _ in range(10):
             await asyncio.sleep(0)
         sender.cancel()
 
     told = Told()
     with sending() as sent:
-        run_in_a_loop(run())
+        run_in_new_loop(run())
     assert told.confirmed == list(range(count))
     assert len(sent.calls) == (count + 9) // 10

@@ -10,24 +10,23 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import queues
-from lamplighter.streams.session import Session, Work, run_in_a_loop, works_of
+from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
-from lamplighter.triggers.offered import Offer, offering
-from lamplighter.triggers.queue import QueueMessage
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
     SharedStreamManager,
     SharedStreamProducer,
 )
+from lamplighter.triggers.sources import QueueMessage, SourceContext, source_context
 from tests.unit.streams.scripted import (
     Scripted,
     ScriptedError,
-    arrivals,
     names,
     run_rounds,
     scripted,
     sending,
-    work,
+    stream_messages,
+    subscription,
 )
 
 
@@ -58,20 +57,20 @@ class Own(BaseEventTrigger):
         self.noted.append("cleanup")
 
 
-def listen(*works: Work, seconds: float = 0.3) -> Session:
+def listen(*subscriptions: Subscription, seconds: float = 0.3) -> Session:
     """Run a session of triggers that read by themselves, until all have left or time is up."""
 
     async def run() -> Session:
-        session = Session(works, seconds=seconds)
+        session = Session(subscriptions, seconds=seconds)
         await session.run(asyncio.Event().wait())
         return session
 
-    return run_in_a_loop(run())
+    return run_in_new_loop(run())
 
 
-def alone(trigger: BaseEventTrigger, name: str = "w") -> Work:
+def alone(trigger: BaseEventTrigger, name: str = "w") -> Subscription:
     """Return a watcher that reads by itself."""
-    return work(lambda: trigger, name, key=None)
+    return subscription(lambda: trigger, name, key=None)
 
 
 # How a trigger is run.
@@ -80,14 +79,14 @@ def alone(trigger: BaseEventTrigger, name: str = "w") -> Work:
 def test_key_is_read_once() -> None:
     """Whoever shares a stream says so when it begins, and is not asked again."""
     trigger = Own(key="k")
-    (one,), broken = works_of([work(lambda: trigger).watcher], ())
+    (one,), broken = subscribe_all([subscription(lambda: trigger).watcher], ())
     assert (one.key, broken, trigger.noted) == ("k", [], ["key"])
 
 
 def test_trigger_whose_key_raises_reads_by_itself() -> None:
     """As in Airflow: a key that cannot be said is none."""
     trigger = Own([1], key=ScriptedError())
-    (one,), _ = works_of([work(lambda: trigger).watcher], ())
+    (one,), _ = subscribe_all([subscription(lambda: trigger).watcher], ())
     with sending() as sent:
         listen(one)
     assert sent.events == ["w 1"]
@@ -101,18 +100,18 @@ def test_trigger_that_cannot_be_built_is_broken_alone(error: type[Exception]) ->
     def fail() -> BaseEventTrigger:
         raise error
 
-    sound = work(Scripted, "sound").watcher
-    broken = work(Scripted, "broken").watcher
+    sound = subscription(Scripted, "sound").watcher
+    broken = subscription(Scripted, "broken").watcher
     object.__setattr__(broken, "make", fail)
-    works, failed = works_of([broken, sound], ())
-    assert ([one.watcher for one in works], failed) == ([sound], [broken])
+    subscriptions, failed = subscribe_all([broken, sound], ())
+    assert ([one.watcher for one in subscriptions], failed) == ([sound], [broken])
 
 
 def test_parked_watcher_is_told_why_it_is_kept() -> None:
     """Its events go among the dead letters, with a reason that names it."""
-    watcher = work(Scripted).watcher
-    (one,), _ = works_of([watcher], {watcher.id})
-    assert one.kept_because == "watcher 'w' of asset 'a' is parked: it fires too often"
+    watcher = subscription(Scripted).watcher
+    (one,), _ = subscribe_all([watcher], {watcher.id})
+    assert one.parked_reason == "watcher 'w' of asset 'a' is parked: it fires too often"
 
 
 def test_event_is_bound_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +125,7 @@ def test_event_is_bound_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(SharedStreamManager, "bind_pending_event", note)
     with sending(), patch.object(queues, "send", lambda *_: acts.append("send")):
-        run_rounds(arrivals("m1", "m2"), scripted(m1="2", m2="1"))
+        run_rounds(stream_messages("m1", "m2"), scripted(m1="2", m2="1"))
     assert acts == ["bind", "bind", "bind", "send"]
 
 
@@ -148,7 +147,7 @@ def test_trigger_is_cleaned_up_and_unsubscribed_whatever_it_did(
 
     monkeypatch.setattr(SharedStreamManager, "unsubscribe", note)
     with sending():
-        run_rounds(arrivals("m1"), work(lambda: Cleaning(script={"m1": act})))
+        run_rounds(stream_messages("m1"), subscription(lambda: Cleaning(script={"m1": act})))
     assert acts == ["unsubscribe", "cleanup"]
 
 
@@ -160,7 +159,7 @@ def test_cleanup_that_raises_harms_nobody() -> None:
             raise ScriptedError
 
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), work(lambda: Dirty(script={"m1": "1"})))
+        rounds = run_rounds(stream_messages("m1"), subscription(lambda: Dirty(script={"m1": "1"})))
     assert names(rounds.done) == {"m1"}
     assert sent.events == ["w m1.0"]
 
@@ -193,7 +192,9 @@ def test_trigger_that_will_not_be_cancelled_does_not_hang_the_batch(
     """It is left behind, and the others have had their messages."""
     monkeypatch.setattr("lamplighter.streams.session._SECONDS_TO_END", 0.05)
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), work(Stubborn, "x"), scripted("y", m1="1"), seconds=0.7)
+        rounds = run_rounds(
+            stream_messages("m1"), subscription(Stubborn, "x"), scripted("y", m1="1"), seconds=0.7
+        )
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
 
@@ -213,7 +214,9 @@ def test_trigger_that_ends_politely_is_not_done_with_what_it_has_open() -> None:
                 yield TriggerEvent(message.body)
 
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), work(Polite, "x"), scripted("y", m1="1"), seconds=0.7)
+        rounds = run_rounds(
+            stream_messages("m1"), subscription(Polite, "x"), scripted("y", m1="1"), seconds=0.7
+        )
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
 
@@ -230,7 +233,9 @@ def test_trigger_that_waits_no_longer_has_not_read_what_comes() -> None:
                 yield TriggerEvent(message.body)
 
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1"), work(Impatient, "x"), scripted("y", m1="1"))
+        rounds = run_rounds(
+            stream_messages("m1"), subscription(Impatient, "x"), scripted("y", m1="1")
+        )
     assert rounds.done == set()
     assert sent.events == ["y m1.0"]
 
@@ -248,7 +253,9 @@ def test_trigger_that_exits_fails_alone() -> None:
                 yield TriggerEvent(message.message_id)
 
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1", "m2"), work(Exiting, "x"), scripted("y", m1="1"))
+        rounds = run_rounds(
+            stream_messages("m1", "m2"), subscription(Exiting, "x"), scripted("y", m1="1")
+        )
     assert names(rounds.done) == {"m2"}
     assert sorted(sent.events) == ["x m2", "y m1.0"]
 
@@ -269,10 +276,10 @@ def test_payload_that_cannot_be_sent_rejects_its_message(payload: object, reason
                 yield TriggerEvent(payload if message.message_id == "m1" else "fine")
 
     with sending() as sent:
-        rounds = run_rounds(arrivals("m1", "m2"), work(Unsendable))
+        rounds = run_rounds(stream_messages("m1", "m2"), subscription(Unsendable))
     assert names(rounds.done) == {"m1", "m2"}
-    ((arrival, why),) = rounds.rejected.items()
-    assert names([arrival]) == {"m1"}
+    ((message, why),) = rounds.rejected.items()
+    assert names([message]) == {"m1"}
     assert why.startswith("rejected by watcher 'w' of asset 'a': it made an event that cannot be")
     assert reason in why
     assert sent.events == ["w fine"]
@@ -291,7 +298,7 @@ def test_endless_events_of_one_message_reject_it() -> None:
                     yield TriggerEvent("more")
 
     with sending(given={"watcher_events_per_minute": 20}) as sent:
-        rounds = run_rounds(arrivals("m1", "m2"), work(Endless))
+        rounds = run_rounds(stream_messages("m1", "m2"), subscription(Endless))
     assert names(rounds.done) == {"m1", "m2"}
     assert list(rounds.rejected.values()) == [
         "rejected by watcher 'w' of asset 'a': it makes more than 20 events of one message"
@@ -378,6 +385,6 @@ def test_authors_own_source_is_told_only_of_what_was_sent(
 ) -> None:
     """Nobody brings again what such a source takes for done."""
     producer = Producer()
-    with sending(*failing), offering(Offer(producer=producer)):
-        listen(work(lambda: Acknowledging(script=script)))
+    with sending(*failing), source_context(SourceContext(producer=producer)):
+        listen(subscription(lambda: Acknowledging(script=script)))
     assert producer.advanced == advanced

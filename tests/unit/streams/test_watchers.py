@@ -21,14 +21,14 @@ def row(
         watcher={"asset": "a", "name": name, "trigger": trigger},
         bundle="bundle",
         bundle_version="v1",
-        since=since,
+        created_at=since,
     )
 
 
 def test_watcher_that_two_dags_declare_is_one() -> None:
     """It fires once for both, and has watched since the first of them came."""
     (one,) = watchers_in([row("y", since=NOON.subtract(hours=1), n=1), row("x", n=1)])
-    assert (one.dag_ids, one.since) == (("x", "y"), NOON.subtract(hours=1))
+    assert (one.dag_ids, one.created_at) == (("x", "y"), NOON.subtract(hours=1))
     assert one.title == "watcher 'w' of asset 'a'"
 
 

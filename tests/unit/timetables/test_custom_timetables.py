@@ -10,7 +10,7 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG
-from lamplighter.dags.next_run import next_run
+from lamplighter.dags.schedule import next_run
 from lamplighter.errors import DefinitionError, InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 

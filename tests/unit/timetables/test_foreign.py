@@ -1,6 +1,6 @@
 """Author classes as data: stand-ins that remember everything and answer nothing."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pendulum
 import pytest
@@ -13,10 +13,17 @@ from lamplighter.loading import author_code_allowed, author_code_as_data
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
-from lamplighter.timetables.foreign import ForeignTimetable, is_foreign
+from lamplighter.timetables.codec import (
+    ForeignTimetable,
+    decode_timetable,
+    encode_timetable,
+    is_foreign,
+)
 from lamplighter.timetables.simple import AssetTriggeredTimetable, OnceTimetable
-from lamplighter.triggers.foreign import ForeignTrigger
+from lamplighter.triggers.feeds import ForeignTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOCUMENT = {"type": "timetables.moon.FullMoon", "data": {"phase": 3}}
 MONDAY = pendulum.datetime(2026, 1, 5)
@@ -136,11 +143,12 @@ def test_authors_trigger_read_as_data_is_foreign() -> None:
     assert encode_condition(copy) == document
     assert isinstance(copy, Asset)
     assert copy.watchers[0].trigger == trigger
-    for refuse in (
+    methods: list[Callable[[], object]] = [
         trigger.run,
         trigger.shared_stream_key,
-        lambda: trigger.filter_shared_stream(None),  # type: ignore[arg-type]
-    ):
+        lambda: trigger.filter_shared_stream(None),
+    ]
+    for refuse in methods:
         with pytest.raises(DefinitionError, match=r"timetables\.inbox\.Inbox is an author's"):
             refuse()
     with pytest.raises(SerializationError, match="author's class"):

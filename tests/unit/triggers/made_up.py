@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.offered import Offer, Sighting, offering
-from lamplighter.triggers.polled import PolledTrigger
-from lamplighter.triggers.queue import QueueMessage
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
     AdvanceOutcome,
     SharedStreamManager,
     SharedStreamProducer,
     _PollTerminated,
+)
+from lamplighter.triggers.sources import (
+    PollingTrigger,
+    QueueMessage,
+    SourceContext,
+    SourceItem,
+    source_context,
 )
 
 
@@ -53,22 +57,22 @@ class Once(SharedStreamProducer):
 def play(
     *triggers: BaseEventTrigger,
     messages: Sequence[QueueMessage] = (),
-    objects: Sequence[Sighting] = (),
+    objects: Sequence[SourceItem] = (),
 ) -> Played:
     """Return what triggers make of messages, of objects in a bucket, or of what they see."""
     played = Played([[] for _ in triggers])
 
-    def bucket(name: str, prefix: str) -> Sequence[Sighting]:
+    def bucket(name: str, prefix: str) -> Sequence[SourceItem]:
         played.opened.append(f"bucket {name} {prefix}")
         return objects
 
     async def main() -> None:
         raws: Sequence[Any] = messages
         first = triggers[0]
-        if isinstance(first, PolledTrigger):
-            with offering(Offer(objects=bucket)):
-                raws = await first.look(first.serialize()[1])
-        with offering(Offer(producer=Once(raws, played))):
+        if isinstance(first, PollingTrigger):
+            with source_context(SourceContext(list_objects=bucket)):
+                raws = await first.poll(first.serialize()[1])
+        with source_context(SourceContext(producer=Once(raws, played))):
             await _all_read(triggers, played)
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ import pytest
 
 from lamplighter.errors import DefinitionError
 from lamplighter.triggers import DirectoryTrigger
-from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.sources import SourceItem
 from tests.unit.triggers.made_up import play
 
 MODIFIED = 1_767_614_400  # 2026-01-05T12:00:00Z
@@ -23,24 +23,24 @@ def write(folder: Path, name: str, text: str = "x") -> Path:
     return path
 
 
-def look(folder: Path) -> list[Sighting]:
+def poll(folder: Path) -> list[SourceItem]:
     """Return what is seen in a folder, by name."""
     _, kwargs = DirectoryTrigger(folder).serialize()
-    return sorted(asyncio.run(DirectoryTrigger.look(kwargs)), key=lambda seen: seen.name)
+    return sorted(asyncio.run(DirectoryTrigger.poll(kwargs)), key=lambda seen: seen.name)
 
 
 def test_file_is_seen_with_its_facts(tmp_path: Path) -> None:
     """The payload tells where the file is, how long it is, and since when."""
     path = write(tmp_path, "orders.csv", "12345")
-    (seen,) = look(tmp_path)
+    (seen,) = poll(tmp_path)
     assert seen.name == "orders.csv"
     assert seen.payload == {
         "path": str(path),
         "size": 5,
         "modified": "2026-01-05T12:00:00+00:00",
     }
-    assert seen.changed_at is not None
-    assert seen.changed_at.timestamp() == MODIFIED
+    assert seen.modified_at is not None
+    assert seen.modified_at.timestamp() == MODIFIED
 
 
 def test_folder_with_other_things_shows_files_only(tmp_path: Path) -> None:
@@ -50,44 +50,44 @@ def test_folder_with_other_things_shows_files_only(tmp_path: Path) -> None:
     write(tmp_path / "sub", "deep.csv")
     (tmp_path / "nowhere.csv").symlink_to(tmp_path / "gone.csv")
     (tmp_path / "link.csv").symlink_to(write(tmp_path, "orders.csv"))
-    assert [seen.name for seen in look(tmp_path)] == ["link.csv", "orders.csv"]
+    assert [seen.name for seen in poll(tmp_path)] == ["link.csv", "orders.csv"]
 
 
 def test_file_that_stays_has_the_same_identity(tmp_path: Path) -> None:
     """Looking twice at what did not change makes no news."""
     write(tmp_path, "orders.csv")
-    assert look(tmp_path) == look(tmp_path)
+    assert poll(tmp_path) == poll(tmp_path)
 
 
 def test_file_that_is_touched_is_news(tmp_path: Path) -> None:
     """A later time of modification is a change, at the same length."""
     path = write(tmp_path, "orders.csv")
-    before = look(tmp_path)[0]
+    before = poll(tmp_path)[0]
     os.utime(path, (MODIFIED, MODIFIED + 1))
-    assert look(tmp_path)[0].message_id != before.message_id
+    assert poll(tmp_path)[0].message_id != before.message_id
 
 
 def test_file_that_grew_is_news(tmp_path: Path) -> None:
     """Another length is a change, at the same time of modification."""
     write(tmp_path, "orders.csv")
-    before = look(tmp_path)[0]
+    before = poll(tmp_path)[0]
     write(tmp_path, "orders.csv", "xx")
-    assert look(tmp_path)[0].message_id != before.message_id
+    assert poll(tmp_path)[0].message_id != before.message_id
 
 
 def test_file_that_is_replaced_is_news(tmp_path: Path) -> None:
     """A file renamed over another one is a change, at the same length and time."""
     write(tmp_path, "orders.csv")
-    before = look(tmp_path)[0]
+    before = poll(tmp_path)[0]
     write(tmp_path, ".new").rename(tmp_path / "orders.csv")
-    assert look(tmp_path)[0].message_id != before.message_id
+    assert poll(tmp_path)[0].message_id != before.message_id
 
 
 def test_folder_that_is_missing_shows_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A folder that nobody has created yet is empty, and one line says so."""
-    assert look(tmp_path / "later") == []
+    assert poll(tmp_path / "later") == []
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert str(tmp_path / "later") in caplog.text
 
@@ -101,7 +101,7 @@ def test_file_with_unreadable_name_is_left_alone(
         write(tmp_path, os.fsdecode(b"\xff.csv"))
     except OSError:
         pytest.skip("this file system takes no such names")
-    assert [seen.name for seen in look(tmp_path)] == ["orders.csv"]
+    assert [seen.name for seen in poll(tmp_path)] == ["orders.csv"]
     assert "UTF-8" in caplog.text
 
 

@@ -16,7 +16,7 @@ from pendulum import datetime
 
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.triggers import HttpPollTrigger, http
-from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.sources import SourceItem
 from tests.unit.triggers.made_up import play
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
@@ -36,10 +36,10 @@ class Site:
     body: bytes = b"rates"
     requests: int = 0
 
-    def look(self) -> list[Sighting]:
+    def poll(self) -> list[SourceItem]:
         """Return what a trigger sees there."""
         _, kwargs = HttpPollTrigger(self.url, timeout=_LONGEST).serialize()
-        return list(asyncio.run(HttpPollTrigger.look(kwargs)))
+        return list(asyncio.run(HttpPollTrigger.poll(kwargs)))
 
 
 @pytest.fixture
@@ -77,56 +77,56 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 def test_page_with_etag_is_known_by_it(site: Site) -> None:
     """The ETag decides alone; the payload tells what the server says."""
     site.headers = {"ETag": '"v1"', "Last-Modified": NOON}
-    (seen,) = site.look()
-    assert (seen.name, seen.identity) == (site.url, '"v1"')
+    (seen,) = site.poll()
+    assert (seen.name, seen.version) == (site.url, '"v1"')
     assert seen.payload == {
         "url": site.url,
         "status": 200,
         "etag": '"v1"',
         "last_modified": NOON,
     }
-    assert seen.changed_at == datetime(2026, 1, 5, 12)
+    assert seen.modified_at == datetime(2026, 1, 5, 12)
 
 
 def test_page_without_etag_is_known_by_its_date(site: Site) -> None:
     """Without an ETag the date of the last change decides."""
     site.headers = {"Last-Modified": NOON}
-    assert site.look()[0].identity == NOON
+    assert site.poll()[0].version == NOON
 
 
 def test_page_without_headers_is_known_by_its_content(site: Site) -> None:
     """Without both, other content is a change, and the same content is none."""
-    first, again = site.look(), site.look()
+    first, again = site.poll(), site.poll()
     site.body = b"other rates"
     assert first == again
     assert first[0].payload == {"url": site.url, "status": 200}
-    assert first[0].identity != site.look()[0].identity
+    assert first[0].version != site.poll()[0].version
 
 
 def test_page_with_broken_date_has_none(site: Site) -> None:
     """A date that nobody can read still tells changes apart."""
     site.headers = {"Last-Modified": "yesterday"}
-    (seen,) = site.look()
-    assert (seen.identity, seen.changed_at) == ("yesterday", None)
+    (seen,) = site.poll()
+    assert (seen.version, seen.modified_at) == ("yesterday", None)
 
 
 def test_page_that_is_too_long_is_refused_without_etag(site: Site) -> None:
     """Part of a page says nothing about the rest, so that a change could be missed."""
     site.body = b"x" * (http.MAX_BODY + 1)
     with pytest.raises(PermanentError, match="neither ETag nor Last-Modified"):
-        site.look()
+        site.poll()
 
 
 def test_page_that_is_long_needs_no_reading_with_etag(site: Site) -> None:
     """A page of any length can be watched if the server tells its version."""
     site.body, site.headers = b"x" * (http.MAX_BODY + 1), {"ETag": "v1"}
-    assert site.look()[0].identity == "v1"
+    assert site.poll()[0].version == "v1"
 
 
 def test_page_of_greatest_length_is_known_by_its_content(site: Site) -> None:
     """The limit itself is still within it."""
     site.body = b"x" * http.MAX_BODY
-    assert site.look()[0].identity.startswith("sha256:")
+    assert site.poll()[0].version.startswith("sha256:")
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -136,8 +136,8 @@ def test_page_that_is_missing_shows_nothing(
     """What is not there yet is no error, and one line says so."""
     site.status = status
     caplog.set_level(logging.WARNING, logger="lamplighter")
-    assert site.look() == []
-    assert caplog.messages == [f"{site.url} answers {status}: nothing is seen there"]
+    assert site.poll() == []
+    assert caplog.messages == [f"{site.url} answers {status}: there is nothing"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
@@ -145,7 +145,7 @@ def test_page_with_error_is_looked_at_later(site: Site, status: int) -> None:
     """An error is no change; the message names address and answer."""
     site.status = status
     with pytest.raises(TransientError, match=rf"{site.url} answers {status}"):
-        site.look()
+        site.poll()
 
 
 def test_server_that_is_away_is_looked_at_later() -> None:
@@ -154,14 +154,14 @@ def test_server_that_is_away_is_looked_at_later() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
         with pytest.raises(TransientError, match=f"{url} cannot be read: .*refused"):
-            Site(url).look()
+            Site(url).poll()
 
 
 def test_page_that_trickles_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The timeout is for the whole page, however steadily parts of it come."""
     monkeypatch.setattr(http, "monotonic", partial(next, count(0, 2 * _LONGEST)))
     with pytest.raises(TransientError, match="takes longer than its timeout"):
-        site.look()
+        site.poll()
 
 
 @pytest.mark.parametrize("elsewhere", ["file:///etc/hosts", "ftp://127.0.0.1/x"])
@@ -169,7 +169,7 @@ def test_page_that_leads_off_the_web_is_not_followed(site: Site, elsewhere: str)
     """A server cannot make the trigger read anything but pages."""
     site.status, site.headers = 302, {"Location": elsewhere}
     with pytest.raises(TransientError, match=site.url):
-        site.look()
+        site.poll()
     assert site.requests == 1
 
 

@@ -7,10 +7,10 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.events.envelopes import CreatedObject
+from lamplighter.events.message import CreatedObject
 from lamplighter.triggers import S3ObjectTrigger, S3PrefixTrigger
 from lamplighter.triggers.feeds import SOURCES, Feed
-from lamplighter.triggers.offered import Sighting
+from lamplighter.triggers.sources import SourceItem
 from tests.unit.triggers.made_up import message, play
 
 
@@ -20,9 +20,9 @@ def created(key: str, bucket: str = "landing", **facts: Any) -> CreatedObject:
     return CreatedObject(bucket=bucket, key=key, created_at=datetime(2026, 1, 5), **known)
 
 
-def seen(key: str) -> Sighting:
+def seen(key: str) -> SourceItem:
     """Return an object as a listing shows it."""
-    return Sighting(key, identity="etag-1", payload={"key": key})
+    return SourceItem(key, version="etag-1", payload={"key": key})
 
 
 def test_object_that_fits_fires_with_its_facts() -> None:
@@ -98,5 +98,5 @@ def test_bucket_that_cannot_be_is_refused(kind: Callable[..., Any], bucket: Any)
 @pytest.mark.parametrize("argument", ["prefix", "suffix"])
 def test_key_that_is_no_text_is_refused(kind: Callable[..., Any], argument: str) -> None:
     """A key begins and ends with texts; None is none."""
-    with pytest.raises(DefinitionError, match=f"Trigger: {argument} must be a text, not None"):
+    with pytest.raises(DefinitionError, match=f"Trigger: {argument} must be a string, not None"):
         kind("landing", **{argument: None})

@@ -206,7 +206,7 @@ def test_ended_group_awaits_no_confirmation() -> None:
             await reader.pull()
             reader.bind()
         await readers[0].leave()
-        return [sorted(manager._bindings._awaited), len(manager._ending)]
+        return [sorted(manager._unconfirmed), len(manager._ending)]
 
     assert played("lamplighter", case) == [[1], 0]
 

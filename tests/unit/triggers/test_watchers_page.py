@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamplighter import triggers
-from lamplighter.dags.context import collecting
+from lamplighter.dags.dag import collect_definitions
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.patterns import _OPERATORS
 from lamplighter_local import LocalDeployment
@@ -21,7 +21,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 def executed(program: str) -> dict[str, object]:
     """Return the names that a program of the page defines."""
     module = types.ModuleType("page")
-    with collecting():
+    with collect_definitions():
         exec(compile(program, "docs/watchers.md", "exec"), vars(module))  # noqa: S102 - our own page
     return vars(module)
 

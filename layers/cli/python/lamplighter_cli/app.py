@@ -1,28 +1,28 @@
-"""The `lamplighter` command: each subcommand is a module, and this one puts them together."""
+"""The `lamplighter` command: assembles the subcommands, one module each."""
 
 import sys
 from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 
 import lamplighter
 from lamplighter.errors import LamplighterError
+from lamplighter.store.rows import StoreError
 from lamplighter_cli import assets, backfill, console, dags, dlq, events, runs, watchers
-from lamplighter_cli.aws_errors import explain
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
 from lamplighter_cli.deployment import Target, choose
 from lamplighter_cli.dev import dev
 from lamplighter_cli.doctor import doctor
+from lamplighter_cli.errors import explain
 from lamplighter_cli.next import next_runs
 from lamplighter_cli.push import push
 from lamplighter_cli.simulate import simulate
-from lamplighter_cli.try_dag import try_dag
+from lamplighter_cli.test import run_test
 
 app = typer.Typer(
-    help="Run scheduling with no servers: check DAG files, push them, follow events and runs.",
+    help="Serverless run scheduling: check and push DAGs, follow runs and asset events.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,7 +33,7 @@ app.command("push")(push)
 app.command("simulate")(simulate)
 app.command("dev")(dev)
 app.command("demo")(demo)
-app.command("test")(try_dag)
+app.command("test")(run_test)
 app.command("doctor")(doctor)
 app.add_typer(dags.app, name="dags")
 app.add_typer(assets.app, name="assets")
@@ -55,33 +55,34 @@ def options(
     *,
     stack: Annotated[
         str,
-        typer.Option(envvar="LAMPLIGHTER_STACK", help="The deployment: a CloudFormation stack."),
+        typer.Option(
+            envvar="LAMPLIGHTER_STACK", help="The CloudFormation stack of the deployment."
+        ),
     ] = "",
     region: Annotated[
-        str, typer.Option(envvar=["AWS_REGION", "AWS_DEFAULT_REGION"], help="Its AWS region.")
+        str, typer.Option(envvar=["AWS_REGION", "AWS_DEFAULT_REGION"], help="The AWS region.")
     ] = "",
-    profile: Annotated[str, typer.Option(help="Credentials: a profile. Or set AWS_PROFILE.")] = "",
+    profile: Annotated[str, typer.Option(help="The AWS profile. Default: AWS_PROFILE.")] = "",
     local: Annotated[
         bool,
         typer.Option(
-            "--local", envvar="LAMPLIGHTER_LOCAL", help="The deployment that `dev` runs here."
+            "--local", envvar="LAMPLIGHTER_LOCAL", help="Use the deployment of `lamplighter dev`."
         ),
     ] = False,
-    endpoint_url: Annotated[
-        str, typer.Option(help="Talk to this address instead of AWS: an emulator.")
-    ] = "",
+    endpoint_url: Annotated[str, typer.Option(help="The URL of an AWS emulator.")] = "",
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a subcommand."""
+    """Take the global options."""
     choose(Target(stack, region, profile, endpoint_url, is_local=local))
 
 
 def main() -> None:
-    """Run the command; an error that the user can mend is one line on stderr and exit code 1."""
+    """Run the command; expected errors are one line on stderr and exit code 1."""
     try:
         app()
-    except (LamplighterError, BotoCoreError, ClientError, PynamoDBException) as error:
+    except (LamplighterError, BotoCoreError, ClientError, StoreError) as error:
         console.error(explain(error) or str(error))
         sys.exit(1)

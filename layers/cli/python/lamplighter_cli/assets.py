@@ -1,62 +1,66 @@
-"""`lamplighter assets`: what is known of assets, and telling that one of them has news."""
+"""`lamplighter assets`: list and show assets, and send events."""
 
 import json
-from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from lamplighter.events.emit import emit as send
-from lamplighter.registry.producers import producers_of
-from lamplighter.store.models import AssetQueue, Assets
-from lamplighter.store.models.assets import CONSUMER, ITSELF
-from lamplighter.store.wire import consumers_of
+from lamplighter.registry.assets import producers_of
+from lamplighter.store.assets import (
+    assets_and_consumers,
+    consumers_of,
+    read_asset_queue,
+    read_assets,
+)
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.finding import find_asset
+from lamplighter_cli.lookup import find_asset
 from lamplighter_cli.options import AsJson, read_json
 
-app = typer.Typer(help="Assets: list them, look at one, push an event.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from lamplighter.store.models import Assets
+
+app = typer.Typer(help="List and show assets, and send events.", no_args_is_help=True)
 
 
 @app.command("list")
 @on_deployment
 def list_assets(*, as_json: AsJson = False) -> None:
-    """Show all assets and aliases with their last updates and how many DAGs wait for them."""
-    rows = list(Assets.scan())
-    waiting = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
-    shown = sorted(filter(_is_shown, rows), key=lambda row: (row.kind or "", _name(row)))
+    """List all assets and aliases with their last updates and number of consumers."""
+    rows, consumers = assets_and_consumers()
+    shown = sorted(filter(_is_listed, rows), key=lambda row: (row.kind or "", _name(row)))
     if as_json:
         console.print_json(
-            [_asset_json(row) | {"consumers": waiting[row.asset_id]} for row in shown]
+            [_asset_json(row) | {"consumers": consumers[row.asset_id]} for row in shown]
         )
         return
     if not shown:
-        console.out().print("no assets yet: push a bundle whose DAGs name some")
+        console.out().print("no assets yet: push a bundle whose DAGs use some")
         return
     table = console.Rows("asset", "kind", "URI", "events", "last update", "consumers")
     for row in shown:
         cells = (row.kind or "", _uri(row) or "", f"{row.seq or 0:.0f}", instant(row.recorded_at))
-        table.add(Text(_name(row), "bold"), *cells, str(waiting[row.asset_id]))
+        table.add(Text(_name(row), "bold"), *cells, str(consumers[row.asset_id]))
     console.out().print(table)
 
 
-def _is_shown(row: Assets) -> bool:
-    """Return whether a row is an asset to people: a URI only where a DAG waits for it as such."""
-    return row.ref == ITSELF and (row.kind != "uri" or bool(row.has_consumers))
+def _is_listed(row: "Assets") -> bool:
+    """Return whether a row is listed: URIs only if a DAG waits for the URI itself."""
+    return row.kind != "uri" or bool(row.has_consumers)
 
 
-def _name(row: Assets) -> str:
+def _name(row: "Assets") -> str:
     return row.name or row.uri or row.asset_id
 
 
-def _uri(row: Assets) -> str | None:
+def _uri(row: "Assets") -> str | None:
     return None if row.uri == row.name else row.uri
 
 
-def _asset_json(row: Assets) -> dict[str, Any]:
+def _asset_json(row: "Assets") -> dict[str, Any]:
     return {
         "asset": _name(row),
         "kind": row.kind,
@@ -70,11 +74,11 @@ def _asset_json(row: Assets) -> dict[str, Any]:
 @app.command()
 @on_deployment
 def show(
-    asset: Annotated[str, typer.Argument(help="The asset's or alias's name, or its URI.")],
+    asset: Annotated[str, typer.Argument(help="The name of an asset or alias, or a URI.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show an asset: its last update, the tasks that produce it, the DAGs that wait for it."""
+    """Show an asset: its last update, its producers and its consumers."""
     row = find_asset(asset)
     producers = producers_of(row.asset_id)
     consumers = _consumers(row)
@@ -83,7 +87,7 @@ def show(
         console.print_json({**_asset_json(row), **described, "consumers": consumers})
         return
     out = console.out()
-    facts = {
+    values = {
         "asset": Text(_name(row), "bold"),
         "kind": row.kind,
         "URI": _uri(row),
@@ -93,31 +97,28 @@ def show(
         "last update": instant(row.recorded_at) or "never",
         "producers": ", ".join(f"{each.dag_id}/{each.task_id}" for each in producers) or "none",
     }
-    out.print(console.facts(facts))
+    out.print(console.details(values))
     out.print()
     if not consumers:
-        out.print("nobody waits for it")
+        out.print("no consumers")
         return
-    table = console.Rows("consumer", "consumed up to", "pending")
+    table = console.Rows("consumer", "consumed", "pending")
     for each in consumers:
         cells = (each["dag_id"], f"{each['consumed_seq']} of {each['seq']}", str(each["pending"]))
         table.add(*cells)
     out.print(table)
 
 
-def _consumers(row: Assets) -> list[dict[str, Any]]:
-    """Return who waits for an asset, or for its URI, and how far they have consumed it."""
-    streams = {row.asset_id: row}
-    if row.mirrored_uris:
-        keys = [(key, ITSELF) for key in row.mirrored_uris]
-        streams |= {each.asset_id: each for each in Assets.batch_get(keys)}
-    keys = [(dag_id, key) for key in streams for dag_id in consumers_of(key)]
-    found = AssetQueue.batch_get(keys, consistent_read=True) if keys else ()
+def _consumers(row: "Assets") -> list[dict[str, Any]]:
+    """Return the DAGs that consume an asset, or its URI, and how many events each has consumed."""
+    assets = {row.asset_id: row} | (read_assets(row.mirrored_uris) if row.mirrored_uris else {})
+    keys = [(dag_id, key) for key in assets for dag_id in consumers_of(key)]
+    found = read_asset_queue(keys) if keys else []
     return [
         {
             "dag_id": queue.dag_id,
             "consumed_seq": int(queue.consumed_seq),
-            "seq": (seq := int(streams[queue.asset_id].seq or 0)),
+            "seq": (seq := int(assets[queue.asset_id].seq or 0)),
             "pending": max(0, seq - int(queue.consumed_seq)),
         }
         for queue in sorted(found, key=lambda queue: queue.dag_id)
@@ -127,24 +128,24 @@ def _consumers(row: Assets) -> list[dict[str, Any]]:
 @app.command()
 @on_deployment
 def emit(
-    asset: Annotated[str, typer.Argument(help="The asset's name, or its URI (with ://).")],
+    asset: Annotated[str, typer.Argument(help="The name of the asset, or its URI (with ://).")],
     *,
-    extra: Annotated[str, typer.Option(help="Facts about it as JSON: '{\"rows\": 10}'.")] = "",
+    extra: Annotated[str, typer.Option(help="Metadata as JSON: '{\"rows\": 10}'.")] = "",
     event_id: Annotated[
-        str, typer.Option(help="An id of your own: the same one again is the same event.")
+        str, typer.Option(help="A custom id; events with the same id are recorded once.")
     ] = "",
     timestamp: Annotated[str, typer.Option(help="When it happened. Default: now.")] = "",
-    partition_key: Annotated[str, typer.Option(help="A key that travels with the event.")] = "",
+    partition_key: Annotated[str, typer.Option(help="The partition key of the event.")] = "",
     alias: Annotated[
-        list[str] | None, typer.Option(help="An alias through which it happened; repeatable.")
+        list[str] | None, typer.Option(help="An alias that the event also belongs to; repeatable.")
     ] = None,
-    source: Annotated[str, typer.Option(help="Who says so.")] = "",
+    source: Annotated[str, typer.Option(help="The sender, for information.")] = "",
     lane: Annotated[
-        str, typer.Option(help="Send it on the FIFO queue; a lane's events keep their order.")
+        str, typer.Option(help="Send it to the FIFO queue; events of one lane keep their order.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Push an event of an asset to the queue; whoever waits for it gets a run."""
+    """Send an event of an asset; DAGs that wait for it get a run."""
     named: dict[str, Any] = {"uri": asset} if "://" in asset else {"asset": asset}
     sent = send(
         **named,
@@ -159,5 +160,5 @@ def emit(
     if as_json:
         console.print_json({"event_id": sent, **named})
         return
-    said = f"sent event {sent} of {asset}; see: lamplighter events trace {sent}"
-    console.out().print(Text(said), soft_wrap=True)
+    line = f"sent event {sent} of {asset}; see: lamplighter events trace {sent}"
+    console.out().print(Text(line), soft_wrap=True)

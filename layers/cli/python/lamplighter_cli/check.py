@@ -1,4 +1,4 @@
-"""`lamplighter check`: what a bundle defines, and what is wrong with it."""
+"""`lamplighter check`: imports a bundle and lists its DAGs, warnings and errors."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,27 +8,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
-from lamplighter.bundles.importer import Problem
+from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
+from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter_cli import console
-from lamplighter_cli.options import AsJson
+from lamplighter_cli.options import AsJson, BundleDir
 
 _LINES_OF_OUTPUT = 5
 
 
 def check(
-    path: Annotated[
-        Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
-    ] = Path(),
+    path: BundleDir = Path(),
     *,
     as_json: AsJson = False,
     seconds: Annotated[
-        float, typer.Option("--time-limit", help="Seconds that one file may take.", min=0.1)
+        float, typer.Option("--time-limit", help="Maximum seconds for one file.", min=0.1)
     ] = DEFAULT_LIMITS.seconds,
 ) -> None:
-    """Import every DAG file in isolation; list DAGs, warnings and errors. Exit 1 on errors."""
+    """Import every DAG file in isolation; list DAGs, warnings and errors. Exit code 1 on errors."""
     files = dag_files(require_bundle(path))
     with console.progress() as progress:
         bar = progress.add_task("Checking", total=len(files))
@@ -64,7 +62,7 @@ def _as_json(report: BundleReport) -> dict[str, object]:
     }
 
 
-def _problem_as_json(problem: Problem) -> dict[str, object]:
+def _problem_as_json(problem: ImportProblem) -> dict[str, object]:
     return {"file": problem.file, "line": problem.line, "message": problem.message}
 
 
@@ -92,7 +90,7 @@ def _show(report: BundleReport, files: int) -> None:
 
 
 def show_problems(report: BundleReport, out: Console) -> None:
-    """Write the warnings and errors of a check, each on a line of its own."""
+    """Write the warnings and errors of a check, one per line."""
     for problem in report.warnings:
         out.print(_line(problem, "warning", "yellow"), soft_wrap=True)
     for problem in report.errors:
@@ -103,7 +101,7 @@ def show_problems(report: BundleReport, out: Console) -> None:
             out.print(Text(f"    | {line}", style="dim"), soft_wrap=True)
 
 
-def _line(problem: Problem, kind: str, style: str) -> Text:
+def _line(problem: ImportProblem, kind: str, style: str) -> Text:
     message = " ".join(problem.message.split())
-    place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-    return Text.assemble((f"{kind}: ", style), f"{place}: {message}")
+    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    return Text.assemble((f"{kind}: ", style), f"{where}: {message}")

@@ -1,12 +1,14 @@
-"""Where the command writes: results to stdout, everything else to stderr.
+"""Output: results go to stdout, everything else to stderr.
 
-Rich leaves colours out when NO_COLOR is set or the stream is not a terminal.
+Rich omits colours when NO_COLOR is set or the stream is not a terminal.
 """
 
 import json
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import typer
@@ -20,9 +22,11 @@ from rich.text import Text
 
 from lamplighter.zones import UTC, Zone, iso
 
-# Rich guesses 80 columns where there is no terminal, and would fold rows; a file has no edge.
-_WIDTH_OF_A_FILE = 4_000
-# Between columns, and nowhere else.
+# Without a terminal Rich assumes 80 columns and would wrap rows.
+_FILE_WIDTH = 4_000
+# The exit code that shells expect after Ctrl-C.
+_INTERRUPTED = 130
+# Between columns only.
 _GAP = (0, 2, 0, 0)
 _STYLES = {
     "success": "green",
@@ -41,7 +45,7 @@ _STYLES = {
 def out() -> Console:
     """Return the console for results."""
     console = Console()
-    return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
+    return console if console.is_terminal else Console(width=_FILE_WIDTH)
 
 
 def err() -> Console:
@@ -50,29 +54,29 @@ def err() -> Console:
 
 
 def is_interactive() -> bool:
-    """Return whether a person can be asked."""
+    """Return whether the user can be prompted."""
     return sys.stdin.isatty() and err().is_terminal
 
 
 def error(message: str) -> None:
-    """Write one line about what went wrong."""
+    """Write an error message as one line."""
     err().print(Text.assemble(("error: ", "bold red"), message))
 
 
 def print_json(value: Any) -> None:
-    """Write a result for programs."""
+    """Write a result as JSON."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 class Rows:
-    """Results below each other: a table, or, where a line cannot hold one, a block for each."""
+    """A table; where it is too wide for the terminal, a block of lines for each row."""
 
     def __init__(self, *columns: str) -> None:
         self._columns = columns
         self._rows: list[list[Text]] = []
 
     def add(self, *cells: str | Text) -> None:
-        """Add a result; the first cell is its name."""
+        """Add a row; its first cell is the title of its block."""
         self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -84,7 +88,7 @@ class Rows:
             return
         for name, *values in self._rows:
             yield name
-            yield Padding(facts(dict(zip(self._columns[1:], values, strict=True))), (0, 0, 0, 2))
+            yield Padding(details(dict(zip(self._columns[1:], values, strict=True))), (0, 0, 0, 2))
 
     def _width(self) -> int:
         lines = [[Text(column) for column in self._columns], *self._rows]
@@ -92,8 +96,8 @@ class Rows:
         return sum(widths) + _GAP[1] * (len(widths) - 1)
 
 
-def facts(values: Mapping[str, Any]) -> Table:
-    """Return a table of names and values, without those that are not there."""
+def details(values: Mapping[str, Any]) -> Table:
+    """Return a table of names and values, without the empty ones."""
     made = Table(show_header=False, box=None, pad_edge=False, padding=_GAP)
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
@@ -104,12 +108,12 @@ def facts(values: Mapping[str, Any]) -> Table:
 
 
 def state(name: str) -> Text:
-    """Return a state of a run, step or DAG in its colour."""
+    """Return the state of a run, step or DAG in its colour."""
     return Text(name, _STYLES.get(name, ""))
 
 
 def instant(at: DateTime | None, zone: Zone | None = None) -> str:
-    """Return an instant for people: in UTC, and in a zone, which is the machine's by default."""
+    """Return an instant as text: in UTC, and in a time zone (default: the machine's)."""
     if at is None:
         return ""
     there = at.in_timezone(zone or _own_zone())
@@ -123,12 +127,12 @@ def instant(at: DateTime | None, zone: Zone | None = None) -> str:
 
 def _own_zone() -> Zone:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where the machine does not say, it is UTC
+        warnings.simplefilter("ignore")  # UTC where the machine has none configured
         return local_timezone()
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in words, as exact as one wants to know it."""
+    """Return a duration in its two largest units."""
     if seconds is None:
         return ""
     minutes, rest = divmod(round(seconds), 60)
@@ -140,12 +144,22 @@ def duration(seconds: float | None) -> str:
 
 
 def instant_json(at: DateTime | None) -> str | None:
-    """Return an instant for programs."""
+    """Return an instant as it is written in JSON."""
     return None if at is None else iso(at)
 
 
+def view_json(view: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of a value of `lamplighter.views` as they are written in JSON."""
+    values = {each.name: getattr(view, each.name) for each in fields(view)}
+    return {
+        name: iso(value) if isinstance(value, DateTime) else value
+        for name, value in values.items()
+        if name not in without
+    }
+
+
 def progress() -> Progress:
-    """Return a progress bar that shows only where someone is looking."""
+    """Return a progress bar that is shown only on a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
@@ -157,6 +171,16 @@ def progress() -> Progress:
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """Return a text as a cell can show it."""
-    return text if len(text) <= limit else f"{text[:limit]}…"
+def shorten(text: str, length: int) -> str:
+    """Return a text that is short enough for a cell."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+@contextmanager
+def exit_on_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the command with one line; what the block opened has been closed by then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err().print("stopped: all processes of this command have ended")
+        raise typer.Exit(_INTERRUPTED) from None

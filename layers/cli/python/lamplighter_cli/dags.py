@@ -1,27 +1,27 @@
-"""`lamplighter dags`: which there are, when they run next, and what is wrong with them."""
+"""`lamplighter dags`: list and show DAGs, pause and unpause them, list their errors."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lamplighter.operations import pause as pausing
+from lamplighter.operations import pause as operations
 from lamplighter.operations.pause import Missed
-from lamplighter.registry.problems import all_problems
-from lamplighter.runs.definitions import newest_document
-from lamplighter.scheduler.pending import PendingEvents, pending_of, waited_for
-from lamplighter.store.listing import last_runs, runs_of
-from lamplighter.store.models import Dags, Runs
+from lamplighter.registry.import_problems import all_problems
+from lamplighter.store.dags import all_dags, dags_with_schedule_errors
+from lamplighter.store.runs import last_runs, runs_of
+from lamplighter.store.versions import newest_document
+from lamplighter.views import AssetProgress, Dag, Run, asset_progress, run_summary, view_dag
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.finding import find_dag, zone_of
-from lamplighter_cli.options import AsJson
+from lamplighter_cli.lookup import find_dag
+from lamplighter_cli.options import AsJson, DagId
 
-app = typer.Typer(help="DAGs: list them, look at one, pause it.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from lamplighter.store.models import Dags
 
-Dag = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
+app = typer.Typer(help="List, show, pause and unpause DAGs.", no_args_is_help=True)
 
 _SHOWN_RUNS = 5
 
@@ -29,28 +29,28 @@ _SHOWN_RUNS = 5
 @app.command("list")
 @on_deployment
 def list_dags(*, as_json: AsJson = False) -> None:
-    """Show all DAGs with their schedules, states, next runs and last runs."""
-    rows = sorted(Dags.scan(), key=lambda row: row.dag_id)
-    pending = _pending([row for row in rows if row.asset_condition])
-    last = last_runs([row.dag_id for row in rows])
+    """List all DAGs with their schedules, states, next runs and last runs."""
+    rows = sorted(all_dags(consistent=False), key=lambda row: row.dag_id)
+    progress = asset_progress(rows)
+    last = {dag_id: run_summary(row) for dag_id, row in last_runs([r.dag_id for r in rows]).items()}
+    dags = [view_dag(row) for row in rows]
     if as_json:
         console.print_json(
-            [_row_json(row, pending.get(row.dag_id), last.get(row.dag_id)) for row in rows]
+            [_dag_json(dag, progress.get(dag.dag_id), last.get(dag.dag_id)) for dag in dags]
         )
         return
-    if not rows:
+    if not dags:
         console.out().print("no DAGs yet: push a bundle with `lamplighter push DIR`")
         return
     table = console.Rows("DAG", "schedule", "state", "next run", "run after", "last run")
-    for row in rows:
-        run = last.get(row.dag_id)
-        zone = zone_of(row)
+    for dag in dags:
+        run = last.get(dag.dag_id)
         table.add(
-            Text(row.dag_id, "bold"),
-            row.schedule,
-            console.state(state_of(row)),
-            _next_run(row, pending.get(row.dag_id)),
-            instant(row.next_run_after, zone),
+            Text(dag.dag_id, "bold"),
+            dag.schedule,
+            console.state(dag.state),
+            _next_run(dag, progress.get(dag.dag_id)),
+            instant(dag.next_run_after, dag.zone),
             console.state(run.state) if run else "",
         )
     console.out().print(table)
@@ -58,209 +58,201 @@ def list_dags(*, as_json: AsJson = False) -> None:
 
 @app.command()
 @on_deployment
-def show(dag_id: Dag, *, as_json: AsJson = False) -> None:
-    """Show a DAG: its schedule and limits, its tasks, what it waits for, its newest runs."""
+def show(dag_id: DagId, *, as_json: AsJson = False) -> None:
+    """Show a DAG: its schedule, limits, tasks, assets and newest runs."""
     row = find_dag(dag_id)
-    pending = _pending([row]).get(dag_id) if row.asset_condition else None
-    document = newest_document(row)
-    runs = runs_of(dag_id, limit=_SHOWN_RUNS)
-    described = {
-        **_row_json(row, pending, runs[0] if runs else None),
-        "description": document.get("description"),
-        "timezone": document.get("timezone"),
-        "bundle": row.bundle,
-        "bundle_version": row.bundle_version,
-        "version": row.version,
-        "file": row.place.rpartition("#")[0],
-        "previous_schedule": (row.previous_schedule or {}).get("words"),
-        "schedule_switch_at": instant_json(row.schedule_switch_at),
-        "catchup": row.catchup,
-        "max_active_runs": int(row.max_active_runs),
-        "active": sorted(row.active or ()),
-        "backfill": row.backfill,
-        "waiting": [entry.partition("|")[2] for entry in sorted(row.waiting or ())],
-        "waiting_for_past": sorted(row.waiting_for_past or ()),
-        "tasks": [task["task_id"] for task in document.get("tasks", ())],
-    }
+    progress = asset_progress([row]).get(dag_id)
+    dag, document = view_dag(row), newest_document(row)
+    runs = [run_summary(run) for run in runs_of(dag_id, limit=_SHOWN_RUNS)]
     if as_json:
-        console.print_json(described)
+        listed = _dag_json(dag, progress, runs[0] if runs else None)
+        console.print_json({**listed, **_details_json(dag, document)})
         return
-    _show(row, described, pending)
+    _show(dag, document, progress)
     if runs:
-        zone = zone_of(row)
         table = console.Rows("run", "state", "run after", "ended")
         for run in runs:
-            cells = (instant(run.run_after, zone), instant(run.ended_at, zone))
-            table.add(run.run_id, console.state(run.state), *cells)
+            instants = (instant(run.run_after, dag.zone), instant(run.ended_at, dag.zone))
+            table.add(run.run_id, console.state(run.state), *instants)
         console.out().print()
         console.out().print(table)
 
 
-def _show(row: Dags, described: Mapping[str, Any], pending: PendingEvents | None) -> None:
-    zone = zone_of(row)
-    plain = ("description", "schedule", "timezone", "pause_reason", "error", "file", "version")
-    slots = f"{len(row.active or ())} of {row.max_active_runs:.0f} taken"
-    slots += f", {len(row.waiting)} waiting" if row.waiting else ""
-    slots += f", {len(row.waiting_for_past)} waiting for their past" if row.waiting_for_past else ""
+def _details_json(dag: Dag, document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "description": document.get("description"),
+        "timezone": document.get("timezone"),
+        "bundle": dag.bundle,
+        "bundle_version": dag.bundle_version,
+        "version": dag.version,
+        "file": dag.file,
+        "previous_schedule": dag.previous_schedule,
+        "schedule_switch_at": instant_json(dag.schedule_switch_at),
+        "catchup": dag.catchup,
+        "max_active_runs": dag.max_active_runs,
+        "active": dag.active,
+        "backfill": dag.backfill,
+        "waiting": dag.waiting,
+        "waiting_for_past": dag.waiting_for_past,
+        "tasks": _task_ids(document),
+    }
+
+
+def _task_ids(document: dict[str, Any]) -> list[str]:
+    return [task["task_id"] for task in document.get("tasks", ())]
+
+
+def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) -> None:
+    slots = f"{len(dag.active)} of {dag.max_active_runs} used"
+    slots += f", {len(dag.waiting)} waiting" if dag.waiting else ""
+    past = len(dag.waiting_for_past)
+    slots += f", {past} waiting for earlier runs" if past else ""
     console.out().print(
-        console.facts(
+        console.details(
             {
-                "DAG": Text(row.dag_id, "bold"),
-                "state": console.state(described["state"]),
-                **{name.replace("_", " "): described[name] for name in plain},
-                "old schedule": _old_schedule(row, zone),
-                "bundle": f"{row.bundle}, push {row.push:.0f}",
-                "tasks": ", ".join(described["tasks"]),
-                "catchup": "yes" if row.catchup else "no",
+                "DAG": Text(dag.dag_id, "bold"),
+                "state": console.state(dag.state),
+                "description": document.get("description"),
+                "schedule": dag.schedule,
+                "timezone": document.get("timezone"),
+                "pause reason": dag.pause_reason,
+                "error": dag.schedule_error,
+                "file": dag.file,
+                "version": dag.version,
+                "previous schedule": _previous_schedule(dag),
+                "bundle": f"{dag.bundle}, push {dag.push}",
+                "tasks": ", ".join(_task_ids(document)),
+                "catchup": "yes" if dag.catchup else "no",
                 "slots": slots,
-                "backfill": row.backfill,
-                "next run": instant(row.next_run, zone),
-                "interval": _interval(row, zone),
-                "run after": instant(row.next_run_after, zone),
-                "assets": _updated(row, pending),
-                "updated": ", ".join(described["assets_updated"]),
-                "missing": ", ".join(described["assets_missing"]),
+                "backfill": dag.backfill,
+                "next run": instant(dag.next_run, dag.zone),
+                "interval": _interval(dag),
+                "run after": instant(dag.next_run_after, dag.zone),
+                "assets": progress_text(progress),
+                "updated": ", ".join(progress.updated) if progress else None,
+                "missing": ", ".join(progress.missing if progress else dag.asset_ids),
             }
         )
     )
 
 
-def _old_schedule(row: Dags, zone: Any) -> str | None:
-    if row.previous_schedule is None:
+def _previous_schedule(dag: Dag) -> str | None:
+    if dag.previous_schedule is None:
         return None
-    until = instant(row.schedule_switch_at, zone)
-    return f"{row.previous_schedule['words']}, for the runs that were due until {until}"
+    until = instant(dag.schedule_switch_at, dag.zone)
+    return f"{dag.previous_schedule}, for the runs that were due until {until}"
 
 
 @app.command()
 @on_deployment
-def pause(dag_id: Dag, *, as_json: AsJson = False) -> None:
-    """Keep a DAG from getting runs; steps that run may finish."""
+def pause(dag_id: DagId, *, as_json: AsJson = False) -> None:
+    """Pause a DAG: it gets no new runs; running steps continue."""
     find_dag(dag_id)
-    _tell(pausing.pause(dag_id), as_json=as_json)
+    _report(operations.pause(dag_id), as_json=as_json)
 
 
 @app.command()
 @on_deployment
 def unpause(
-    dag_id: Dag,
+    dag_id: DagId,
     *,
-    catchup: Annotated[
-        bool, typer.Option("--catchup", help="Make up for all runs that were missed.")
-    ] = False,
+    catchup: Annotated[bool, typer.Option("--catchup", help="Create all missed runs.")] = False,
     latest: Annotated[
-        bool, typer.Option("--latest", help="Make up for the latest run that was missed only.")
+        bool, typer.Option("--latest", help="Create only the latest missed run.")
     ] = False,
     from_now: Annotated[
-        bool, typer.Option("--from-now", help="Make up for nothing: begin with the next run.")
+        bool, typer.Option("--from-now", help="Create no missed runs: continue with the next one.")
     ] = False,
     keep_events: Annotated[
         bool | None,
         typer.Option(
             "--keep-events/--drop-events",
-            help="Whether asset events that are pending count. Default: only with --catchup.",
+            help="Keep or drop pending asset events. Default: keep them only with --catchup.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a DAG have runs again; without a choice, its own catchup decides about what it missed."""
+    """Unpause a DAG. By default its own catchup setting decides about missed runs."""
     wanted = {Missed.ALL: catchup, Missed.LATEST: latest, Missed.NONE: from_now}
     chosen = [choice for choice, is_wanted in wanted.items() if is_wanted]
     if len(chosen) > 1:
         names = " and ".join(f"--{choice}" for choice in chosen)
-        raise typer.BadParameter(f"{names} exclude each other: leave one out")
+        raise typer.BadParameter(f"{names} exclude each other: choose one")
     find_dag(dag_id)
     missed = chosen[0] if chosen else None
-    _tell(pausing.unpause(dag_id, missed=missed, keep_events=keep_events), as_json=as_json)
+    _report(operations.unpause(dag_id, missed=missed, keep_events=keep_events), as_json=as_json)
 
 
-def _tell(row: Dags, *, as_json: bool) -> None:
+def _report(row: "Dags", *, as_json: bool) -> None:
+    """Write the state of a DAG after a command."""
+    dag = view_dag(row)
     if as_json:
-        console.print_json(_row_json(row, None, None))
+        console.print_json(_dag_json(dag, None, None))
         return
-    then = instant(row.next_run_after, zone_of(row))
-    what = f"; its next run comes after {then}" if then and state_of(row) == "active" else ""
-    console.out().print(Text(f"DAG {row.dag_id} is {state_of(row)}{what}"), soft_wrap=True)
+    after = instant(dag.next_run_after, dag.zone)
+    coming = f"; its next run comes after {after}" if after and dag.state == "active" else ""
+    console.out().print(Text(f"DAG {dag.dag_id} is {dag.state}{coming}"), soft_wrap=True)
 
 
 @app.command()
 @on_deployment
 def errors(*, as_json: AsJson = False) -> None:
-    """Show files that could not be imported, warnings, and schedules that cannot be followed."""
+    """List import errors, warnings, and schedules that cannot be followed."""
     found = all_problems()
     found += [
-        {"bundle": row.bundle, "severity": "error", "file": row.place.rpartition("#")[0]}
-        | {"line": None, "message": f"DAG {row.dag_id}: {row.schedule_error}", "frames": []}
-        for row in Dags.scan(Dags.schedule_error.exists())
+        {"bundle": dag.bundle, "severity": "error", "file": dag.file}
+        | {"line": None, "message": f"DAG {dag.dag_id}: {dag.schedule_error}", "frames": []}
+        for dag in map(view_dag, dags_with_schedule_errors())
     ]
     if as_json:
         console.print_json(found)
         return
     out = console.out()
     for problem in found:
-        place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
+        where = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
         style = "red" if problem["severity"] == "error" else "yellow"
         message = " ".join(str(problem["message"]).split())
-        line = ((f"{problem['severity']}: ", style), f"{problem['bundle']}: {place}: {message}")
+        line = ((f"{problem['severity']}: ", style), f"{problem['bundle']}: {where}: {message}")
         out.print(Text.assemble(*line), soft_wrap=True)
     if not found:
         out.print("no errors")
 
 
-def state_of(row: Dags) -> str:
-    """Return the one word for what a DAG may do."""
-    if row.is_stale:
-        return "stale"
-    if row.has_import_errors or row.schedule_error is not None:
-        return "broken"
-    return "paused" if row.is_paused else "active"
-
-
-def _pending(rows: list[Dags]) -> dict[str, PendingEvents]:
-    return pending_of(rows) if rows else {}
-
-
-def _updated(row: Dags, pending: PendingEvents | None) -> str:
-    if pending is None:
+def progress_text(progress: AssetProgress | None) -> str:
+    """Return how many of the assets of a DAG have been updated, in words."""
+    if progress is None:
         return ""
-    wanted = waited_for(row)
-    assets = "asset" if len(wanted) == 1 else "assets"
-    return f"{len(pending.events)} of {len(wanted)} {assets} updated"
+    updated = len(progress.updated)
+    total = updated + len(progress.missing)
+    return f"{updated} of {total} {'asset' if total == 1 else 'assets'} updated"
 
 
-def _next_run(row: Dags, pending: PendingEvents | None) -> str:
-    at = row.next_run_after if row.next_run is None else row.next_run
-    dated = instant(at, zone_of(row))
-    return "; ".join(text for text in (dated, _updated(row, pending)) if text)
+def _next_run(dag: Dag, progress: AssetProgress | None) -> str:
+    at = dag.next_run_after if dag.next_run is None else dag.next_run
+    return "; ".join(text for text in (instant(at, dag.zone), progress_text(progress)) if text)
 
 
-def _interval(row: Dags, zone: Any) -> str:
-    if row.next_interval_start is None or row.next_interval_start == row.next_interval_end:
+def _interval(dag: Dag) -> str:
+    if dag.next_interval_start is None or dag.next_interval_start == dag.next_interval_end:
         return ""
-    return f"{instant(row.next_interval_start, zone)} → {instant(row.next_interval_end, zone)}"
+    start, end = dag.next_interval_start, dag.next_interval_end
+    return f"{instant(start, dag.zone)} → {instant(end, dag.zone)}"
 
 
-def _row_json(row: Dags, pending: PendingEvents | None, last: Runs | None) -> dict[str, Any]:
-    waits = waited_for(row)
-    names = (
-        {key: each.name or each.uri or key for key, each in pending.assets.items()}
-        if pending
-        else {}
-    )
-    updated = set(pending.events) if pending else set()
+def _dag_json(dag: Dag, progress: AssetProgress | None, last: Run | None) -> dict[str, Any]:
     return {
-        "dag_id": row.dag_id,
-        "schedule": row.schedule,
-        "state": state_of(row),
-        "pause_reason": row.pause_reason,
-        "error": row.schedule_error,
-        "next_run": instant_json(row.next_run),
-        "next_interval_start": instant_json(row.next_interval_start),
-        "next_interval_end": instant_json(row.next_interval_end),
-        "next_run_after": instant_json(row.next_run_after),
-        "assets_updated": sorted(names.get(key, key) for key in updated),
-        "assets_missing": sorted(names.get(key, key) for key in waits - updated),
-        "active_runs": len(row.active or ()),
+        "dag_id": dag.dag_id,
+        "schedule": dag.schedule,
+        "state": dag.state,
+        "pause_reason": dag.pause_reason,
+        "error": dag.schedule_error,
+        "next_run": instant_json(dag.next_run),
+        "next_interval_start": instant_json(dag.next_interval_start),
+        "next_interval_end": instant_json(dag.next_interval_end),
+        "next_run_after": instant_json(dag.next_run_after),
+        "assets_updated": progress.updated if progress else (),
+        "assets_missing": progress.missing if progress else dag.asset_ids,
+        "active_runs": len(dag.active),
         "last_run_id": last.run_id if last else None,
         "last_run_state": last.state if last else None,
     }

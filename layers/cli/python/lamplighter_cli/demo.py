@@ -1,6 +1,6 @@
 """`lamplighter demo`: the example pipeline over simulated days, on a real Spark.
 
-Owns: what one sees of it. `lamplighter_local.demo` runs it.
+Owns: the output. `lamplighter_local.demo` runs the pipeline.
 """
 
 import shutil
@@ -19,38 +19,40 @@ from rich.text import Text
 
 from lamplighter.errors import RefusedError
 from lamplighter_cli import console
-from lamplighter_cli.interrupts import ended_by_ctrl_c
+from lamplighter_cli.console import exit_on_ctrl_c
 from lamplighter_cli.options import needing_local
 
 if TYPE_CHECKING:
     from lamplighter_local.demo import Done, OnChange, Seen
 
 _STATES = ("queued", "running", "success", "failed")
-_BEST = 8
-_SLOWEST = 5
-# Simulated time between two lines, where nobody sees a table.
+_SHOWN_PRODUCTS = 8
+_SHOWN_STEPS = 5
+# Simulated time between two lines without a terminal.
 _HOURS_PER_LINE = 4
 
 
 def demo(
     *,
-    days: Annotated[int, typer.Option(min=1, max=31, help="Simulated days, from a Sunday.")] = 2,
-    orders: Annotated[int, typer.Option(min=1, help="Orders that the shop gets.")] = 10_000,
+    days: Annotated[
+        int, typer.Option(min=1, max=31, help="Simulated days, starting on a Sunday.")
+    ] = 2,
+    orders: Annotated[int, typer.Option(min=1, help="Number of orders in the data.")] = 10_000,
     folder: Annotated[
         Path | None,
-        typer.Option(help="An empty folder for the output. Default: a new temporary one."),
+        typer.Option(help="An empty directory for the output. Default: a new temporary one."),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the context and the log of each job, too.")
+        bool, typer.Option("--keep", help="Also keep the context and log of each job.")
     ] = False,
 ) -> None:
-    """Run the example pipeline over simulated days, on a real Spark on this machine."""
+    """Run the example pipeline over simulated days, with Spark on this machine."""
     with needing_local():
         from lamplighter_local import demo as example  # noqa: PLC0415 - only where it is needed
     example.require_java()
     began = time.monotonic()
     out = console.out()
-    with ended_by_ctrl_c(), _output(folder) as place:
+    with exit_on_ctrl_c(), _output(folder) as place:
         out.print(
             f"{orders} orders of a web shop, {days} {'day' if days == 1 else 'days'} of its"
             " pipeline: real functions on an emulated AWS, jobs on Spark",
@@ -60,14 +62,16 @@ def demo(
             done = example.run_demo(place, orders=orders, days=days, on_change=on_change)
         if not (keep or done.has_failures):
             shutil.rmtree(place / example.JOBS, ignore_errors=True)
-    _summarize(out, done, time.monotonic() - began, example.best_sellers(done.lake, _BEST))
+    _summarize(
+        out, done, time.monotonic() - began, example.best_sellers(done.lake, _SHOWN_PRODUCTS)
+    )
     if done.has_failures:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _output(folder: Path | None) -> Iterator[Path]:
-    """Yield the folder for the output; a temporary one goes if nothing came of it."""
+    """Yield the directory for the output; a temporary one is removed if the demo fails."""
     try:
         if folder is None:
             place = Path(tempfile.mkdtemp(prefix="lamplighter-demo-"))
@@ -75,23 +79,23 @@ def _output(folder: Path | None) -> Iterator[Path]:
             place = folder.resolve()
             place.mkdir(parents=True, exist_ok=True)
             if any(place.iterdir()):
-                raise RefusedError(f"--folder {folder} is not empty: name a new one")
+                raise RefusedError(f"--folder {folder} is not empty: choose a new one")
     except OSError as error:
         raise RefusedError(f"--folder {folder}: {error.strerror}") from error
     try:
         yield place
-    except BaseException:  # also Ctrl-C; it goes on from here
+    except BaseException:  # also Ctrl-C
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
 
 
-# On the way.
+# Progress.
 
 
 @contextmanager
 def _shown(out: Console) -> Iterator["OnChange"]:
-    """Yield who shows each change: a table that lives on a terminal, else a line now and then."""
+    """Yield what shows each change: a live table on a terminal, else a line now and then."""
     if not out.is_terminal:
         yield _Lines(out)
         return
@@ -101,7 +105,7 @@ def _shown(out: Console) -> Iterator["OnChange"]:
 
 
 class _Screen:
-    """The table, drawn anew a few times a second from what was last seen."""
+    """The live table."""
 
     def __init__(self) -> None:
         self._seen: Seen | None = None
@@ -114,7 +118,7 @@ class _Screen:
         self._bar = self._progress.add_task("generating orders, starting", total=1.0)
 
     def update(self, seen: "Seen") -> None:
-        """Take what is seen now."""
+        """Show the current state."""
         self._seen = seen
         self._progress.update(self._bar, completed=seen.part, description=_simulated(seen))
 
@@ -130,7 +134,7 @@ class _Screen:
         return Group(
             rows,
             "",
-            console.facts(
+            console.details(
                 {
                     "step": seen.running or "none",
                     "steps done": str(seen.steps_over),
@@ -143,7 +147,7 @@ class _Screen:
 
 
 class _Lines:
-    """Writes a line each time a few simulated hours are over."""
+    """Writes a line every few simulated hours."""
 
     def __init__(self, out: Console) -> None:
         self._out = out
@@ -151,7 +155,7 @@ class _Lines:
         self._began = time.monotonic()
 
     def __call__(self, seen: "Seen") -> None:
-        """Write a line if it is time for one."""
+        """Write a line if it is due."""
         hours = int(seen.now.timestamp()) // 3600
         if self._hours >= 0 and hours < self._hours + _HOURS_PER_LINE and seen.part < 1:
             return
@@ -177,7 +181,7 @@ def _number(count: int, name: str) -> Text:
     return Text(str(count), console.state(name).style) if count else Text("-", "dim")
 
 
-# At the end.
+# Summary.
 
 
 def _summarize(
@@ -198,13 +202,15 @@ def _summarize(
     _print_report(out, *report)
     out.print(Text("\nslowest steps", "bold"))
     slow = console.Rows("seconds", "step", "run")
-    for took, run, step in done.slowest(_SLOWEST):
+    for took, run, step in done.slowest(_SHOWN_STEPS):
         slow.add(f"{took:.1f}", f"{run.dag_id}.{step.task_id}", run.run_id)
     out.print(slow)
     out.print(Text(f"\ntables      {done.lake}"), soft_wrap=True)
     out.print(Text(f"run report  {done.report}"), soft_wrap=True)
     ended = (
-        "some runs failed; see their errors there" if done.has_failures else "all runs succeeded"
+        "some runs failed; see their errors in the run report"
+        if done.has_failures
+        else "all runs succeeded"
     )
     out.print(Text(f"{ended}, in {seconds:.0f} s"))
 

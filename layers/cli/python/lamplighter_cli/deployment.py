@@ -1,7 +1,7 @@
-"""Which deployment a command talks to: a stack, `lamplighter dev`, or that of the environment.
+"""The deployment that a command uses: a stack, `lamplighter dev`, or that of the environment.
 
-Owns: what the options before a subcommand mean. They are kept until a command needs a deployment,
-so that `check` and `--help` ask nobody.
+Owns: the global options. They are resolved when a command needs a deployment, so that `check` and
+`--help` work offline.
 """
 
 import functools
@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.settings import Settings, output_key
 from lamplighter_local.dev import state as dev_state
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _OURS = output_key("table_prefix")
-_MAX_NAMED = 5
+_MAX_SUGGESTIONS = 5
 
 
 @dataclass(frozen=True)
 class Target:
-    """The options that say which deployment is meant; empty ones leave it to the environment."""
+    """The global options; empty ones are left to the environment."""
 
     stack: str = ""
     region: str = ""
@@ -39,20 +39,20 @@ class Target:
     is_local: bool = False
 
 
-_BY_THE_ENVIRONMENT = Target()
-_chosen: ContextVar[Target] = ContextVar("_chosen", default=_BY_THE_ENVIRONMENT)
+_FROM_ENVIRONMENT = Target()
+_chosen: ContextVar[Target] = ContextVar("_chosen", default=_FROM_ENVIRONMENT)
 
 
 def choose(target: Target) -> None:
-    """Keep the options for the command that follows them."""
+    """Keep the global options for the command."""
     if target.is_local and (target.stack or target.endpoint_url):
         other = "--stack" if target.stack else "--endpoint-url"
-        raise typer.BadParameter(f"--local and {other} name two deployments: leave one out")
+        raise typer.BadParameter(f"--local and {other} exclude each other: choose one")
     _chosen.set(target)
 
 
 def on_deployment(command: Callable[P, T]) -> Callable[P, T]:
-    """Return a command that finds its deployment first, and has it in force until it ends."""
+    """Return a command that runs with its deployment in force."""
 
     @functools.wraps(command)
     def found(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,12 +64,12 @@ def on_deployment(command: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def in_force(target: Target) -> Iterator[None]:
-    """Let every client of the process talk to a deployment until the block ends."""
+    """Let all clients of this process use a deployment until the block ends."""
     if target.is_local:
         state = dev_state.read()
         with (
             _environment(_local_variables(state), leave_out="AWS_"),
-            settings.using(_local_settings(state)),
+            runtime.using(settings=_local_settings(state)),
         ):
             yield
         return
@@ -77,7 +77,7 @@ def in_force(target: Target) -> Iterator[None]:
         if not target.stack:
             yield
             return
-        with settings.using(_settings_of(target.stack)):
+        with runtime.using(settings=_settings_of(target.stack)):
             yield
 
 
@@ -95,26 +95,26 @@ def _local_settings(state: dev_state.DevState) -> Settings:
         return Settings(**state.settings)
     except TypeError as error:
         raise RefusedError(
-            "`lamplighter dev` was started by another version of lamplighter: start it again"
+            "`lamplighter dev` was started by another version of lamplighter: restart it"
         ) from error
 
 
 def _variables(target: Target) -> dict[str, str | None]:
-    """Return what botocore must find in the environment, whichever of our libraries asks it."""
+    """Return the environment variables through which all libraries configure botocore."""
     found: dict[str, str | None] = {}
     if target.region:
         found["AWS_DEFAULT_REGION"] = target.region
     if target.endpoint_url:
         found["AWS_ENDPOINT_URL"] = target.endpoint_url
     if target.profile:
-        # Keys in the environment would win over a profile that is named there.
+        # Keys in the environment would take precedence over the profile.
         found |= {"AWS_PROFILE": target.profile, **dict.fromkeys(_CREDENTIALS)}
     return found
 
 
 @contextmanager
 def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> Iterator[None]:
-    """Let variables have values, or be absent for None; others that begin so are left out."""
+    """Set variables, or unset those with None; others that start with `leave_out` are unset."""
     before = dict(os.environ)
     if not leave_out and all(before.get(name) == text for name, text in values.items()):
         yield
@@ -123,23 +123,22 @@ def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> It
         if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
             del os.environ[name]
     os.environ.update({name: text for name, text in values.items() if text is not None})
-    aws.client.cache_clear()
     try:
-        yield
+        with runtime.using(new_clients=True):
+            yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        aws.client.cache_clear()
 
 
-# A stack, by name.
+# Stacks.
 
 
 def _settings_of(stack: str) -> Settings:
     outputs = _outputs(stack)
     if _OURS not in outputs:
         raise RefusedError(
-            f"stack {stack!r} is no deployment of Lamplighter: it has no output {_OURS}"
+            f"stack {stack!r} is not a deployment of Lamplighter: it has no output {_OURS}"
         )
     return Settings.from_outputs(outputs)
 
@@ -162,10 +161,10 @@ def _read(stack: Mapping[str, Any]) -> dict[str, str]:
 def _no_stack(stack: str) -> str:
     client = aws.client("cloudformation")
     account, names = "", []
-    with suppress(BotoCoreError, ClientError):  # it is said without, then
+    with suppress(BotoCoreError, ClientError):  # the message goes without it
         account = f" of account {aws.client('sts').get_caller_identity()['Account']}"
         found = client.describe_stacks()["Stacks"]
         names = [each["StackName"] for each in found if _OURS in _read(each)]
     place = f"region {client.meta.region_name}{account}"
-    hint = f"there is {', '.join(names[:_MAX_NAMED])}" if names else "is it another --region?"
+    hint = f"there is {', '.join(names[:_MAX_SUGGESTIONS])}" if names else "check --region"
     return f"there is no stack {stack!r} in {place}: {hint}"

@@ -1,6 +1,6 @@
-"""`lamplighter dev`: a bundle on this machine, in real time, until Ctrl-C.
+"""`lamplighter dev`: runs a bundle on this machine in real time, until Ctrl-C.
 
-Owns: what one sees of it, and how signals end it. `lamplighter_local.dev.session` runs it.
+Owns: the output, and how signals end it. `lamplighter_local.dev.session` runs the bundle.
 """
 
 import shlex
@@ -18,21 +18,21 @@ from rich.live import Live
 from rich.text import Text
 
 from lamplighter_cli import console
-from lamplighter_cli.dev_screen import line_of, screen_of
-from lamplighter_cli.options import BundleName, Variables, needing_local, read_variables
+from lamplighter_cli.dev_output import activity_line, screen
+from lamplighter_cli.options import BundleDir, BundleName, Variables, needing_local, read_variables
 from lamplighter_local.dev import state as dev_state
 
 if TYPE_CHECKING:
-    from lamplighter_local.dev.session import Dev
+    from lamplighter_local.dev.session import DevSession
 
 _EVERY_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# What a shell reports of a program that a signal has ended.
-_ENDED_BY = 128
+# Added to the number of the signal, as shells do.
+_SIGNAL_EXIT = 128
 
 
-class _Ended(BaseException):
-    """A signal came. Not an `Exception`: nobody on the way may take it for one of theirs."""
+class _Signalled(BaseException):
+    """A signal was received. Not an `Exception`, so that no handler on the way catches it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -40,29 +40,28 @@ class _Ended(BaseException):
 
 
 def dev(
-    path: Annotated[
-        Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
-    ] = Path(),
+    path: BundleDir = Path(),
     *,
     bundle: BundleName = "",
     instant: Annotated[
-        bool, typer.Option("--instant", help="Run no jobs: steps succeed after a second.")
+        bool, typer.Option("--instant", help="Do not run jobs: steps succeed after a second.")
     ] = False,
     catchup: Annotated[
-        bool, typer.Option("--catchup", help="Create the runs that were due before now, too.")
+        bool, typer.Option("--catchup", help="Also create the runs that are already due.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the endpoint. Default: any free one.")
+        int,
+        typer.Option(min=0, max=65535, help="The port of the endpoint. Default: any free port."),
     ] = 0,
     var: Variables = None,
 ) -> None:
-    """Run a bundle here in real time: register what is saved, run what is due, until Ctrl-C."""
+    """Run a bundle on this machine in real time; saved files are registered at once."""
     variables = read_variables(var)
     try:
-        with _ended_by_signals(), ExitStack() as until_the_end:
+        with _raise_on_signals(), ExitStack() as until_the_end:
             with console.err().status("importing the DAG files"):
                 session = until_the_end.enter_context(
-                    _developing(
+                    _session(
                         path,
                         bundle=bundle,
                         is_instant=instant,
@@ -72,26 +71,28 @@ def dev(
                     )
                 )
             _follow(session)
-    except _Ended as ended:
-        name = "Ctrl-C" if ended.number == signal.SIGINT else signal.Signals(ended.number).name
-        console.err().print(f"{name}: everything that was started here has ended")
-        raise typer.Exit(_ENDED_BY + ended.number) from None
+    except _Signalled as signalled:
+        name = (
+            "Ctrl-C" if signalled.number == signal.SIGINT else signal.Signals(signalled.number).name
+        )
+        console.err().print(f"{name}: all processes of this command have ended")
+        raise typer.Exit(_SIGNAL_EXIT + signalled.number) from None
 
 
-def _developing(path: Path, **options: Any) -> "AbstractContextManager[Dev]":
+def _session(path: Path, **options: Any) -> "AbstractContextManager[DevSession]":
     with needing_local():
-        from lamplighter_local.dev.session import developing  # noqa: PLC0415 - only where it is needed
-    return developing(path, **options)
+        from lamplighter_local.dev.session import dev_session  # noqa: PLC0415 - only where it is needed
+    return dev_session(path, **options)
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Raise `_Ended` where the program stands when a signal comes; later ones change nothing."""
+def _raise_on_signals() -> Iterator[None]:
+    """Raise `_Signalled` on the first signal, and ignore later ones."""
 
     def end(number: int, frame: FrameType | None) -> Never:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise _Ended(number)
+        raise _Signalled(number)
 
     before = {number: signal.signal(number, end) for number in _SIGNALS}
     try:
@@ -101,8 +102,8 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _follow(session: "Dev") -> None:
-    """Show what happens, for ever."""
+def _follow(session: "DevSession") -> None:
+    """Show what happens until a signal ends it."""
     out = console.out()
     _introduce(session, out)
     never = threading.Event()
@@ -113,24 +114,26 @@ def _follow(session: "Dev") -> None:
                 Live(console=out, auto_refresh=False, transient=True)
             )
         while True:
-            for news in session.step():
-                out.print(line_of(news, is_short=live is not None), soft_wrap=live is None)
+            for activity in session.step():
+                line = activity_line(activity, is_short=live is not None)
+                out.print(line, soft_wrap=live is None)
             if live is not None:
-                live.update(screen_of(session.view(), session.place, out.size), refresh=True)
+                shown = screen(session.snapshot(), session.info, out.size)
+                live.update(shown, refresh=True)
             never.wait(_EVERY_SECONDS)
 
 
-def _introduce(session: "Dev", out: Console) -> None:
-    """Say where it is, and what can be typed elsewhere."""
-    place = session.place
-    # The key itself is not printed: what a terminal has shown is read by others too.
+def _introduce(session: "DevSession", out: Console) -> None:
+    """Print the endpoint and commands for a second terminal."""
+    info = session.info
+    # The key itself is not printed: others may see the terminal.
     credentials = shlex.quote(str(dev_state.credentials_path()))
     aws = (
         f"AWS_SHARED_CREDENTIALS_FILE={credentials} aws --profile {dev_state.PROFILE}"
-        f" --endpoint-url {place.endpoint_url} --region us-east-1 dynamodb list-tables"
+        f" --endpoint-url {info.endpoint_url} --region us-east-1 dynamodb list-tables"
     )
     lines = [
-        f"bundle {place.bundle} runs at {place.endpoint_url}; Ctrl-C ends it",
+        f"bundle {info.bundle} runs at {info.endpoint_url}; press Ctrl-C to stop",
         "in a second terminal:",
         "  lamplighter --local dags list",
         "  lamplighter --local runs trigger DAG",
@@ -138,8 +141,8 @@ def _introduce(session: "Dev", out: Console) -> None:
         f"  {aws}",
     ]
     lines.append(
-        "steps are not executed: each succeeds after a second"
-        if place.jobs is None
-        else f"files and logs of jobs: {place.jobs}"
+        "steps are not executed: they succeed after a second"
+        if info.jobs is None
+        else f"files and logs of jobs: {info.jobs}"
     )
     out.print(Text("\n".join(lines)), soft_wrap=True)

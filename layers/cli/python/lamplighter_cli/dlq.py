@@ -1,4 +1,4 @@
-"""`lamplighter dlq`: messages of all queues that were given up, and sending them again."""
+"""`lamplighter dlq`: list the messages in dead-letter queues, and send them again."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson
 
 app = typer.Typer(
-    help="Dead letters: messages of any queue that were given up, and why.", no_args_is_help=True
+    help="List and replay dead letters: messages that could not be processed.", no_args_is_help=True
 )
 
 _BODY_SHOWN = 60
@@ -24,10 +24,10 @@ _BODY_SHOWN = 60
 @on_deployment
 def list_letters(
     *,
-    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("-n", min=1, help="Maximum number of messages.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show messages that were given up, with the reason; they stay where they are."""
+    """List dead letters and the reasons; they stay in their queues."""
     with _letters(limit) as letters:
         if as_json:
             console.print_json([_letter_json(letter) for letter in letters])
@@ -37,7 +37,7 @@ def list_letters(
             return
         table = console.Rows("letter", "queue", "rejected at", "lane", "reason", "body")
         for letter in letters:
-            body = console.cut(letter.body, _BODY_SHOWN)
+            body = console.shorten(letter.body, _BODY_SHOWN)
             cells = (letter.queue, letter.rejected_at, letter.lane, letter.reason, body)
             table.add(letter.message_id, *(cell or "" for cell in cells))
         console.out().print(table)
@@ -47,31 +47,31 @@ def list_letters(
 @on_deployment
 def replay(
     letter: Annotated[
-        list[str] | None, typer.Argument(help="Letters to send again, as listed. Default: none.")
+        list[str] | None, typer.Argument(help="The ids of the letters, as listed.")
     ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Send all of them again.")] = False,
-    limit: Annotated[int, typer.Option("-n", min=1, help="Look at so many at a time.")] = 1_000,
+    everything: Annotated[bool, typer.Option("--all", help="Replay all dead letters.")] = False,
+    limit: Annotated[int, typer.Option("-n", min=1, help="How many to read at a time.")] = 1_000,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters to the queues that they came from; an event that is recorded stays single.
+    """Send dead letters back to their queues; no event is recorded twice.
 
-    Those of a lane are sent in their order.
+    Letters of one lane are sent in order.
     """
     wanted = set(letter or ())
     if bool(wanted) == everything:
-        raise RefusedError("name the letters to replay, as `dlq list` shows them, or --all")
+        raise RefusedError("name the letters to replay, as `dlq list` shows them, or pass --all")
     sent: list[str] = []
     kept: dict[str, str] = {}
     known: set[str] = set()
-    # Of a group on a FIFO queue SQS shows the next letters when the first ones are gone.
-    while done := _replay_some(limit, None if everything else wanted, known, kept):
+    # SQS returns more messages of a FIFO group only when the first ones have been deleted.
+    while done := _replay_batch(limit, None if everything else wanted, known, kept):
         sent += [one.message_id for one in done]
-        # What is rejected again at once, under the same id, is left for another time.
+        # Do not replay again what is rejected again at once, under the same id.
         known |= {one.first_id for one in done}
         if wanted:
             break
-    kept |= dict.fromkeys(wanted - {*sent, *kept}, "there is no such letter")
+    kept |= dict.fromkeys(wanted - {*sent, *kept}, "no such letter")
     if as_json:
         console.print_json({"replayed": sent, "kept": kept})
     else:
@@ -82,10 +82,10 @@ def replay(
         raise typer.Exit(1)
 
 
-def _replay_some(
+def _replay_batch(
     limit: int, wanted: Collection[str] | None, known: Collection[str], kept: dict[str, str]
 ) -> list[DeadLetter]:
-    """Replay what can be read at once; return the letters that were sent."""
+    """Replay the letters of one read; return those that were sent."""
     sent: list[DeadLetter] = []
     with _letters(limit) as letters:
         with console.progress() as progress:
@@ -104,12 +104,12 @@ def _replay_some(
 
 @contextmanager
 def _letters(limit: int) -> Iterator[list[DeadLetter]]:
-    """Yield dead letters; those that are left in the list are released when the block ends."""
+    """Yield dead letters; those left in the list become visible again when the block ends."""
     letters = dead_letters.dead_letters(limit=limit)
     try:
         yield letters
     finally:
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
 
 
 def _letter_json(letter: DeadLetter) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`lamplighter doctor`: what is wrong with a deployment, and what to do about it."""
+"""`lamplighter doctor`: reports what is wrong with a deployment, and how to fix it."""
 
 import platform
 from collections.abc import Iterator
@@ -10,11 +10,17 @@ from rich.text import Text
 import lamplighter
 from lamplighter import aws, settings
 from lamplighter.operations import repair as slot_repair
-from lamplighter.operations import repair_backfills as backfill_slots
 from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
-from lamplighter_cli.checks import ERROR, OK, WARNING, Finding, findings, resources_are_there
 from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.doctor_checks import (
+    ERROR,
+    OK,
+    WARNING,
+    Finding,
+    check_activity,
+    check_resources,
+)
 from lamplighter_cli.options import AsJson
 
 _DRIFT = "drift"
@@ -26,11 +32,11 @@ _STYLES = {OK: "green", WARNING: "yellow", ERROR: "bold red", _DRIFT: "yellow"}
 def doctor(
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Put slots right that do not match their runs.")
+        bool, typer.Option("--repair", help="Correct slots that do not match their runs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a deployment. Exit 1 if something is wrong, 3 if --repair would mend all that is."""
+    """Check a deployment. Exit code 1 if there are errors, 3 if --repair can fix everything."""
     found: list[Finding] = []
     if not as_json:
         console.out().print(Text(_headline()), soft_wrap=True)
@@ -58,13 +64,13 @@ def _region() -> str:
 
 
 def _all(*, repair: bool) -> Iterator[Finding]:
-    there = list(resources_are_there())
+    there = list(check_resources())
     yield from there
     if any(
         finding.level == ERROR and finding.check in {"credentials", "tables"} for finding in there
     ):
-        return  # nothing more can be asked
-    yield from findings()
+        return  # the other checks need both
+    yield from check_activity()
     yield from _slots(repair=repair)
 
 
@@ -73,29 +79,29 @@ def _slots(*, repair: bool) -> Iterator[Finding]:
     for drift in drifts:
         if not repair:
             yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
-        elif (mended := slot_repair.mend(drift)) is not None:
-            yield Finding("slots", OK, f"mended: {_described(mended)}")
-    stuck = backfill_slots.find_drift()
+        elif (repaired := slot_repair.repair_dag(drift)) is not None:
+            yield Finding("slots", OK, f"repaired: {_described(repaired)}")
+    stuck = slot_repair.find_backfill_drift()
     for each in stuck:
         if not repair:
             yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
-        elif (done := backfill_slots.mend(each)) is not None:
-            yield Finding("slots", OK, f"mended: {_of_backfill(done)}")
+        elif (done := slot_repair.repair_backfill(each)) is not None:
+            yield Finding("slots", OK, f"repaired: {_of_backfill(done)}")
     if not drifts and not stuck:
-        yield Finding("slots", OK, "every slot belongs to a run, and every run has its place")
+        yield Finding("slots", OK, "slots match the runs")
 
 
-def _of_backfill(drift: backfill_slots.Drift) -> str:
+def _of_backfill(drift: slot_repair.BackfillDrift) -> str:
     keys = ", ".join(drift.dead)
-    return f"backfill {drift.backfill_id}: {keys} occupied a place and is over or gone"
+    return f"backfill {drift.backfill_id}: {keys} has a slot, but is finished or deleted"
 
 
 def _described(drift: Drift) -> str:
     parts = [
         f"{', '.join(keys)} {what}"
         for keys, what in (
-            (drift.dead, "occupied a place and is over or gone"),
-            (drift.lost, "was not over and had no place"),
+            (drift.dead, "has a slot, but is finished or deleted"),
+            (drift.lost, "is not finished, but has no slot"),
         )
         if keys
     ]

@@ -1,24 +1,25 @@
-"""`lamplighter events`: the newest, and what became of one."""
+"""`lamplighter events`: list asset events and trace one to its runs."""
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lamplighter.events.ledger import Fate, Trace
-from lamplighter.events.ledger import trace as find
+from lamplighter.events.lineage import ConsumerStatus, EventTrace
+from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
-from lamplighter.store.listing import recent_events
-from lamplighter.store.models import AssetEvents, Assets
-from lamplighter.store.models.assets import ITSELF
+from lamplighter.store.assets import last_updated_assets, recent_events
 from lamplighter.zones import iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.finding import find_asset
+from lamplighter_cli.lookup import find_asset
 from lamplighter_cli.options import AsJson
 
-app = typer.Typer(help="Asset events: list, trace.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from lamplighter.store.models import AssetEvents
+
+app = typer.Typer(help="List and trace asset events.", no_args_is_help=True)
 
 _EXTRA_SHOWN = 60
 
@@ -27,14 +28,14 @@ _EXTRA_SHOWN = 60
 @on_deployment
 def list_events(
     asset: Annotated[
-        str, typer.Argument(metavar="ASSET", help="Only of this asset or alias.")
+        str, typer.Argument(metavar="ASSET", help="Only events of this asset or alias.")
     ] = "",
     *,
-    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="Maximum number of events.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest events that were recorded."""
-    rows = [find_asset(asset)] if asset else _updated_last(limit)
+    """List the newest recorded events."""
+    rows = [find_asset(asset)] if asset else last_updated_assets(limit=limit)
     names = {row.asset_id: row.name or row.uri or row.asset_id for row in rows}
     events = recent_events([*names], limit=limit)
     if as_json:
@@ -52,24 +53,14 @@ def list_events(
             console.instant(row.recorded_at),
             _source(row),
             row.partition_key or "",
-            console.cut(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
+            console.shorten(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
         )
         table.add(*cells)
     console.out().print(table)
 
 
-def _updated_last(limit: int) -> list[Assets]:
-    """Return the assets among which the newest events are: no more of them than events."""
-    # Under a URI or an alias stand only copies, unless no asset has the URI.
-    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
-    own = [row for row in found if row.kind != "alias" and row.recorded_at is not None]
-    return sorted(own, key=lambda row: console.instant_json(row.recorded_at) or "", reverse=True)[
-        :limit
-    ]
-
-
-def _source(row: AssetEvents) -> str:
-    """Return who an event came from; a step is named like everywhere else."""
+def _source(row: "AssetEvents") -> str:
+    """Return the source of an event; a step as DAG/RUN/TASK."""
     source = row.source
     if isinstance(source, dict) and {"dag_id", "run_id", "task_id"} <= source.keys():
         return "/".join(str(source[name]) for name in ("dag_id", "run_id", "task_id"))
@@ -78,7 +69,7 @@ def _source(row: AssetEvents) -> str:
     return json.dumps(source) if source else ""
 
 
-def _event_json(row: AssetEvents, asset: str) -> dict[str, Any]:
+def _event_json(row: "AssetEvents", asset: str) -> dict[str, Any]:
     return {
         "event_id": event_id_of(row),
         "asset": asset,
@@ -94,46 +85,48 @@ def _event_json(row: AssetEvents, asset: str) -> dict[str, Any]:
 @app.command()
 @on_deployment
 def trace(
-    event: Annotated[str, typer.Argument(help="The event's id.")],
+    event: Annotated[str, typer.Argument(help="The id of the event.")],
     *,
-    asset: Annotated[str, typer.Option(help="Its asset, if ids are not unique.")] = "",
+    asset: Annotated[
+        str, typer.Option(help="Its asset, if several have an event with this id.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of an event with everyone who waits for its asset."""
+    """Show what each consumer of an event has done with it."""
     found = find(event, asset=asset or None)
     if as_json:
         console.print_json([_trace_json(one) for one in found])
         return
     for one in found:
         console.out().print(_headline(one), soft_wrap=True)
-        if one.fates:
-            console.out().print(_fates(one.fates))
+        if one.consumers:
+            console.out().print(_consumers(one.consumers))
         elif one.rejected is None:
-            console.out().print("nobody waits for it")
+            console.out().print("no consumers")
 
 
-def _headline(one: Trace) -> Text:
+def _headline(one: EventTrace) -> Text:
     row = one.event
     if one.rejected is not None:
         when = console.instant(row.recorded_at)
         return Text(f"event {row.event_id} was rejected at {when}: {one.rejected}")
     if row.seq is None:
-        return Text(f"event {row.event_id} of {one.asset} waits to be recorded")
+        return Text(f"event {row.event_id} of {one.asset} is waiting to be recorded")
     number = f"number {row.seq:.0f}, recorded at {console.instant(row.recorded_at)}"
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 
-def _fates(fates: list[Fate]) -> console.Rows:
-    table = console.Rows("consumer", "event is", "run", "why")
-    for fate in fates:
-        run = f"{fate.dag_id}/{fate.run_id}" if fate.run_id else ""
-        table.add(fate.dag_id, fate.state, run, fate.why)
+def _consumers(consumers: list[ConsumerStatus]) -> console.Rows:
+    table = console.Rows("consumer", "event is", "run", "reason")
+    for status in consumers:
+        run = f"{status.dag_id}/{status.run_id}" if status.run_id else ""
+        table.add(status.dag_id, status.state, run, status.reason)
     return table
 
 
-def _trace_json(one: Trace) -> dict[str, Any]:
+def _trace_json(one: EventTrace) -> dict[str, Any]:
     return {
         **_event_json(one.event, one.asset),
         "rejected": one.rejected,
-        "consumers": [vars(fate) for fate in one.fates],
+        "consumers": [vars(status) for status in one.consumers],
     }

@@ -1,4 +1,4 @@
-"""`lamplighter next`: the coming runs of a DAG, in UTC and in its own zone."""
+"""`lamplighter next`: the next runs of a DAG, in UTC and in its own time zone."""
 
 import datetime
 from itertools import pairwise
@@ -11,26 +11,28 @@ from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.bundles.check import CheckedDag, find_coming_runs
+from lamplighter.assets.codec import decode_condition
+from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
+from lamplighter.loading import author_code_as_data
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
 from lamplighter_cli import console
-from lamplighter_cli.options import AsJson
+from lamplighter_cli.options import AsJson, DagId, DagsDir
 
 
 def next_runs(
-    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")],
+    dag_id: DagId,
     *,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many runs.", min=1)] = 5,
-    dags: Annotated[Path, typer.Option(help="The bundle: a folder with dags/.")] = Path(),
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of runs.", min=1)] = 5,
+    dags: DagsDir = Path(),
     at: Annotated[
         str,
-        typer.Option(help="The moment to look from, such as 2026-03-27T00:00:00Z. Default: now."),
+        typer.Option(help="The time to start from, such as 2026-03-27T00:00:00Z. Default: now."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show the coming runs of a DAG; gaps between intervals and clock changes are marked."""
+    """Show the next runs of a DAG, with gaps between intervals and clock changes. Runs offline."""
     moment = parse_instant(at) if at else clock.now().replace(microsecond=0)
-    dag, runs = find_coming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
+    dag, runs = find_upcoming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
     if as_json:
         console.print_json(runs)
     elif not runs:
@@ -42,18 +44,12 @@ def next_runs(
 def _why_none(dag: CheckedDag) -> str:
     document = dag.document["timetable"]
     if "asset_condition" in document["data"]:
-        return f"runs when its assets are updated: {_words(document['data']['asset_condition'])}"
+        with author_code_as_data():
+            condition = decode_condition(document["data"]["asset_condition"])
+        return f"runs when its assets are updated: {condition.describe()}"
     if document["type"] == "NullTimetable":
-        return "has no schedule; start runs by hand"
+        return "has no schedule; trigger runs manually"
     return f"has no more runs (schedule {dag.schedule!r})"
-
-
-def _words(condition: dict[str, Any]) -> str:
-    ((kind, value),) = condition.items()
-    if kind in {"all", "any"}:
-        joint = " and " if kind == "all" else " or "
-        return "(" + joint.join(_words(item) for item in value) + ")"
-    return str(value.get("name") or value.get("uri"))
 
 
 def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None:

@@ -1,19 +1,28 @@
-"""Options that several commands take, and what their texts mean."""
+"""Arguments and options that several commands have, and how their values are parsed."""
 
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lamplighter.errors import RefusedError
 
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as DAG/RUN.")]
+BundleDir = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The bundle: a directory with dags/, timetables/, jobs/."),
+]
+DagsDir = Annotated[Path, typer.Option("--dags", help="The bundle: a directory with dags/.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 BundleName = Annotated[
-    str, typer.Option("--bundle", help="Its name. Default: the name of the folder.")
+    str, typer.Option("--bundle", help="The name of the bundle. Default: the directory's name.")
 ]
 Conf = Annotated[str, typer.Option("--conf", help="Parameters as JSON: '{\"full\": true}'.")]
+Every = Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")]
 Variables = Annotated[
     list[str] | None,
     typer.Option(
@@ -23,7 +32,7 @@ Variables = Annotated[
 
 
 def read_conf(text: str) -> dict[str, Any] | None:
-    """Return what `--conf` says; None if it was left out."""
+    """Return the value of `--conf`; None if it was not given."""
     if not text:
         return None
     found = read_json("--conf", text)
@@ -33,7 +42,7 @@ def read_conf(text: str) -> dict[str, Any] | None:
 
 
 def read_json(option: str, text: str) -> Any:
-    """Return the value that an option has as JSON."""
+    """Return the value of an option that takes JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -41,7 +50,7 @@ def read_json(option: str, text: str) -> Any:
 
 
 def read_variables(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return what each `--var` says, by name."""
+    """Return the values of all `--var` options, by name."""
     found = {}
     for text in texts or ():
         name, is_given, value = text.partition("=")
@@ -53,7 +62,7 @@ def read_variables(texts: Iterable[str] | None) -> dict[str, str]:
 
 @contextmanager
 def needing_local() -> Iterator[None]:
-    """Say in one line what to install where an import fails: not every installation has moto."""
+    """Say what to install if an import fails: moto and Spark are optional dependencies."""
     try:
         yield
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""`lamplighter push`: checks a bundle, says what it would change, and uploads it."""
+"""`lamplighter push`: checks a bundle, shows what changes, and uploads it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,78 +9,75 @@ from pendulum import DateTime
 from rich.text import Text
 
 from lamplighter import settings
-from lamplighter.bundles.check import BundleReport, check_bundle
 from lamplighter.bundles.layout import dag_files, require_bundle
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.bundles.parsing import BundleReport, check_bundle
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
 from lamplighter.operations.push import push_bundle
-from lamplighter.operations.push_preview import DagChange, changes_of_push
-from lamplighter.registry.reading import read_definition
+from lamplighter.operations.push_preview import DagChange, preview_push
+from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.options import AsJson, BundleName
+from lamplighter_cli.options import AsJson, BundleDir, BundleName
 
-# More than this many runs at once is more often a mistake than a wish.
-MAX_UNASKED = 100
+# More runs than this at once are more often a mistake than intended.
+MAX_UNCONFIRMED_RUNS = 100
 
 _UNCONFIRMED = 3
 
 
 @on_deployment
 def push(
-    path: Annotated[
-        Path, typer.Argument(help="The bundle: a folder with dags/, timetables/, jobs/.")
-    ] = Path(),
+    path: BundleDir = Path(),
     *,
     bundle: BundleName = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Upload it although the check found errors.")
+        bool, typer.Option("--force", help="Push even if the check finds errors.")
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask about runs that would be owed.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     skip_owed: Annotated[
         bool,
         typer.Option(
-            "--skip-owed", help="Do not create the runs that new and changed schedules owe now."
+            "--skip-owed",
+            help="Do not create runs of new and changed schedules that are already due.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a bundle and upload it. Exit 1 on errors in it, 3 if owed runs were not confirmed."""
+    """Check a bundle and upload it. Exit code 1 on errors, 3 if runs were not confirmed."""
     root = require_bundle(path)
     settings.current().require("bucket")
     name = require_id(bundle or root.name, what="bundle")
     report = _check(root)
     if report.errors and not force:
         show_problems(report, console.err())
-        console.error(f"{root} has errors and was not pushed; --force pushes it all the same")
+        console.error(f"{root} has errors and was not pushed; --force pushes it anyway")
         raise typer.Exit(1)
     _require_wired(report)
-    # What a broken file had defined stays where it is.
-    changes = changes_of_push(
+    # The DAGs of a broken file stay as they were.
+    changes = preview_push(
         root, report.dags, bundle=None if report.errors else name, is_skipping=skip_owed
     )
     owed = {change.dag_id: change.owed for change in changes if change.owed}
     skipped = {change.dag_id: change.skipped for change in changes if change.skipped}
     if not as_json:
         _show_changes(changes)
-        _show_runs(owed, "owes {} from its start until now")
-        _show_runs(skipped, "skips {} that it owes")
-    if sum(owed.values()) > MAX_UNASKED and not yes:
+        _show_runs(owed, "has {} that are already due")
+        _show_runs(skipped, "skips {} that are already due")
+    if sum(owed.values()) > MAX_UNCONFIRMED_RUNS and not yes:
         _confirm(sum(owed.values()))
     with console.progress() as progress:
         progress.add_task("Uploading", total=None)
-        source = push_bundle(root, name, skip_owed=skip_owed)
+        pushed = push_bundle(root, name, skip_owed=skip_owed)
     if as_json:
         console.print_json(
             {
-                "bundle": source.bundle,
-                "push": source.push,
-                "version": source.version,
+                "bundle": pushed.bundle,
+                "push": pushed.number,
+                "version": pushed.version,
                 "dags": [dag.dag_id for dag in report.dags],
                 "owed": owed,
                 "skipped": skipped,
@@ -91,14 +88,14 @@ def push(
         return
     console.out().print(
         Text(
-            f"pushed {name!r}: push {source.push}, {len(report.dags)} DAGs,"
-            f" version {source.version[:12]}; it is registered within seconds"
+            f"pushed {name!r}: push {pushed.number}, {len(report.dags)} DAGs,"
+            f" version {pushed.version[:12]}; it will be registered within seconds"
         )
     )
 
 
 def _require_wired(report: BundleReport) -> None:
-    """Refuse a bundle with watchers that would never hear anything, before anything is sent."""
+    """Refuse a bundle whose watchers would receive nothing, before it is uploaded."""
     definitions = (read_definition(dag) for dag in report.dags)
     found = [line for one in definitions for line in unwired(one.dag, settings.current())]
     for line in found:
@@ -122,20 +119,20 @@ def _show_changes(changes: Sequence[DagChange]) -> None:
 def _in_words(change: DagChange) -> str:
     before, after = (_when(at) for at in (change.next_before, change.next_after))
     if change.is_leaving:
-        return f"{change.dag_id} leaves the bundle: it gets no more runs (the next was {before})"
+        return f"{change.dag_id} is removed from the bundle: no more runs (next was {before})"
     is_same = change.schedule_before == change.schedule_after
-    what = f"{change.schedule_before} becomes {change.schedule_after}"
+    what = f"schedule {change.schedule_before} → {change.schedule_after}"
     parts = [
-        f"{change.dag_id}: {'its schedule changes' if is_same else what}",
+        f"{change.dag_id}: {'schedule changes' if is_same else what}",
         f"next run {before}" if before == after else f"next run {after} (was {before})",
     ]
     if change.switches_to is not None:
         first = _when(change.switches_to)
-        parts.append(f"what is due comes first, the new schedule begins with a run {first}")
+        parts.append(f"due runs come first, then the new schedule starts with a run {first}")
     if change.uncovered is not None:
-        parts.append(f"the new schedule leaves {_span(change.uncovered)} uncovered")
+        parts.append(f"{_span(change.uncovered)} is not covered")
     if change.repeated is not None:
-        parts.append(f"the new schedule covers {_span(change.repeated)} again")
+        parts.append(f"{_span(change.repeated)} is covered again")
     if change.dropped_events:
         events = "event is" if change.dropped_events == 1 else "events are"
         parts.append(f"{change.dropped_events:,} pending {events} dropped")
@@ -147,7 +144,7 @@ def _span(interval: DataInterval) -> str:
 
 
 def _when(at: DateTime | None) -> str:
-    return f"after {console.instant(at)}" if at is not None else "by no time"
+    return f"after {console.instant(at)}" if at is not None else "unscheduled"
 
 
 def _change_json(change: DagChange) -> dict[str, Any]:
@@ -172,20 +169,19 @@ def _span_json(interval: DataInterval | None) -> list[str | None] | None:
 
 def _show_runs(counts: dict[str, int], words: str) -> None:
     for dag_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        least = "at least " if count >= STOP_COUNTING_AT else ""
-        runs = f"{least}{count:,} {'run' if count == 1 else 'runs'}"
+        at_least = "at least " if count >= MAX_OWED_COUNTED else ""
+        runs = f"{at_least}{count:,} {'run' if count == 1 else 'runs'}"
         console.out().print(Text(f"{dag_id} {words.format(runs)}"))
 
 
 def _confirm(total: int) -> None:
     question = (
-        f"{total:,} runs would be owed, and created as slots allow (--skip-owed leaves them out)."
-        " Push?"
+        f"{total:,} runs are already due and will be created as slots become free (--skip-owed"
+        " skips them). Push?"
     )
     if console.is_interactive() and typer.confirm(question, err=True):
         return
     console.error(
-        f"{total:,} runs would be owed: pass --yes to have them created, or --skip-owed to go on"
-        " without them"
+        f"{total:,} runs are already due: pass --yes to create them, or --skip-owed to skip them"
     )
     raise typer.Exit(_UNCONFIRMED)

@@ -1,8 +1,8 @@
-"""`lamplighter runs`: which there are, what one is made of, and what can be asked of it."""
+"""`lamplighter runs`: list, show, trigger, cancel, retry, clear and mark runs."""
 
 import getpass
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pendulum import DateTime
@@ -10,34 +10,33 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
-from lamplighter.events.ledger import RunEvents, triggering_asset_events
 from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.listing import STATES, recent_runs, runs_of
-from lamplighter.store.models import Runs
+from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
+from lamplighter.views import Run, run_summary, view_dag, view_run
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.finding import find_dag, find_run, require_states, zone_of, zone_of_run
-from lamplighter_cli.logs import logs
-from lamplighter_cli.options import AsJson, Conf, read_conf
-from lamplighter_cli.run_facts import (
+from lamplighter_cli.lookup import find_dag, find_run, require_states, zone_of_dag
+from lamplighter_cli.options import AsJson, Conf, DagId, RunName, read_conf
+from lamplighter_cli.runs_logs import logs
+from lamplighter_cli.runs_output import (
     run_json,
     run_table,
     runs_table,
-    step_json,
-    steps_of,
     steps_table,
+    whole_run_json,
 )
-from lamplighter_cli.watch import watch
+from lamplighter_cli.runs_watch import watch
 
-app = typer.Typer(help="Runs: list, watch, trigger, cancel, try again.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from lamplighter.store.models import Runs
+
+app = typer.Typer(help="List, watch, trigger, cancel and retry runs.", no_args_is_help=True)
 app.command("watch")(watch)
 app.command("logs")(logs)
-
-Run = Annotated[str, typer.Argument(help="The run, as DAG/RUN.")]
 
 
 @app.command("list")
@@ -46,25 +45,27 @@ def list_runs(
     dag_id: Annotated[str, typer.Argument(metavar="DAG", help="Only runs of this DAG.")] = "",
     *,
     state: Annotated[
-        list[str] | None, typer.Option(help=f"Only such: {', '.join(STATES)}; repeatable.")
+        list[str] | None,
+        typer.Option(help=f"Only runs in this state ({', '.join(STATES)}); repeatable."),
     ] = None,
-    limit: Annotated[int, typer.Option("-n", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("-n", min=1, help="Maximum number of runs.")] = 20,
     days: Annotated[
-        int, typer.Option(min=1, help="Without a DAG: how far back to look for finished runs.")
+        int, typer.Option(min=1, help="Without a DAG: how many days of finished runs to search.")
     ] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest runs: of a DAG by their dates, of all DAGs by their last change of state."""
+    """List the newest runs: of one DAG by date, of all DAGs by last change of state."""
     states = require_states(state or ())
-    zone = zone_of(find_dag(dag_id)) if dag_id else None
+    zone = view_dag(find_dag(dag_id)).zone if dag_id else None
     if dag_id:
         rows = runs_of(dag_id, limit=limit, states=states)
     else:
         rows = recent_runs(limit=limit, days=days, states=states or STATES)
+    runs = [run_summary(row) for row in rows]
     if as_json:
-        console.print_json([run_json(row) for row in rows])
-    elif rows:
-        console.out().print(runs_table(rows, zone))
+        console.print_json([run_json(run) for run in runs])
+    elif runs:
+        console.out().print(runs_table(runs, zone))
     else:
         where = f"of DAG {dag_id}" if dag_id else f"in the last {days} days (see --days)"
         console.out().print(Text(f"no such runs {where}" if states else f"no runs {where}"))
@@ -72,77 +73,90 @@ def list_runs(
 
 @app.command()
 @on_deployment
-def show(run: Run, *, as_json: AsJson = False) -> None:
+def show(run: RunName, *, as_json: AsJson = False) -> None:
     """Show a run, its steps, and the asset events that triggered it."""
-    row = find_run(run)
-    found = triggering_asset_events(row)
-    steps = steps_of(row)
+    found = view_run(find_run(run))
     if as_json:
-        events = {"triggering_asset_events": dict(found.events), "expired": dict(found.expired)}
-        described = {"conf": row.conf or {}, "steps": [step_json(step) for step in steps]}
-        console.print_json({**run_json(row), **described, **events})
+        console.print_json(whole_run_json(found))
         return
-    zone = zone_of_run(row)
-    console.out().print(run_table(row, zone))
-    if steps:
+    zone = zone_of_dag(found.dag_id)
+    console.out().print(run_table(found, zone))
+    if found.steps:
         console.out().print()
-        console.out().print(steps_table(steps, zone))
+        console.out().print(steps_table(found.steps, zone))
     _show_events(found)
 
 
-@app.command()
-@on_deployment
-def cancel(run: Run, *, as_json: AsJson = False) -> None:
-    """End a run: its Spark jobs are cancelled, and it is over when they are."""
-    row = find_run(run)
-    _tell(cancel_run(row.dag_id, row.run_key), "its jobs are being cancelled", as_json=as_json)
+def _show_events(run: Run) -> None:
+    if run.events:
+        table = console.Rows("asset", "event", "timestamp", "partition", "extra")
+        for event in run.events:
+            table.add(
+                event.asset,
+                event.event_id,
+                console.instant(event.timestamp),
+                event.partition_key or "",
+                json.dumps(event.extra) if event.extra else "",
+            )
+        console.out().print()
+        console.out().print(table)
+    for asset, count in run.expired_events.items():
+        console.out().print(Text(f"{count} more of {asset}, which have expired"))
 
 
 @app.command()
 @on_deployment
-def retry(run: Run, *, as_json: AsJson = False) -> None:
-    """Try the failed steps of a run again, and what never ran because of them."""
+def cancel(run: RunName, *, as_json: AsJson = False) -> None:
+    """Cancel a run and its Spark jobs; it ends when they have ended."""
     row = find_run(run)
-    _tell(retry_run(row.dag_id, row.run_key), "its failed steps run again", as_json=as_json)
+    _report(cancel_run(row.dag_id, row.run_key), "its jobs are being cancelled", as_json=as_json)
+
+
+@app.command()
+@on_deployment
+def retry(run: RunName, *, as_json: AsJson = False) -> None:
+    """Retry the failed steps of a run, and the steps that did not run because of them."""
+    row = find_run(run)
+    _report(retry_run(row.dag_id, row.run_key), "its failed steps run again", as_json=as_json)
 
 
 @app.command()
 @on_deployment
 def clear(
-    run: Run,
+    run: RunName,
     *,
     task: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this task and all that follow it; may be given several times."),
+        list[str] | None, typer.Option(help="Only this task and its downstream tasks; repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a run begin again, whatever became of it; jobs that still run are cancelled first."""
+    """Restart a run, whatever its state; running jobs are cancelled first."""
     row = find_run(run)
     cleared = clear_run(row.dag_id, row.run_key, tasks=task or ())
-    _tell(cleared, "it begins again", as_json=as_json)
+    _report(cleared, "it starts again", as_json=as_json)
 
 
 @app.command()
 @on_deployment
 def mark(
-    run: Run,
+    run: RunName,
     *,
     is_success: Annotated[
-        bool | None, typer.Option("--success/--failed", help="What it is from now on.")
+        bool | None, typer.Option("--success/--failed", help="The state to set.")
     ] = None,
-    why: Annotated[str, typer.Option(help="The reason, which is recorded with your name.")] = "",
-    task: Annotated[str, typer.Option(help="Only the step of this task.")] = "",
+    why: Annotated[str, typer.Option(help="The reason; recorded with your user name.")] = "",
+    task: Annotated[str, typer.Option(help="Mark only the step of this task.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say that a run or a step is a success or failed, whatever became of it.
+    """Mark a run or a step as successful or failed.
 
-    A job that still runs is cancelled first. What waits for it goes on; nothing is told of outlets.
+    A running job is cancelled first. Whatever waits for the run or step continues. No asset events
+    are sent for the outlets of marked steps.
     """
     if is_success is None:
-        raise RefusedError("say what it is: --success or --failed")
+        raise RefusedError("choose a state: --success or --failed")
     if not why:
-        raise RefusedError("say why it is marked: --why TEXT")
+        raise RefusedError("give a reason: --why TEXT")
     row, state = find_run(run), "success" if is_success else "failed"
     if task:
         marked = mark_step(row.dag_id, row.run_key, task, state, why=why, by=_user())
@@ -150,40 +164,41 @@ def mark(
     else:
         marked = mark_run(row.dag_id, row.run_key, state, why=why, by=_user())
         what = f"it was marked {state}"
-    _tell(marked, what, as_json=as_json)
+    _report(marked, what, as_json=as_json)
 
 
 def _user() -> str:
     """Return the name that a mark is recorded under."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a process whose user has no name, as in some containers
+    except (KeyError, OSError):  # some containers run as a user without a name
         return "unknown"
 
 
 @app.command()
 @on_deployment
 def trigger(
-    dag_id: Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")],
+    dag_id: DagId,
     *,
     logical_date: Annotated[
-        str, typer.Option(help="Its date, or none for an undated run. Default: now.")
+        str, typer.Option(help="Its logical date; `none` for a run without one. Default: now.")
     ] = "",
     data_interval: Annotated[
         str,
         typer.Option(
-            metavar="START/END", help="Its interval. Default: what the timetable makes of the date."
+            metavar="START/END",
+            help="Its data interval. Default: the timetable's interval for the date.",
         ),
     ] = "",
     conf: Conf = "",
-    run_id: Annotated[str, typer.Option(help="An id of your own; such a run has no date.")] = "",
+    run_id: Annotated[str, typer.Option(help="A custom id; such a run has no date.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Create a run; it starts as soon as its DAG has a free slot."""
     date = _date(logical_date or ("none" if run_id else "now"))
     if find_dag(dag_id).is_custom and date is not None and not data_interval:
         raise RefusedError(
-            f"DAG {dag_id!r} has a timetable of its own, which is not asked here: give"
+            f"DAG {dag_id!r} has a custom timetable, which only runs in the sandbox: pass"
             " --data-interval START/END, or --logical-date none"
         )
     run = create_manual_run(
@@ -193,7 +208,7 @@ def trigger(
         conf=read_conf(conf),
         run_id=run_id or None,
     )
-    _tell(run, f"see `lamplighter runs watch {dag_id}/{run.run_id}`", as_json=as_json)
+    _report(run, f"see `lamplighter runs watch {dag_id}/{run.run_id}`", as_json=as_json)
 
 
 def _date(text: str) -> DateTime | None:
@@ -211,29 +226,16 @@ def _interval(text: str) -> DataInterval:
         )
     interval = DataInterval(parse_instant(start), parse_instant(end))
     if interval.end < interval.start:
-        raise RefusedError(f"--data-interval {text!r} ends before it begins")
+        raise RefusedError(f"--data-interval {text!r} ends before it starts")
     return interval
 
 
-def _tell(row: Runs, what: str, *, as_json: bool) -> None:
+def _report(row: "Runs", what: str, *, as_json: bool) -> None:
+    """Write the state of a run after a command."""
+    run = run_summary(row)
     if as_json:
-        console.print_json(run_json(row))
+        console.print_json(run_json(run))
         return
-    then = "" if row.state == "cancelled" else f": {what}"
-    said = Text(f"run {row.run_id} of DAG {row.dag_id} is {row.state}{then}")
-    console.out().print(said, soft_wrap=True)
-
-
-def _show_events(found: RunEvents) -> None:
-    if found.events:
-        table = console.Rows("asset", "event", "timestamp", "partition", "extra")
-        for asset, events in found.events.items():
-            for event in events:
-                at = console.instant(parse_instant(event["timestamp"]))
-                extra = json.dumps(event["extra"]) if event["extra"] else ""
-                cells = (asset, event["event_id"], at, event["partition_key"], extra)
-                table.add(*(cell or "" for cell in cells))
-        console.out().print()
-        console.out().print(table)
-    for asset, count in found.expired.items():
-        console.out().print(Text(f"{count} more of {asset}, which are no longer kept"))
+    detail = "" if run.state == "cancelled" else f": {what}"
+    line = Text(f"run {run.run_id} of DAG {run.dag_id} is {run.state}{detail}")
+    console.out().print(line, soft_wrap=True)

@@ -1,7 +1,7 @@
-"""`lamplighter simulate`: the coming days of a bundle, by the real scheduler, without AWS or Spark.
+"""`lamplighter simulate`: the next days of a bundle with the real scheduler, without AWS or Spark.
 
-Owns: its options, and refusing them before the days pass and not after. What came of the days is
-told by `simulate_report`.
+Owns: the options, which are validated before the simulation starts. `simulate_output` shows the
+results.
 """
 
 import difflib
@@ -19,61 +19,61 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from lamplighter import clock
-from lamplighter.bundles.check import BundleReport, CheckedDag, check_bundle
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
-from lamplighter_cli.options import AsJson, Variables, needing_local, read_variables
+from lamplighter_cli.options import AsJson, BundleDir, Variables, needing_local, read_variables
 
 if TYPE_CHECKING:
-    from lamplighter_local.simulation.simulation import Simulation, Task
+    from lamplighter_local.simulation.simulate import Simulation, Task
 
 _MAX_DAYS = 366
-_PICTURES = (".png", ".svg")
+_PLOT_FORMATS = (".png", ".svg")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
 def simulate(
-    path: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The bundle: a folder with dags/.")
-    ] = Path(),
+    path: BundleDir = Path(),
     *,
-    days: Annotated[int, typer.Option(help="How many days pass.", min=1, max=_MAX_DAYS)] = 30,
+    days: Annotated[
+        int, typer.Option(help="Number of days to simulate.", min=1, max=_MAX_DAYS)
+    ] = 30,
     at: Annotated[
-        str, typer.Option(help="When they begin, such as 2026-03-27T00:00:00Z. Default: now.")
+        str, typer.Option(help="When they start, such as 2026-03-27T00:00:00Z. Default: now.")
     ] = "",
     catchup: Annotated[
-        bool, typer.Option("--catchup", help="Also make up for what is owed at the beginning.")
+        bool, typer.Option("--catchup", help="Also create the runs that are due at the start.")
     ] = False,
     takes: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="DAG.TASK=90m", help="How long a task lasts; others take a second. Repeatable."
+            metavar="DAG.TASK=90m", help="How long a task takes (default: a second); repeatable."
         ),
     ] = None,
     var: Variables = None,
     as_json: AsJson = False,
-    csv: Annotated[Path | None, typer.Option(help="Write one row for each run here.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a CSV file with a row per run.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw runs and concurrency here: a .png or .svg file.")
+        Path | None, typer.Option(help="Draw runs and concurrency to a .png or .svg file.")
     ] = None,
 ) -> None:
-    """Show the runs of the coming days: how many, when, how many at once. AWS is not asked."""
+    """Simulate the runs of the next days: how many, when, how many at once. Runs offline."""
     start = parse_instant(at) if at else clock.now().replace(microsecond=0)
     for file in filter(None, (csv, plot)):
         _require_writable(file)
     if plot is not None:
-        _require_pictures(plot)
+        _require_plotting(plot)
     variables = read_variables(var)
     root = require_bundle(path)
     report = _check(root)
     lasting = durations(takes or (), report.dags)
     with needing_local():
-        from lamplighter_cli import simulate_report  # noqa: PLC0415 - only where it is needed
-        from lamplighter_local.simulation.simulation import simulate as run_simulation  # noqa: PLC0415 - as above
+        from lamplighter_cli import simulate_output  # noqa: PLC0415 - only where it is needed
+        from lamplighter_local.simulation.simulate import simulate as run_simulation  # noqa: PLC0415 - as above
     with _progress(start, days) as on_progress:
         simulation = run_simulation(
             root,
@@ -87,13 +87,13 @@ def simulate(
         )
     if csv is not None:
         with _one_line_errors(csv):
-            simulate_report.write_csv(simulation, csv)
+            simulate_output.write_csv(simulation, csv)
     if plot is not None:
         _draw(simulation, plot)
     if as_json:
-        console.print_json(simulate_report.as_json(simulation, catchup=catchup))
+        console.print_json(simulate_output.as_json(simulation, catchup=catchup))
     else:
-        simulate_report.show(simulation, catchup=catchup, files=[f for f in (csv, plot) if f])
+        simulate_output.show(simulation, catchup=catchup, files=[f for f in (csv, plot) if f])
 
 
 def _check(root: Path) -> BundleReport:
@@ -102,12 +102,12 @@ def _check(root: Path) -> BundleReport:
         show_problems(report, console.err())
         raise RefusedError(f"{root} has errors and was not simulated")
     if not report.dags:
-        raise RefusedError(f"{root} defines no DAG: there is nothing to simulate")
+        raise RefusedError(f"{root} defines no DAGs: there is nothing to simulate")
     return report
 
 
 def _require_writable(file: Path) -> None:
-    """Refuse a file that cannot be written, by opening it: nothing else knows for sure."""
+    """Refuse a file that cannot be opened for writing."""
     is_new = not file.exists()
     with _one_line_errors(file), file.open("ab"):
         pass
@@ -123,9 +123,9 @@ def _one_line_errors(file: Path) -> Iterator[None]:
         raise RefusedError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _require_pictures(file: Path) -> None:
-    if file.suffix.lower() not in _PICTURES:
-        raise RefusedError(f"--plot {file}: name a file that ends in {' or '.join(_PICTURES)}")
+def _require_plotting(file: Path) -> None:
+    if file.suffix.lower() not in _PLOT_FORMATS:
+        raise RefusedError(f"--plot {file}: the file name must end in {' or '.join(_PLOT_FORMATS)}")
     if find_spec("matplotlib") is None:
         raise RefusedError("--plot needs matplotlib: pip install 'lamplighter[plot]'")
 
@@ -138,7 +138,7 @@ def _draw(simulation: "Simulation", file: Path) -> None:
 
 
 def durations(texts: Iterable[str], dags: Iterable[CheckedDag]) -> "dict[Task, timedelta]":
-    """Return how long tasks take, by DAG and task; ids may have dots, so all names are compared."""
+    """Return the duration of tasks, by DAG and task; ids may contain dots, so whole names count."""
     known = {
         f"{dag.dag_id}.{task['task_id']}": (dag.dag_id, task["task_id"])
         for dag in dags
@@ -157,7 +157,7 @@ def durations(texts: Iterable[str], dags: Iterable[CheckedDag]) -> "dict[Task, t
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return how long `90m`, `1h30m` or `45s` is."""
+    """Return the duration that `90m`, `1h30m` or `45s` stands for."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise RefusedError(f"{text!r} is not a duration: write it like 45s, 90m, 1h30m or 2d")
@@ -168,7 +168,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 class _OnProgress:
-    """Moves a progress bar to where the simulated clock is."""
+    """Moves a progress bar with the simulated clock."""
 
     def __init__(self, progress: Progress, start: DateTime, days: int) -> None:
         self._progress, self._start, self._days = progress, start, days
@@ -182,7 +182,7 @@ class _OnProgress:
 
 @contextmanager
 def _progress(start: DateTime, days: int) -> Iterator[_OnProgress]:
-    """Show how far the days have come and how long it will take, where someone is looking."""
+    """Show the simulated day and the remaining time, on a terminal only."""
     err = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),

@@ -1,10 +1,11 @@
-"""Clients of AWS services: one of each per process, with time limits that suit a Lambda."""
+"""Clients of AWS services: one of each per runtime, with time limits that suit a Lambda."""
 
-from functools import cache
 from typing import Any
 
 import boto3
 from botocore.config import Config
+
+from lamplighter import runtime
 
 # A function has seconds, not minutes: give up early and let the platform deliver again.
 CONNECT_SECONDS = 1.0
@@ -26,7 +27,9 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
     return bucket, key
 
 
-@cache
 def client(service: str, *, read_seconds: float = READ_SECONDS) -> Any:
     """Return the client of a service; where and who it is come from the environment."""
-    return boto3.client(service, config=_LIMITS.merge(Config(read_timeout=read_seconds)))
+    return runtime.current().client(
+        (service, read_seconds),
+        lambda: boto3.client(service, config=_LIMITS.merge(Config(read_timeout=read_seconds))),
+    )

@@ -1,7 +1,8 @@
 """What time it is: the one place that reads the clock.
 
-Owns: "now". Everything that needs the time asks `now()` at the moment it needs it, so that a
-movable clock, or a test library that freezes time, is obeyed everywhere at once.
+Owns: "now", which the clock of the current runtime tells. Everything that needs the time asks
+`now()` at the moment it needs it, so that a movable clock, or a test library that freezes time, is
+obeyed everywhere at once.
 """
 
 import datetime
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from pendulum import DateTime
 
+from lamplighter import runtime
 from lamplighter.zones import as_utc
 
 # In a tuple, because a library that freezes time also replaces the names of modules that hold it.
@@ -61,13 +63,18 @@ class FixedClock:
         """Return at once: here, time does not pass."""
 
 
-_clock: Clock = SystemClock()
+_SYSTEM = SystemClock()
 _instant: ContextVar[DateTime | None] = ContextVar("_instant", default=None)
+
+
+def in_force() -> Clock:
+    """Return the clock of the current runtime."""
+    return runtime.current().clock or _SYSTEM
 
 
 def now() -> DateTime:
     """Return the present instant in UTC."""
-    return _instant.get() or as_utc(_clock.now())
+    return _instant.get() or as_utc(in_force().now())
 
 
 @contextmanager
@@ -85,15 +92,4 @@ def at(instant: datetime.datetime) -> Iterator[None]:
 
 def sleep(seconds: float) -> None:
     """Wait, by the clock that tells the time."""
-    _clock.sleep(seconds)
-
-
-@contextmanager
-def using(clock: Clock) -> Iterator[None]:
-    """Let `clock` tell the time for the whole process until the block ends."""
-    global _clock  # noqa: PLW0603 - one clock per process is the point: threads must agree on it
-    before, _clock = _clock, clock
-    try:
-        yield
-    finally:
-        _clock = before
+    in_force().sleep(seconds)

@@ -1,13 +1,12 @@
 """What every handler needs: time left, batches answered message by message, reports as metrics."""
 
 import logging
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch import (
     BatchProcessor,
@@ -18,8 +17,9 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, in_short
-from lamplighter.events.dead_letters import Reject, give_up, keep
-from lamplighter.events.delivery import Delivery
+from lamplighter.events.dead_letters import FailedMessage, send_expired_to_dlq, send_to_dlq
+from lamplighter.queues import Delivery
+from lamplighter.topology import QUEUES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -32,7 +32,12 @@ _RESERVE_MILLISECONDS = 5_000
 
 
 class Context(Protocol):
-    """What a handler uses of Lambda's context."""
+    """What a handler and its log lines use of Lambda's context."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    invoked_function_arn: str
+    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
         """Return how long this invocation may still take."""
@@ -47,27 +52,6 @@ def has_time(context: Context) -> Callable[[], bool]:
 def seconds_left(context: Context) -> float:
     """Return how long something may take that is begun now."""
     return max(0, context.get_remaining_time_in_millis() - _RESERVE_MILLISECONDS) / 1000
-
-
-class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to whatever stderr is at the moment; stdout belongs to metrics."""
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, value: TextIO) -> None:
-        """Ignore the stream that the base class would keep."""
-
-
-def logger_of(service: str) -> Logger:
-    """Return the JSON logger of a function, which the library's own log lines go through too."""
-    logger = Logger(service=service, logger_handler=_Stderr())
-    library = logging.getLogger("lamplighter")
-    library.handlers, library.propagate = list(logger.handlers), False
-    library.setLevel(logger.log_level)
-    return logger
 
 
 def metrics_of(service: str) -> Metrics:
@@ -119,7 +103,7 @@ class BatchReport:
 
     failed: int = 0
     rejected: int = 0
-    given_up: int = 0
+    dead_lettered: int = 0
 
 
 def answer_each(
@@ -133,24 +117,25 @@ def answer_each(
     """Handle the body of each message; those that raise are delivered again, the others not.
 
     One that is rejected is kept among the dead letters instead, and so is one that has failed for
-    too long. `queue` is the setting that names where they come from.
+    too long. `queue` is the queue that they come from.
     """
     if not event.get("Records"):
         return {"batchItemFailures": []}
-    failed: list[Reject] = []
-    rejected: list[Reject] = []
+    failed: list[FailedMessage] = []
+    rejected: list[FailedMessage] = []
 
     def on_record(record: SQSRecord) -> None:
         delivery = Delivery.of(record.raw_event)
+        about = {"queue": queue, "message_id": delivery.message_id}
         try:
             handle(delivery.body)
         except RejectedError as error:
-            log.exception("message %s is rejected", delivery.message_id)
-            rejected.append(Reject(delivery, str(error)))
+            log.exception("message is rejected", extra=about)
+            rejected.append(FailedMessage(delivery, str(error)))
             raise
         except Exception as error:
-            log.exception("message %s failed and is delivered again", delivery.message_id)
-            failed.append(Reject(delivery, in_short(error)))
+            log.exception("message failed and is delivered again", extra=about)
+            failed.append(FailedMessage(delivery, in_short(error)))
             raise
 
     process_partial_response(
@@ -159,22 +144,22 @@ def answer_each(
         processor=BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False),
         context=context,
     )
-    not_kept = keep(rejected, settings.DEAD_QUEUES[queue])
+    not_kept = send_to_dlq(rejected, QUEUES[queue].dlq)
     report = BatchReport(rejected=len(rejected) - len(not_kept))
     return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
 
 
 def deliver_again(
-    failed: Sequence[Reject], queue: str, report: BatchReport, metrics: Metrics
+    failed: Sequence[FailedMessage], queue: str, report: BatchReport, metrics: Metrics
 ) -> list[dict[str, str]]:
     """Let messages come again, later each time, or give up those that have failed for too long.
 
     Returns what a handler answers about them, and publishes how many there were.
     """
-    given_up = give_up(failed, settings.DEAD_QUEUES[queue])
+    given_up = send_expired_to_dlq(failed, QUEUES[queue].dlq)
     again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
     if again:
-        queues.come_again(queue, [(one.receipt, one.receives) for one in again])
-    report.failed, report.given_up = len(again), len(given_up)
+        queues.delay_redelivery(queue, [(one.receipt, one.receives) for one in again])
+    report.failed, report.dead_lettered = len(again), len(given_up)
     publish(metrics, report)
     return [{"itemIdentifier": one.message_id} for one in again]

@@ -1,4 +1,4 @@
-"""Names of runs, DAGs and tasks: how they are built and which are allowed.
+"""Names of runs, DAGs, tasks and archives: how they are built and which are allowed.
 
 Owns: the run id of every kind of run. Ids are derived from content and never random, so that a
 repeated attempt to create the same run finds the same name.
@@ -28,7 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9._~-]+")
 def require_id(value: object, *, what: str) -> str:
     """Return `value` if it may name a DAG or a task, else raise an error that names it."""
     if not isinstance(value, str) or not value:
-        raise DefinitionError(f"{what}: an id must be a non-empty text, not {value!r}")
+        raise DefinitionError(f"{what}: an id must be a non-empty string, not {value!r}")
     if len(value) > MAX_ID_LENGTH:
         raise DefinitionError(
             f"{what} {value[:40]!r}…: the id has {len(value)} characters, at most {MAX_ID_LENGTH}"
@@ -97,3 +97,8 @@ def run_key(run_id: str) -> str:
     """
     kind, mark, rest = run_id.partition("__")
     return rest if mark and kind in RUN_TYPES and rest else f"{FREE_TEXT}{run_id}"
+
+
+def bundle_key(bundle: str, version: str) -> str:
+    """Return where in the bucket the archive of a bundle's version is."""
+    return f"bundles/{bundle}/{version}.zip"

@@ -1,8 +1,8 @@
-"""Finding a class by its written name, and the gate before an author's code.
+"""Imports classes by name, and decides whether author code may be imported.
 
 Owns: the only import by name in the library. Names outside `lamplighter` are refused unless the
-caller says that this process may run author code; the functions that hold rights never say so. They
-may say that author classes are data to them, and then get stand-ins that only remember.
+caller allows author code in this process; functions with permissions never do. They may read
+author classes as data instead, and then get stand-ins that only keep the arguments.
 """
 
 import importlib
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _AuthorCode(Enum):
-    """What becomes of an author's class in a document that is read."""
+    """How an author's class in a document is read."""
 
     REFUSED = "refused"
     IMPORTED = "imported"

@@ -1,7 +1,7 @@
 """Messages between functions. A message is a hint: what it names is read again before it is used.
 
-Owns: the bodies of messages on all queues but `events`, how every message is sent, and when one
-that failed comes again.
+Owns: the bodies of messages on all queues but `events`, how every message is sent, how one is
+delivered, and when one that failed is delivered again.
 """
 
 import json
@@ -10,11 +10,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
-from pendulum import DateTime
+from pendulum import DateTime, from_timestamp
 
 from lamplighter import aws, clock, settings
 from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, TransientError
@@ -34,6 +35,9 @@ LONGEST_DELAY = 900
 # has passed already. A minute more than the look-ahead covers a tick that is on its way.
 _MARGIN_SECONDS = 60
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 900
+# Under this attribute a replayed message carries the id by which it was first known.
+FIRST_ID = "event_id"
+_MAX_FIRST_ID = 200
 
 
 def announce_due(due: Iterable[tuple[str, DateTime]]) -> int:
@@ -58,14 +62,14 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
         for delay, together in sorted(by_delay.items())
         for ids in chunks(together, DAGS_PER_MESSAGE)
     ]
-    send("claims_queue_url", messages)
+    send("claims", messages)
     return len(messages)
 
 
 def send_backfills(backfill_ids: Iterable[str]) -> None:
     """Ask for backfills to create the runs that they have slots for."""
     bodies = [json.dumps({"backfill_ids": ids}) for ids in chunks(backfill_ids, DAGS_PER_MESSAGE)]
-    send("claims_queue_url", [{"MessageBody": body} for body in bodies])
+    send("claims", [{"MessageBody": body} for body in bodies])
 
 
 def read_claims(body: str) -> list[str]:
@@ -79,7 +83,7 @@ def read_backfills(body: str) -> list[str]:
 
 
 def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
-    with reading():
+    with reject_unreadable():
         data = json.loads(body)
         ids = data.get(wanted, []) if other in data else data[wanted]
         if not isinstance(ids, list):
@@ -88,7 +92,7 @@ def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def reject_unreadable() -> Iterator[None]:
     """Reject a message that cannot be read: it could not be read the next time either."""
     try:
         yield
@@ -98,12 +102,12 @@ def reading() -> Iterator[None]:
 
 def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
     """Ask for each run to be moved on, which may start jobs."""
-    _send_runs("submits_queue_url", runs, delay)
+    _send_runs("submits", runs, delay)
 
 
 def send_settles(runs: Iterable[RunName], *, delay: float = 0) -> None:
     """Ask for each run to be moved on, which may cancel jobs."""
-    _send_runs("jobstates_queue_url", runs, delay)
+    _send_runs("jobstates", runs, delay)
 
 
 def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
@@ -112,9 +116,10 @@ def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
     send(queue, [{"MessageBody": body, **later} for body in bodies])
 
 
-def send_job(job_run_id: str) -> None:
+def send_job(job_run_id: str, *, executor: str) -> None:
     """Ask for someone to look at a job, whatever it is doing."""
-    send("jobstates_queue_url", [{"MessageBody": json.dumps({"job": job_run_id})}])
+    body = json.dumps({"job": job_run_id, "executor": executor})
+    send("jobstates", [{"MessageBody": body}])
 
 
 def read_runs(body: Mapping[str, Any]) -> list[RunName]:
@@ -123,22 +128,22 @@ def read_runs(body: Mapping[str, Any]) -> list[RunName]:
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
-    """Ask for the coming runs of authors' timetables to be foretold again."""
+    """Ask for the coming runs of authors' timetables to be precomputed again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
-    send("registers_queue_url", [{"MessageBody": body} for body in bodies])
+    send("registers", [{"MessageBody": body} for body in bodies])
 
 
 def send_retire(bundle: str, push: int, *, delay: int) -> None:
     """Ask once more for what a push left out to be retired, when the index has caught up."""
     body = json.dumps({"retire": bundle, "push": push})
-    send("registers_queue_url", [{"MessageBody": body, "DelaySeconds": delay}])
+    send("registers", [{"MessageBody": body, "DelaySeconds": delay}])
 
 
 def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
-    """Send messages to the queue that a setting names, as few calls as possible."""
+    """Send messages to a queue of the deployment, in as few calls as possible."""
     if not messages:
         return
-    url = settings.current().require(queue)
+    url = settings.current().queue_url(queue)
     for chunk in chunks(messages, PER_CALL):
         entries = [{"Id": str(at), **message} for at, message in enumerate(chunk)]
         answer = aws.client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
@@ -149,13 +154,89 @@ def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
+# Deliveries.
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message, as far as it matters who sent it and how often it has come."""
+
+    message_id: str
+    body: str
+    first_id: str
+    receipt: str
+    receives: int
+    lane: str | None  # of a FIFO queue: its messages are taken in order
+    texts: Mapping[str, str] = field(default_factory=dict)  # of its attributes
+    queue_arn: str = ""
+    first_received_at: DateTime | None = None
+    sequence: str | None = None  # on a FIFO queue: its place in the order of all messages
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """Return what a record of Lambda's envelope says."""
+        attributes = record.get("attributes") or {}
+        said = record.get("messageAttributes") or {}
+        texts = {name: text for name, value in said.items() if (text := value.get("stringValue"))}
+        is_fifo = record["eventSourceARN"].endswith(".fifo")
+        return cls(
+            record["messageId"],
+            record["body"],
+            first_id(texts.get(FIRST_ID), record["messageId"]),
+            record["receiptHandle"],
+            int(attributes.get("ApproximateReceiveCount", 1)),
+            # Without its name it is a lane all the same: order is not given up.
+            attributes.get("MessageGroupId", "") if is_fifo else None,
+            texts,
+            record["eventSourceARN"],
+            _instant(attributes.get("ApproximateFirstReceiveTimestamp")),
+            attributes.get("SequenceNumber"),
+        )
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it came from the queue with lanes."""
+        return self.lane is not None
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether it first came so long ago that it is given up if it fails once more."""
+        if self.first_received_at is None:
+            return False
+        age = (clock.now() - self.first_received_at).total_seconds()
+        return age > settings.current().max_message_age_hours * 3600
+
+
+def _instant(milliseconds: str | None) -> DateTime | None:
+    return None if milliseconds is None else from_timestamp(int(milliseconds) / 1000)
+
+
+def first_id(said: str | None, message_id: str) -> str:
+    """Return the id by which a message was first known, given what an attribute of it says."""
+    # Anyone may send an attribute of that name: what can be no id is not taken for one.
+    is_id = said is not None and said.isprintable() and 0 < len(said.strip()) <= _MAX_FIRST_ID
+    return said if said is not None and is_id else message_id
+
+
+def from_first_in_lane(deliveries: Iterable[Delivery], ids: set[str]) -> set[str]:
+    """Return the ids, and with each of them those that come after it in its lane."""
+    behind: set[str] = set()
+    blocked: set[str] = set()
+    for delivery in deliveries:
+        if delivery.message_id in ids or delivery.lane in blocked:
+            behind.add(delivery.message_id)
+            if delivery.lane is not None:
+                blocked.add(delivery.lane)
+    return behind
+
+
+def delay_redelivery(queue: str, failed: Iterable[tuple[str, int]]) -> None:
     """Let messages be delivered again, later each time: by receipt, and how often they have come.
 
-    A message whose pause SQS does not take comes again as well, when the visibility timeout of its
-    queue is over, which is a multiple of the time that its function may take.
+    A message whose new visibility timeout SQS does not take is delivered again as well, when that
+    of its queue is over, which is a multiple of the time that its function may take.
     """
-    url = settings.current().require(queue)
+    url = settings.current().queue_url(queue)
     for chunk in chunks(failed, PER_CALL):
         entries = [
             {"Id": str(at), "ReceiptHandle": receipt, "VisibilityTimeout": _pause(receives)}
@@ -167,15 +248,18 @@ def come_again(queue: str, failed: Iterable[tuple[str, int]]) -> None:
             )
         except ClientError as error:
             # Perhaps because of one of them: the others have their turn.
-            log.warning("%d messages come again when their queue says: %s", len(entries), error)
-        except BotoCoreError:
-            log.warning("failed messages come again when their queue says", exc_info=True)
+            _log_not_delayed(queue, len(entries), error)
+        except BotoCoreError as error:
+            _log_not_delayed(queue, len(entries), error)
             return
         else:
             if refused := answer.get("Failed"):
-                log.warning(
-                    "%d messages come again when their queue says: %s", len(refused), refused[0]
-                )
+                _log_not_delayed(queue, len(refused), refused[0])
+
+
+def _log_not_delayed(queue: str, messages: int, error: object) -> None:
+    about = {"queue": queue, "messages": messages, "error": str(error)}
+    log.warning("messages are delivered again after their queue's visibility timeout", extra=about)
 
 
 def _pause(receives: int) -> int:

@@ -7,30 +7,13 @@ Owns: the only reading of the environment, and both ways of naming a field outsi
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, NoReturn, Self
 
+from lamplighter import runtime
 from lamplighter.errors import SettingsError
-
-# The queues of a deployment. `sources` is what its own rules tell watchers.
-QUEUES = ("claims", "submits", "jobstates", "registers", "events", "events.fifo", "sources")
-# The setting that names a queue, and the one that names the queue of its dead letters.
-DEAD_QUEUES = {
-    "claims_queue_url": "claims_dead_queue_url",
-    "submits_queue_url": "submits_dead_queue_url",
-    "jobstates_queue_url": "jobstates_dead_queue_url",
-    "registers_queue_url": "registers_dead_queue_url",
-    "events_queue_url": "events_dead_queue_url",
-    "events_fifo_queue_url": "events_dead_fifo_queue_url",
-    "sources_queue_url": "watch_dead_queue_url",
-}
-# As many as SQS allows. Our own code gives messages up, by their age; SQS moves only those of a
-# function that never gets to decide about them.
-MAX_RECEIVES = 1_000
-# As long as SQS allows, on queues and on those for dead letters.
-RETENTION_DAYS = 14
+from lamplighter.topology import URL_SETTINGS
 
 _PREFIX = "LAMPLIGHTER_"
 _CHOICES = {"unknown_assets": ("reject", "register")}
@@ -39,7 +22,7 @@ _BOUNDS = {
     # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
     "look_ahead_seconds": (1, 840),
     # Queues keep a message for two weeks.
-    "give_up_hours": (1, 240),
+    "max_message_age_hours": (1, 240),
 }
 
 
@@ -49,34 +32,22 @@ class Settings:
 
     table_prefix: str = "lamplighter-"
     bucket: str = ""
-    claims_queue_url: str = ""
-    submits_queue_url: str = ""
-    jobstates_queue_url: str = ""
-    registers_queue_url: str = ""
-    claims_dead_queue_url: str = ""
-    submits_dead_queue_url: str = ""
-    jobstates_dead_queue_url: str = ""
-    registers_dead_queue_url: str = ""
-    events_queue_url: str = ""
-    events_fifo_queue_url: str = ""
-    events_dead_queue_url: str = ""
-    events_dead_fifo_queue_url: str = ""
-    # The queue of the stack on which S3 and EventBridge tell watchers what happened.
-    sources_queue_url: str = ""
-    # What watchers refuse is kept here, with the reason.
-    watch_dead_queue_url: str = ""
+    # By the names of queues and dead-letter queues; outside, each has a variable and an output.
+    queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
+    # What new jobs are started on; those that live stay where they are.
+    executor: str = "emr-serverless"
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
     # Where in the bucket the files lie that every job takes along: the runner and its library.
     runtime: str = "runtime"
     # Where EMR Serverless puts the logs of jobs; without it, it keeps them for a while itself.
     job_logs_uri: str = ""
-    # The bus of EventBridge that is told when runs are over; without it, nobody is.
+    # The EventBridge bus that gets an event when a run finishes; without it, nobody is notified.
     event_bus: str = ""
     # A JSON object of texts that templates and jobs see: {"data_root": "s3://lake"}.
     variables: str = "{}"
-    # JSON lists of what is wired to the watchers: queues of others by name, buckets, and the
+    # JSON lists of what is wired to the watchers: external queues by name, buckets, and the
     # `source` of events on the bus. A bundle with a watcher on anything else is refused.
     watch_queues: str = "[]"
     watch_buckets: str = "[]"
@@ -95,30 +66,30 @@ class Settings:
     look_ahead_seconds: int = 300
     # The least time between the ends of two intervals of @continuous.
     continuous_gap_seconds: int = 30
-    # A queued run whose message was lost is found again after this time.
-    wake_after_seconds: int = 120
-    # A live job that no event has spoken of is asked about after this time.
-    job_check_seconds: int = 600
+    # What nobody has handled after this time, because a message was lost, is sent again.
+    resend_after_seconds: int = 120
+    # A live job of which no event has told is polled after this time.
+    job_poll_seconds: int = 600
     # The longest that a function may take between writing that it starts a job and starting it.
-    start_grace_seconds: int = 180
-    # So long a client token surely keeps EMR Serverless from starting a second job. How long it
-    # really does is documented nowhere; after this time the job is looked for by its name first.
-    token_trust_seconds: int = 300
-    # Failures for want of capacity that cost no try, in a row.
-    infrastructure_retries: int = 10
-    # A message that still fails so long after it first came is given up: it is kept among the dead
-    # letters, from where it can be sent again.
-    give_up_hours: int = 24
-    keep_finished_runs_days: int = 90
+    job_start_timeout_seconds: int = 180
+    # How long a client token surely keeps EMR Serverless from starting a second job. Its real
+    # lifetime is not documented; after this time the job is looked for by its name first.
+    client_token_valid_seconds: int = 300
+    # Rejections for want of capacity, in a row, that do not count as tries.
+    capacity_retries: int = 10
+    # A message that still fails at this age is moved to the dead-letter queue, from which it can be
+    # replayed.
+    max_message_age_hours: int = 24
+    run_retention_days: int = 90
     # An event is known by its id, and its extras can be read, for this time.
-    keep_events_days: int = 90
+    event_retention_days: int = 90
     # Events of assets that no DAG has named: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
     # The longest that all watchers of a message may take, until it counts as failed.
     shared_stream_ack_timeout: int = 300
     # So many events may wait for one watcher; one that is slower than that has failed.
     shared_stream_subscriber_queue_size: int = 1024
-    # A source that has to be asked is asked once a minute, for at most this time.
+    # A source that sends no notifications is polled once a minute, for at most this time.
     watch_session_seconds: int = 20
     # A watcher that fires more often than this is parked until someone has looked at it.
     watcher_events_per_minute: int = 6000
@@ -177,34 +148,51 @@ class Settings:
     @classmethod
     def _read(cls, texts: Mapping[str, str], name_of: Callable[[str], str]) -> Self:
         values: dict[str, object] = {}
-        for field in fields(cls):
-            name = name_of(field.name)
+        for each in _single_fields(cls):
+            name = name_of(each.name)
             text = texts.get(name)
             if text is not None:
-                values[field.name] = _READERS[field.type](name, text)
+                values[each.name] = _READERS[each.type](name, text)
+        urls = {queue: texts.get(name_of(setting), "") for queue, setting in URL_SETTINGS.items()}
+        values["queue_urls"] = {queue: url for queue, url in urls.items() if url}
         return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
     def as_outputs(self) -> dict[str, str]:
         """Return the outputs of a stack with these settings; an output cannot be empty."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in _single_fields(self)}
+        values |= self._url_settings()
         return {output_key(name): str(value) for name, value in values.items() if value != ""}
 
     def as_environment(self) -> dict[str, str]:
         """Return the variables of a process with these settings; defaults need none."""
-        given = ((field, getattr(self, field.name)) for field in fields(self))
-        return {
-            _variable(field.name): str(value) for field, value in given if value != field.default
-        }
+        given = ((each, getattr(self, each.name)) for each in _single_fields(self))
+        values = {each.name: value for each, value in given if value != each.default}
+        values |= self._url_settings()
+        return {_variable(name): str(value) for name, value in values.items()}
+
+    def _url_settings(self) -> dict[str, str]:
+        return {URL_SETTINGS[queue]: url for queue, url in self.queue_urls.items() if url}
+
+    def queue_url(self, queue: str) -> str:
+        """Return the URL of a queue or dead-letter queue, such as `claims` or `claims-dlq`."""
+        return self.queue_urls.get(queue) or _missing(URL_SETTINGS[queue])
 
     def require(self, name: str) -> str:
         """Return a name that must have been given, or say which variable or output is missing."""
         value: str = getattr(self, name)
-        if not value:
-            raise SettingsError(
-                f"set {_variable(name)}: it names a resource of the stack, which has it as the"
-                f" output {output_key(name)}"
-            )
-        return value
+        return value or _missing(name)
+
+
+def _missing(name: str) -> NoReturn:
+    raise SettingsError(
+        f"set {_variable(name)}: it names a resource of the stack, which has it as the"
+        f" output {output_key(name)}"
+    )
+
+
+def _single_fields(settings: Settings | type[Settings]) -> list[Field[Any]]:
+    """Return the fields that are one variable each: all but the URLs of queues."""
+    return [each for each in fields(settings) if each.name != "queue_urls"]
 
 
 def output_key(field: str) -> str:
@@ -242,26 +230,10 @@ _READERS: Mapping[Any, Callable[[str, str], object]] = {
     float: _price,
 }
 
-_given: Settings | None = None
-_found: Settings | None = None
-
 
 def current() -> Settings:
-    """Return the settings in force: given ones, else those of the environment, read once."""
-    global _found  # noqa: PLW0603 - a process has one environment
-    if _given is not None:
-        return _given
-    if _found is None:
-        _found = Settings.from_environment()
-    return _found
-
-
-@contextmanager
-def using(settings: Settings) -> Iterator[Settings]:
-    """Let `settings` be in force for the whole process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, settings
-    try:
-        yield settings
-    finally:
-        _given = before
+    """Return the settings of the current runtime."""
+    here = runtime.current()
+    if here.settings is None:
+        here.settings = Settings.from_environment()
+    return here.settings

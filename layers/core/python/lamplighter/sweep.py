@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
-from lamplighter.registry.lost_pushes import sweep_pushes
+from lamplighter.registry.pushes import sweep_pushes
+from lamplighter.runs.advance import sweep_runs
+from lamplighter.runs.decision import RunsReport
 from lamplighter.runs.outlets import sweep_outlets
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.settle import sweep_runs
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,6 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
         try:
             search()
         except Exception:  # the next sweep tries again; the other searches must not wait for it
-            log.exception("a search failed")
+            log.exception("search failed", extra={"search": search.__name__})
             report.failed_searches += 1
     return report

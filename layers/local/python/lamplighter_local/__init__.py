@@ -3,21 +3,20 @@
 Never part of a Lambda.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lamplighter.views import Dag, Event, Run, Step
     from lamplighter_local.deployment import LocalDeployment
-    from lamplighter_local.views import Dag, Event, Run, Step
 
 __all__ = ["Dag", "Event", "LocalDeployment", "Run", "Step"]
 
-_MODULES = {"LocalDeployment": "deployment"}
+_MODULES = {"LocalDeployment": "lamplighter_local.deployment"}
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: the emulator takes long, and not everything in here needs it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'views')}"), name)
+    return getattr(import_module(_MODULES.get(name, "lamplighter.views")), name)

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.zones import as_utc, parse_instant
 
 Instant = datetime | str
 
-_METHODS = ("start", "find", "describe", "cancel")
+_METHODS = ("start", "find", "describe", "cancel", "read_event", "log_uri", "read_log")
+_FACTS = ("name", "min_timeout")
 
 
 def as_instant(value: Instant) -> DateTime:
@@ -37,6 +38,7 @@ def as_duration(what: str, parts: Mapping[str, float]) -> timedelta:
 def require_executor(value: object) -> Executor:
     """Return an executor, or say what something lacks to be one."""
     missing = [name for name in _METHODS if not callable(getattr(value, name, None))]
+    missing += [name for name in _FACTS if not hasattr(value, name)]
     if missing:
         raise RefusedError(f"executor={value!r} is not an Executor: it has no {', '.join(missing)}")
     executor: Executor = value  # type: ignore[assignment] # it has what an executor has

@@ -5,24 +5,26 @@ answers from the objects.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from unittest.mock import patch
 
 from lamplighter.assets.asset import Asset
-from lamplighter.bundles.following import Answer, answer_to, failure
 from lamplighter.bundles.importer import ParsedFile
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
+from lamplighter.dags.upcoming import NextRunsResult, failed_result, find_next_runs
 from lamplighter.errors import RefusedError, in_short
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.identifiers import bundle_key
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.serialization import content_hash, encode_dag
+from lamplighter.store.bundles import next_push_number
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter_local.emulator.method_override import MethodOverride
 
 FILE = "dags/objects.py"
+
+trigger_builds = MethodOverride(Watcher, "build")
 
 
 class DagObjects:
@@ -31,7 +33,7 @@ class DagObjects:
     def __init__(self) -> None:
         self._pushed: dict[str, Mapping[str, DAG]] = {}
 
-    def push(self, dags: Iterable[DAG], bundle: str, *, skip_owed: bool = False) -> Source:
+    def push(self, dags: Iterable[DAG], bundle: str, *, skip_owed: bool = False) -> Push:
         """Announce DAGs as a bundle that has these and no others."""
         found: dict[str, DAG] = {}
         for dag in _require_dags(dags):
@@ -40,9 +42,9 @@ class DagObjects:
         hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
         version = hashlib.sha256(hashes.encode()).hexdigest()
         self._pushed[bundle_key(bundle, version)] = found
-        source = Source(bundle, version, bundles.number(bundle), skip_owed=skip_owed)
-        bundles.announce(source)
-        return source
+        push = Push(bundle, version, next_push_number(bundle), skip_owed=skip_owed)
+        pushes.announce(push)
+        return push
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what the sandbox would say about such a bundle; None for any other bundle."""
@@ -56,12 +58,12 @@ class DagObjects:
                 parsed = ParsedFile(FILE, dags=[found_in_a_file(dag) for dag in dags.values()])
                 return {"files": [parsed.to_json()]}
             case _:
-                return {"answers": [_answer(question, dags) for question in event["questions"]]}
+                return {"results": [_next_runs(query, dags) for query in event["queries"]]}
 
-    @contextmanager
-    def building_triggers(self) -> Iterator[None]:
-        """Let the triggers of such bundles be built from their objects, which no file defines."""
-        build = Watcher.build
+    def building_triggers(
+        self, build: Callable[[Watcher], BaseEventTrigger]
+    ) -> Callable[[Watcher], BaseEventTrigger]:
+        """Return what builds triggers of such bundles from their objects, which no file defines."""
 
         def build_here(watcher: Watcher) -> BaseEventTrigger:
             dags = self._pushed.get(bundle_key(watcher.bundle, watcher.bundle_version))
@@ -77,8 +79,7 @@ class DagObjects:
                 and declared.trigger.serialize()[0] == watcher.trigger["type"]
             )
 
-        with patch.object(Watcher, "build", build_here):
-            yield
+        return build_here
 
 
 def _require_dags(dags: object) -> Iterable[DAG]:
@@ -90,11 +91,11 @@ def _require_dags(dags: object) -> Iterable[DAG]:
         yield dag
 
 
-def _answer(question: Any, dags: Mapping[str, DAG]) -> Answer:
+def _next_runs(query: Any, dags: Mapping[str, DAG]) -> NextRunsResult:
     try:
-        return answer_to(question, dags)
+        return find_next_runs(query, dags)
     except Exception as error:  # noqa: BLE001 - a timetable of the test's may raise whatever it likes
-        return failure(question, in_short(error))
+        return failed_result(query, in_short(error))
 
 
 def found_in_a_file(dag: DAG) -> dict[str, Any]:

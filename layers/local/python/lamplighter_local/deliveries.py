@@ -1,13 +1,8 @@
 """Delivers queues to handlers as Lambda's pollers do: batches, partial answers, redelivery."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
-from itertools import count
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
-import moto.sqs.models as moto_sqs
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from pendulum import DateTime, from_timestamp
 
@@ -18,42 +13,6 @@ from lamplighter_local.emulator.moto_memory import REGION, queue_at
 Call = Callable[[str, dict[str, Any]], Any]
 
 _BATCH = 10
-
-
-@contextmanager
-def queues_on_our_clock() -> Iterator[None]:
-    """Let moto's queues count delays and visibility by the library's clock until the block ends."""
-
-    def seconds(moment: datetime | None = None) -> float:
-        return (moment or clock.now()).timestamp()
-
-    with (
-        patch.object(moto_sqs, "unix_time", seconds),
-        patch.object(moto_sqs, "unix_time_millis", lambda moment=None: seconds(moment) * 1000),
-        # moto shows a message again after its time, not at it: never, where the clock stands.
-        patch.object(moto_sqs.Message, "visible", property(_is_visible)),
-        patch.object(moto_sqs.Message, "sequence_number", _InOrder(), create=True),
-    ):
-        yield
-
-
-class _InOrder:
-    """The sequence numbers of messages on FIFO queues, which moto draws by lot."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def __get__(self, message: Any, owner: object = None) -> str | None:
-        number: str | None = vars(message).get("sequence_number") if message is not None else None
-        return number
-
-    def __set__(self, message: Any, drawn: str | None) -> None:
-        number = None if drawn is None else f"{next(self._numbers):020}"
-        vars(message)["sequence_number"] = number
-
-
-def _is_visible(message: moto_sqs.Message) -> bool:
-    return bool(clock.now().timestamp() * 1000 >= message.visible_at)
 
 
 def deliver(url: str, function: str, call: Call = handlers.call) -> int:

@@ -4,7 +4,7 @@
         lamp.advance(hours=3)
         print(lamp.runs("orders_hourly"))
 
-Owns: what people may ask of it. `open_deployment` has its beginning and end, `stack` the machinery:
+Owns: what people may ask of it. `lifecycle` has its beginning and end, `stack` the machinery:
 moto, the real functions, the clock.
 """
 
@@ -25,17 +25,19 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations import backfills, pause
-from lamplighter.operations.create_backfill import create_backfill
+from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.between import author_runs_between
-from lamplighter.runs.definitions import newest_document
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import backfills_of
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.transactions import require_dag
+from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DataInterval
+from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
+from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -43,8 +45,8 @@ from lamplighter_local.from_now import begin_now
 from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.invariants.steps import job_violations
 from lamplighter_local.invariants.tables import violations
-from lamplighter_local.open_deployment import OpenDeployment
-from lamplighter_local.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
+from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
+from lamplighter_local.stack import NAME
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -56,12 +58,17 @@ class _Left(Enum):
     OUT = "left out"
 
 
-class LocalDeployment(OpenDeployment):
-    """A deployment, while the `with` block lasts; there is one at a time in a process.
+class LocalDeployment(DeploymentLifecycle):
+    """A deployment, while the `with` block lasts.
+
+    Several with different names may be open in a process, each with its own clock, tables, queues
+    and bucket. They are used one at a time, whichever thread does it. A queue of others' that
+    watchers of several deployments read is one queue, as it is on AWS.
 
     Args:
         bundle: The folder of a bundle, or DAG objects; more can be pushed later.
         at: Where its clock stands at first.
+        name: What the names of its tables, queues and bucket begin with.
         executor: What runs the steps: "instant" (they do nothing and last a second), "spark", or
             any `Executor`; or a `FakeEmr`, for instant steps with limits of your own.
         variables: What templates and jobs see as the deployment's variables.
@@ -75,16 +82,18 @@ class LocalDeployment(OpenDeployment):
         bundle: Bundle | None = None,
         *,
         at: Instant,
+        name: str = NAME,
         executor: str | Executor | FakeEmr = "instant",
         variables: Mapping[str, str] = MappingProxyType({}),
         catch_up: bool = True,
         seed: int = 0,
         folder: Path | str | None = None,
     ) -> None:
-        super().__init__(at=at, executor=executor, variables=variables, seed=seed, folder=folder)
+        super().__init__(
+            name=name, at=at, executor=executor, variables=variables, seed=seed, folder=folder
+        )
         self._bundle = bundle
         self._catch_up = catch_up
-        self._seed = seed
         self._events_sent = 0
         # By DAG, where its present schedule began, if that was not at its beginning.
         self._origins = Origins()
@@ -100,6 +109,7 @@ class LocalDeployment(OpenDeployment):
         """Where the clock stands."""
         return self.stack.clock.now()
 
+    @when_open
     def advance(
         self, *, to: Instant | None = None, deliver: bool = True, **duration: float
     ) -> None:
@@ -121,12 +131,14 @@ class LocalDeployment(OpenDeployment):
         else:
             self.stack.clock.move(to=end)
 
+    @when_open
     def run_until_idle(self) -> None:
         """Deliver everything that can be delivered now, and what comes of it; the clock stands."""
         self.stack.run_until_idle()
 
     # What comes from outside.
 
+    @when_open
     def push(self, bundle: Bundle, *, name: str | None = None, skip_owed: bool = False) -> None:
         """Push a new version of a bundle and let it be registered.
 
@@ -135,7 +147,6 @@ class LocalDeployment(OpenDeployment):
             name: The bundle's name, if it is not that of the folder.
             skip_owed: Whether runs that new and changed schedules owe are left out.
         """
-        self._require_open()
         before = {row.dag_id: row for row in Dags.scan(consistent_read=True)}
         if isinstance(bundle, str | Path):
             root = require_bundle(Path(bundle))
@@ -150,6 +161,7 @@ class LocalDeployment(OpenDeployment):
                 self._origins.begin_at(row.dag_id, begin_now(row.dag_id))
         self.stack.run_until_idle()
 
+    @when_open
     def emit(
         self,
         asset: str | None = None,
@@ -166,6 +178,7 @@ class LocalDeployment(OpenDeployment):
             event_id = uuid.uuid5(uuid.NAMESPACE_URL, name).hex
         return self.stack.emit(asset, extra=extra, event_id=event_id, **more)
 
+    @when_open
     def send(
         self,
         queue: str,
@@ -182,7 +195,6 @@ class LocalDeployment(OpenDeployment):
             group: On a queue whose name ends in ".fifo", the group within which order is kept.
             attributes: Of the message.
         """
-        self._require_open()
         url = self.stack.watched_queue(SOURCES if queue == "sources" else queue)
         message: dict[str, Any] = {
             "MessageBody": body if isinstance(body, str) else json.dumps(body),
@@ -198,6 +210,7 @@ class LocalDeployment(OpenDeployment):
         sent: str = aws.client("sqs").send_message(QueueUrl=url, **message)["MessageId"]
         return sent
 
+    @when_open
     def trigger(
         self,
         dag_id: str,
@@ -207,7 +220,6 @@ class LocalDeployment(OpenDeployment):
         data_interval: tuple[Instant, Instant] | None = None,
     ) -> Run:
         """Create a run by hand: of now, of a date, or an undated one for None."""
-        self._require_open()
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
@@ -221,11 +233,12 @@ class LocalDeployment(OpenDeployment):
         )
         return view_run(run)
 
+    @when_open
     def pause(self, dag_id: str) -> None:
         """Keep a DAG from getting runs."""
-        self._require_open()
         pause.pause(dag_id)
 
+    @when_open
     def unpause(
         self, dag_id: str, *, missed: str | None = None, keep_events: bool | None = None
     ) -> None:
@@ -237,7 +250,6 @@ class LocalDeployment(OpenDeployment):
                 them, "latest" for the last one, "from-now" for none. By default as the DAG says.
             keep_events: Whether asset events that are pending count.
         """
-        self._require_open()
         choices = {each.value: each for each in pause.Missed}
         if missed is not None and missed not in choices:
             raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
@@ -249,6 +261,7 @@ class LocalDeployment(OpenDeployment):
 
     # Backfills.
 
+    @when_open
     def backfill(
         self,
         dag_id: str,
@@ -262,7 +275,6 @@ class LocalDeployment(OpenDeployment):
         max_cost: float | None = None,
     ) -> Backfill:
         """Create a backfill: runs for all dates from `start`, included, to `end`, excluded."""
-        self._require_open()
         request = Request(
             dag_id=dag_id,
             start=as_instant(start),
@@ -273,38 +285,40 @@ class LocalDeployment(OpenDeployment):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=author_runs_between))
+        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
 
+    @when_open
     def backfills(self, dag_id: str) -> list[Backfill]:
         """Return the backfills of a DAG, newest first."""
-        self._require_open()
         return [view_backfill(row) for row in backfills_of([require_dag(dag_id)])]
 
+    @when_open
     def pause_backfill(self, backfill_id: str) -> Backfill:
         """Let no more runs of a backfill begin."""
-        self._require_open()
         return view_backfill(backfills.pause_backfill(backfill_id))
 
+    @when_open
     def resume_backfill(self, backfill_id: str, **limits: Any) -> Backfill:
         """Let a backfill go on; `max_active_runs` and `max_cost` may be others."""
-        self._require_open()
         return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
+    @when_open
     def cancel_backfill(self, backfill_id: str, *, cancels_running_runs: bool = False) -> Backfill:
         """Cancel a backfill and, if asked for, the jobs of its runs."""
-        self._require_open()
         return view_backfill(
             backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
         )
 
     # What becomes of instant steps.
 
+    @when_open
     def fail_next(
         self, dag_id: str, task_id: str, *, times: int = 1, error: str = "it was told to fail"
     ) -> None:
         """Let the next attempts of a task fail."""
         self._plan(dag_id, task_id, Outcome.failed(error), times)
 
+    @when_open
     def skip_next(self, dag_id: str, task_id: str, *, times: int = 1, reason: str = "") -> None:
         """Let the next attempts of a task find nothing to do."""
         self._plan(dag_id, task_id, Outcome.skipped(reason), times)
@@ -316,6 +330,7 @@ class LocalDeployment(OpenDeployment):
         for _ in range(times):
             emr.next_outcome(dag_id, task_id, outcome)
 
+    @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
         """Let the attempts of a task that begin from now on last so long."""
         if not duration:
@@ -325,7 +340,6 @@ class LocalDeployment(OpenDeployment):
 
     def _emr_of(self, dag_id: str, task_id: str) -> FakeEmr:
         """Return what pretends to run a task; outcomes of one that does not exist never come."""
-        self._require_open()
         if not isinstance(self.executor, FakeEmr):
             raise RefusedError("outcomes can be told beforehand with executor='instant' only")
         tasks = newest_document(require_dag(dag_id)).get("tasks", [])
@@ -337,41 +351,40 @@ class LocalDeployment(OpenDeployment):
 
     # What one sees.
 
+    @when_open
     def dag(self, dag_id: str) -> Dag:
         """Return a DAG as it stands."""
-        self._require_open()
         return view_dag(require_dag(dag_id))
 
+    @when_open
     def dags(self) -> list[Dag]:
         """Return all DAGs, by id."""
-        self._require_open()
         rows = sorted(Dags.scan(consistent_read=True), key=lambda row: row.dag_id)
         return [view_dag(row) for row in rows]
 
+    @when_open
     def runs(self, dag_id: str) -> list[Run]:
         """Return the runs of a DAG, oldest first."""
-        self._require_open()
         require_dag(dag_id)
         rows = sorted(self.stack.runs(dag_id), key=lambda run: (run.run_after, run.run_key))
         return [view_run(row) for row in rows]
 
+    @when_open
     def dead_letters(self) -> list[DeadLetter]:
         """Return the messages that could not be taken; they stay where they are."""
-        self._require_open()
         letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
-        dead_letters.release(letters)
+        dead_letters.make_visible(letters)
         return letters
 
+    @when_open
     def queue_url(self, queue: str) -> str:
         """Return the URL of a queue, such as "events", "events.fifo" or "claims"."""
-        name = f"{queue.replace('.', '_')}_queue_url"
-        urls = {k: v for k, v in vars(self.stack.settings).items() if k.endswith("_queue_url")}
-        if name not in urls:
-            names = ", ".join(sorted(key.removesuffix("_queue_url") for key in urls))
+        if queue not in URL_SETTINGS:
+            names = ", ".join(sorted(URL_SETTINGS))
             raise RefusedError(f"there is no queue {queue!r} (there are: {names})")
-        url: str = urls[name]
-        return url
+        return self.stack.settings.queue_url(queue)
 
+    @when_open
     def table_name(self, table: str) -> str:
         """Return the name of a table, such as "Runs"."""
         names = [model.__name__ for model in TABLES]
@@ -379,6 +392,7 @@ class LocalDeployment(OpenDeployment):
             raise RefusedError(f"there is no table {table!r} (there are: {', '.join(names)})")
         return f"{self.stack.settings.table_prefix}{table}"
 
+    @when_open
     def check_invariants(self) -> None:
         """Raise an `AssertionError` that says what is wrong in the tables, if anything is.
 

@@ -8,10 +8,11 @@ from unittest.mock import patch
 
 from pendulum import DateTime
 
-from lamplighter import clock, queues, settings
-from lamplighter.executors import current
-from lamplighter.executors.job import Executor, JobRequest, JobState
+from lamplighter import clock, queues, runtime, settings
+from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
@@ -72,7 +73,7 @@ class OnExecutor:
             self._known[job_run_id] = job.state
             if job.state.is_over:
                 del self._known[job_run_id]
-            tell(job_run_id, job.state)
+            queues.send_job(job_run_id, executor=self._executor.name)
             news += 1
         return news
 
@@ -94,29 +95,30 @@ class OnExecutor:
 
 
 def tell(job_run_id: str, state: JobState) -> None:
-    """Send what EventBridge would send of a job."""
+    """Send what EventBridge would send of a job on EMR Serverless."""
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
-    envelope = {"detail-type": "EMR Serverless Job Run State Change", "detail": detail}
-    queues.send("jobstates_queue_url", [{"MessageBody": json.dumps(envelope)}])
+    envelope = {"detail-type": EVENT_TYPE, "detail": detail}
+    queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
 @contextmanager
 def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
-    """Let jobs be executed until the block ends; with None, runs stay queued for ever."""
+    """Let jobs of the current runtime be executed; with None, runs stay queued for ever."""
     if on is None:
         yield None
     elif isinstance(on, FakeEmr):
-        with on.answering():
+        with api_calls.wrapped(runtime.current().name, on.answering_calls):
             yield OnFakeEmr(on)
     elif isinstance(on, LocalSparkExecutor):
+        runtime.current().executor = on
         on.listeners.append(tell)
         try:
-            with current.using(on):
-                yield OnSpark(on)
+            yield OnSpark(on)
         finally:
             on.listeners.remove(tell)
     else:
+        runtime.current().executor = on
         execution = OnExecutor(on)
-        with current.using(on), execution.noticing_starts():
+        with execution.noticing_starts():
             yield execution

@@ -7,11 +7,12 @@ thousands of runs.
 from collections.abc import Sequence
 
 from lamplighter import clock
-from lamplighter.registry.skipping import skip_owed
+from lamplighter.registry.owed import skip_owed
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.schedule_edit import is_owing
+from lamplighter.scheduler.cursor import is_owing
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import Write, change_dag
+from lamplighter.store.transactions import Write
 from lamplighter.timetables.base import DagRunInfo
 
 

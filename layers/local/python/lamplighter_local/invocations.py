@@ -2,10 +2,8 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 from botocore.client import BaseClient
 
@@ -13,13 +11,13 @@ from lamplighter_local import handlers
 from lamplighter_local.dag_objects import DagObjects
 
 
-@contextmanager
-def local_invocations(prefix: str, *, objects: DagObjects) -> Iterator[None]:
-    """Let `Invoke` of `<prefix><function>` call that function's handler until the block ends.
+def local_invocations(
+    send: Callable[..., Any], prefix: str, *, objects: DagObjects
+) -> Callable[..., Any]:
+    """Return what answers `Invoke` of `<prefix><function>` by calling that function's handler.
 
-    About bundles that are objects, it is they who answer.
+    About bundles that are objects, it is they who answer. All other calls are sent.
     """
-    send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients go through it
 
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         name = arguments.get("FunctionName", "")
@@ -35,5 +33,4 @@ def local_invocations(prefix: str, *, objects: DagObjects) -> Iterator[None]:
         payload = io.BytesIO(json.dumps(result).encode())
         return {"StatusCode": 200, "Payload": payload, **error}
 
-    with patch.object(BaseClient, "_make_api_call", answer):
-        yield
+    return answer

@@ -1,15 +1,18 @@
 """Tables, queues and the bucket of a deployment, made on whatever answers the AWS calls."""
 
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from lamplighter.registry.watchers import EVERYTHING
-from lamplighter.settings import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Settings
+from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
+from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
+from lamplighter_local.emulator import moto_memory
 
 APPLICATION = "00local"
 _EVERYTHING = json.dumps([EVERYTHING])
@@ -37,26 +40,17 @@ def create_all(name: str) -> Settings:
     create_tables(boto3.client("dynamodb"), prefix)
     # One for all: to make a client takes longer than all its calls here.
     sqs = boto3.client("sqs")
-    urls = {queue: _create_queue(sqs, prefix, queue) for queue in QUEUES}
+    urls = {
+        name: url
+        for queue in QUEUES.values()
+        for name, url in _create_queue(sqs, prefix, queue).items()
+    }
     bucket = f"{prefix}bucket"
-    _create_bucket(bucket, _arn(sqs, urls["registers"].live))
+    _create_bucket(bucket, _arn(sqs, urls["registers"]))
     return Settings(
         table_prefix=prefix,
         bucket=bucket,
-        claims_queue_url=urls["claims"].live,
-        submits_queue_url=urls["submits"].live,
-        jobstates_queue_url=urls["jobstates"].live,
-        registers_queue_url=urls["registers"].live,
-        claims_dead_queue_url=urls["claims"].dead,
-        submits_dead_queue_url=urls["submits"].dead,
-        jobstates_dead_queue_url=urls["jobstates"].dead,
-        registers_dead_queue_url=urls["registers"].dead,
-        events_queue_url=urls["events"].live,
-        events_fifo_queue_url=urls["events.fifo"].live,
-        events_dead_queue_url=urls["events"].dead,
-        events_dead_fifo_queue_url=urls["events.fifo"].dead,
-        sources_queue_url=urls["sources"].live,
-        watch_dead_queue_url=urls["sources"].dead,
+        queue_urls=urls,
         watch_queues=_EVERYTHING,
         watch_buckets=_EVERYTHING,
         watch_event_sources=_EVERYTHING,
@@ -67,29 +61,38 @@ def create_all(name: str) -> Settings:
     )
 
 
+@contextmanager
+def created(name: str) -> Iterator[Settings]:
+    """Create everything a deployment has in moto; it is gone when the block ends."""
+    made = create_all(name)
+    try:
+        yield made
+    finally:
+        moto_memory.remove(
+            tables=[table.name for table in table_definitions(made.table_prefix)],
+            queues=made.queue_urls.values(),
+            bucket=made.bucket,
+        )
+
+
 def create_watched_queue(name: str) -> str:
     """Create a queue that is not the deployment's own, and return its URL."""
-    return _create_queue(boto3.client("sqs"), "", name).live
+    return _create_queue(boto3.client("sqs"), "", Queue(name=name, consumer="watch"))[name]
 
 
-class _Queue(NamedTuple):
-    """The URLs of a queue, and of the one for messages that were delivered too often."""
-
-    live: str
-    dead: str
-
-
-def _create_queue(sqs: Any, prefix: str, name: str) -> _Queue:
-    stem, dot, kind = name.partition(".")
-    # The dead letters of a FIFO queue must be in one too.
-    fifo = {"FifoQueue": "true"} if kind == "fifo" else {}
+def _create_queue(sqs: Any, prefix: str, queue: Queue) -> dict[str, str]:
+    """Create a queue and its dead-letter queue; return their URLs by name."""
+    fifo = {"FifoQueue": "true"} if queue.is_fifo else {}
     kept = {"MessageRetentionPeriod": str(RETENTION_SECONDS)}
-    dead_name = f"{prefix}{stem}-dead{dot}{kind}"
-    dead = sqs.create_queue(QueueName=dead_name, Attributes=fifo | kept)["QueueUrl"]
-    policy = json.dumps({"deadLetterTargetArn": _arn(sqs, dead), "maxReceiveCount": MAX_RECEIVES})
-    attributes = {"RedrivePolicy": policy, "VisibilityTimeout": str(VISIBILITY_SECONDS)}
-    live = sqs.create_queue(QueueName=f"{prefix}{name}", Attributes=fifo | kept | attributes)
-    return _Queue(live["QueueUrl"], dead)
+    made = sqs.create_queue(QueueName=f"{prefix}{queue.dlq}", Attributes=fifo | kept)
+    dlq_url = made["QueueUrl"]
+    redrive = {"deadLetterTargetArn": _arn(sqs, dlq_url), "maxReceiveCount": MAX_RECEIVES}
+    attributes = {
+        "RedrivePolicy": json.dumps(redrive),
+        "VisibilityTimeout": str(VISIBILITY_SECONDS),
+    }
+    made = sqs.create_queue(QueueName=f"{prefix}{queue.name}", Attributes=fifo | kept | attributes)
+    return {queue.name: made["QueueUrl"], queue.dlq: dlq_url}
 
 
 def _arn(sqs: Any, url: str) -> str:

@@ -5,64 +5,43 @@ nothing is done, so that days pass in moments.
 """
 
 import json
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from unittest.mock import patch
 
-from botocore import session
 from pendulum import DateTime
 
-from lamplighter import aws, clock, settings
+from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.events.fan_out import forget_consumers
-from lamplighter.executors.job import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
-from lamplighter.runs.definitions import forget_definitions
-from lamplighter.runs.view import run_ref
+from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
-from lamplighter.store.backfills import forget_dates
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
+from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
 from lamplighter_local import handlers, resources
-from lamplighter_local.dag_objects import DagObjects
-from lamplighter_local.deliveries import (
-    Call,
-    deliver,
-    is_on_its_way,
-    next_delivery,
-    queues_on_our_clock,
-)
+from lamplighter_local.dag_objects import DagObjects, trigger_builds
+from lamplighter_local.deliveries import Call, deliver, is_on_its_way, next_delivery
 from lamplighter_local.emr.fake_emr import FakeEmr
-from lamplighter_local.emulator.moto_guard import guarded_moto
-from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.emulator.object_times import objects_on_our_clock
+from lamplighter_local.emulator import shortcuts
+from lamplighter_local.emulator.method_override import api_calls
+from lamplighter_local.emulator.shared_moto import shared_moto
 from lamplighter_local.execution import Execution, executing
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
-from lamplighter_local.timers import next_asking, next_sweep, next_tick, watched_queues
+from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
 
 NAME = "local"
-_ENVIRONMENT = {
-    "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
-    "AWS_DEFAULT_REGION": REGION,
-    "POWERTOOLS_TRACE_DISABLED": "true",
-    "POWERTOOLS_LOG_LEVEL": "WARNING",
-}
-
-
-# Every deployment has sessions of its own; what they load of botocore's files is read once.
-_LOADER = cache(session.create_loader)
 
 
 class LocalStack:
@@ -70,13 +49,13 @@ class LocalStack:
 
     def __init__(
         self,
-        settings: Settings,
+        runtime: Runtime,
         clock: MovableClock,
         execution: Execution | None,
         objects: DagObjects,
         lock: threading.RLock,
     ) -> None:
-        self.settings = settings
+        self.runtime = runtime
         self.clock = clock
         self.execution = execution
         self._objects = objects
@@ -88,6 +67,17 @@ class LocalStack:
         self.call: Call = handlers.call
         # Whether the newest call of a timer ended in a death: its work is left to the next one.
         self._has_timer_died = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the deployment; others may be assigned."""
+        assert self.runtime.settings is not None
+        return self.runtime.settings
+
+    @settings.setter
+    def settings(self, changed: Settings) -> None:
+        self.runtime.settings = changed
+        self.runtime.caches.clear()
 
     def push(
         self,
@@ -114,7 +104,7 @@ class LocalStack:
         self._register(until_idle=until_idle)
 
     def _register(self, *, until_idle: bool) -> None:
-        while deliver(self.settings.registers_queue_url, "register", self.call):
+        while deliver(self.settings.queue_url("registers"), "register", self.call):
             pass
         with self.lock:
             names = watched_queues(self.settings)
@@ -137,13 +127,13 @@ class LocalStack:
     def watched_queue(self, name: str) -> str:
         """Return the URL of a queue that watchers read, made when it is first named."""
         if name == SOURCES:
-            return self.settings.sources_queue_url
+            return self.settings.queue_url("sources")
         if name not in self._watched:
             self._watched[name] = resources.create_watched_queue(name)
         return self._watched[name]
 
-    def ask_sources(self) -> None:
-        """Fire the timer that asks the sources which do not tell by themselves."""
+    def poll_sources(self) -> None:
+        """Fire the timer that polls the sources which send no notifications."""
         self.call("watch", {"time": iso(self.clock.now().start_of("minute"))})
 
     def sweep(self) -> dict[str, float]:
@@ -166,17 +156,18 @@ class LocalStack:
 
     def _sources(self) -> list[tuple[str, str]]:
         """Return the queues, each with the function that it wakes."""
-        made = self.settings
-        runs = [(made.jobstates_queue_url, "settle"), (made.submits_queue_url, "submit")]
+        # Without anything to execute them, runs stay as they were claimed.
+        left_out = () if self.execution is not None else ("settle", "submit")
         return [
-            # Without anything to execute them, runs stay as they were claimed.
-            *(runs if self.execution is not None else ()),
-            (made.registers_queue_url, "register"),
-            *((url, "watch") for url in (made.sources_queue_url, *self._watched.values())),
-            (made.events_queue_url, "ingest"),
-            (made.events_fifo_queue_url, "ingest"),
-            (made.claims_queue_url, "claim"),
+            (url, queue.consumer)
+            for queue in QUEUES.values()
+            if queue.consumer not in left_out
+            for url in (self.settings.queue_url(queue.name), *self._watched_by(queue.consumer))
         ]
+
+    def _watched_by(self, function: str) -> Iterable[str]:
+        """Return the queues of others that a function consumes."""
+        return self._watched.values() if function == "watch" else ()
 
     def advance(self, *, to: datetime | None = None, **duration: float) -> None:
         """Let time pass: timers at the minutes where they could act, messages at their instants."""
@@ -187,9 +178,9 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                ask_at = next_asking(now, self.settings)
+                poll_at = next_poll(now, self.settings)
                 message_at = self._next_message()
-            instants = filter(None, (tick_at, sweep_at, ask_at, message_at, self._next_change()))
+            instants = filter(None, (tick_at, sweep_at, poll_at, message_at, self._next_change()))
             instant = min(instants, default=None)
             if instant is None or instant > end:
                 break
@@ -198,8 +189,8 @@ class LocalStack:
                 self.tick()
             if instant == sweep_at:
                 self.sweep()
-            if instant == ask_at:
-                self.ask_sources()
+            if instant == poll_at:
+                self.poll_sources()
             self.run_until_idle()
         self.clock.move(to=max(end, self.clock.now()))
 
@@ -238,6 +229,7 @@ class LocalStack:
 def local_stack(
     *,
     at: datetime,
+    name: str = NAME,
     on: FakeEmr | Executor | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
     over_http: bool = False,
@@ -249,31 +241,13 @@ def local_stack(
     """
     movable, objects = MovableClock(at), DagObjects()
     with (
-        _only_moto(),
-        guarded_moto(over_http=over_http) as lock,
-        clock.using(movable),
-        queues_on_our_clock(),
-        objects_on_our_clock(),
-        local_invocations(f"{NAME}-", objects=objects),
-        objects.building_triggers(),
+        shared_moto(name) as lock,
+        nullcontext() if over_http else shortcuts.calls(name, lock),
+        runtime.activate(Runtime(name, clock=movable)) as here,
+        api_calls.wrapped(name, partial(local_invocations, prefix=f"{name}-", objects=objects)),
+        trigger_builds.wrapped(name, objects.building_triggers),
+        resources.created(name) as made,
     ):
-        made = replace(resources.create_all(NAME), variables=json.dumps(dict(variables)))
-        forget_consumers()
-        forget_definitions()
-        forget_dates()
-        with settings.using(made), executing(on) as execution:
-            yield LocalStack(made, movable, execution, objects, lock)
-
-
-@contextmanager
-def _only_moto() -> Iterator[None]:
-    """Let nothing in the environment lead to an account, a profile or an endpoint."""
-    with patch.dict(os.environ, _ENVIRONMENT), patch.object(session, "create_loader", _LOADER):
-        for name in list(os.environ):
-            if name.startswith("AWS_") and name not in _ENVIRONMENT:
-                del os.environ[name]
-        aws.client.cache_clear()
-        try:
-            yield
-        finally:
-            aws.client.cache_clear()
+        here.settings = replace(made, variables=json.dumps(dict(variables)))
+        with executing(on) as execution:
+            yield LocalStack(here, movable, execution, objects, lock)

@@ -8,16 +8,17 @@ from datetime import timedelta
 
 from pendulum import DateTime
 
-from lamplighter.registry.bundles import KIND
-from lamplighter.registry.lost_pushes import resend_due_at
+from lamplighter.registry.pushes import resend_due_at
 from lamplighter.settings import Settings
+from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import readers_of
+from lamplighter.store.watchers import watcher_row_kind
+from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
 
 _MINUTE = timedelta(minutes=1)
-_SWEEP_MINUTES = 5
+_SWEEP_MINUTES = FUNCTIONS["sweep"].every_minutes
 
 
 def next_tick(now: DateTime, made: Settings) -> DateTime | None:
@@ -71,7 +72,7 @@ def next_sweep(now: DateTime, made: Settings, *, with_runs: bool) -> DateTime | 
 
 
 def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
-    waits = timedelta(seconds=made.wake_after_seconds)
+    waits = timedelta(seconds=made.resend_after_seconds)
     opened = texts_of(f"{made.table_prefix}Assets", "open_since", listed_by="open_shard")
     if opened:
         yield as_utc(parse_instant(min(opened)) + waits)
@@ -80,7 +81,7 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
         yield parse_instant(min(sends))
     for item in items_of(f"{made.table_prefix}Catalog"):
         row = Catalog()
-        if item.attrs["kind"].value == KIND:
+        if item.attrs["kind"].value == BUNDLE:
             row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
             if (resend_at := resend_due_at(row)) is not None:
                 yield resend_at
@@ -93,15 +94,15 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
             yield parse_instant(min(wakes))
 
 
-def next_asking(now: DateTime, made: Settings) -> DateTime | None:
-    """Return the next minute, if there are watchers of sources that must be asked."""
-    is_asked = readers_of(None) in _kinds(made)
-    return _minute_after(now) if is_asked else None
+def next_poll(now: DateTime, made: Settings) -> DateTime | None:
+    """Return the next minute, if there are watchers whose source is polled."""
+    is_polled = watcher_row_kind(None) in _kinds(made)
+    return _minute_after(now) if is_polled else None
 
 
 def watched_queues(made: Settings) -> list[str]:
     """Return the names of the queues that watchers read."""
-    of_queues = readers_of(None)
+    of_queues = watcher_row_kind(None)
     kinds = sorted(kind for kind in _kinds(made) if kind.startswith(of_queues))
     return [name for kind in kinds if (name := kind.removeprefix(of_queues))]
 

@@ -14,22 +14,23 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.bundles.check import find_coming_runs
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import find_upcoming_runs
 from lamplighter.errors import RefusedError
 from lamplighter.executors import current
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
-from lamplighter.store.transactions import Write, change_dag, require_dag
+from lamplighter.store.transactions import Write
+from lamplighter.views import Run
 from lamplighter.zones import iso, parse_instant
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
-from lamplighter_local.views import Run
 
 # A run may come long after its date: after a weekend, or some days later.
 _RUNS_LOOKED_AT = 16
@@ -94,7 +95,7 @@ def try_run(
 
 def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
     """Return the interval of the DAG's timetable that a date is in; None if there is none."""
-    _, runs = find_coming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
+    _, runs = find_upcoming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
     for run in runs:
         if run["data_interval_start"] is None:
             continue

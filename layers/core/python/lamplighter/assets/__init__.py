@@ -1,8 +1,7 @@
 """What authors say about data: assets, aliases, references, conditions and watchers."""
 
-from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
+from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, AssetWatcher, Dataset
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
-from lamplighter.assets.watcher import AssetWatcher
 
 __all__ = [
     "Asset",

@@ -1,22 +1,56 @@
-"""Assets: named pieces of data, and the ways a schedule can refer to them."""
+"""Assets: named pieces of data, and the ways a schedule can refer to them.
+
+Owns: their names and URIs, whose normal form makes two spellings of one place one asset, and
+watchers, which declare that an outside source updates an asset.
+"""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from lamplighter.assets.condition import AssetLeaf
-from lamplighter.assets.uri import normalize_uri, without_credentials
-from lamplighter.assets.watcher import AssetWatcher
 from lamplighter.errors import DefinitionError
 from lamplighter.json_values import json_mapping
+from lamplighter.triggers.base import BaseEventTrigger
 
 _MAX_LENGTH = 1500
 _MAX_EXTRA = 32_000
+_MAX_WATCHER_NAME = 200
 _RESERVED_NAMES = frozenset({"self", "context"})
 
 
 class _MissingNameError(DefinitionError, TypeError):
     """Neither name nor URI was given; Airflow raises `TypeError` here."""
+
+
+class AssetWatcher:
+    """A named trigger on an asset: each of its events becomes an event of the asset."""
+
+    def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise DefinitionError(f"watcher: the name must be a non-empty string, not {name!r}")
+        if len(name) > _MAX_WATCHER_NAME:
+            raise DefinitionError(f"watcher: a name has at most {_MAX_WATCHER_NAME} characters")
+        if not isinstance(trigger, BaseEventTrigger):
+            raise DefinitionError(
+                f"watcher {name!r}: trigger {type(trigger).__name__} must be a BaseEventTrigger;"
+                " others report a state that stays true, and would start runs without end"
+            )
+        self.name = name
+        self.trigger = trigger
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AssetWatcher):
+            return NotImplemented
+        return (self.name, self.trigger) == (other.name, other.trigger)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.trigger))
+
+    def __repr__(self) -> str:
+        return f"AssetWatcher({self.name!r}, {self.trigger!r})"
 
 
 class Asset(AssetLeaf):
@@ -66,6 +100,9 @@ class Asset(AssetLeaf):
     def __hash__(self) -> int:
         return hash((self.name, self.uri))
 
+    def describe(self) -> str:
+        return self.name
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, uri={self.uri!r})"
 
@@ -91,6 +128,9 @@ class AssetAlias(AssetLeaf):
     def __hash__(self) -> int:
         return hash((AssetAlias, self.name))
 
+    def describe(self) -> str:
+        return self.name
+
     def __repr__(self) -> str:
         return f"AssetAlias({self.name!r})"
 
@@ -112,6 +152,9 @@ class AssetRef(AssetLeaf):
     def __hash__(self) -> int:
         return hash((AssetRef, self.name, self.uri))
 
+    def describe(self) -> str:
+        return self.name or self.uri or ""
+
     def __repr__(self) -> str:
         return f"Asset.ref(uri={self.uri!r})" if self.name is None else f"Asset.ref({self.name!r})"
 
@@ -130,7 +173,7 @@ def _group(value: object) -> str:
 
 def _identifier(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise DefinitionError(f"asset {what} must be a text, not {value!r}")
+        raise DefinitionError(f"asset {what} must be a string, not {value!r}")
     if not value.strip():
         raise DefinitionError(f"asset {what} must not be empty")
     if len(value) > _MAX_LENGTH:
@@ -138,3 +181,53 @@ def _identifier(value: object, what: str) -> str:
             f"asset {what} {value[:40]!r}…: {len(value)} characters, at most {_MAX_LENGTH} allowed"
         )
     return value
+
+
+# URIs.
+
+
+def without_credentials(uri: str) -> str:
+    """Return `uri` without user and password, with a warning if there was a password.
+
+    Definitions are stored, logged and shown: a password in one of them has already leaked.
+    """
+    parts = _split(uri)
+    if not _has_normal_form(parts) or parts.password is None:
+        return uri
+    host = parts.netloc.rpartition("@")[2]
+    warnings.warn(
+        f"asset URI {parts.scheme}://{host}…: user and password were dropped; keep credentials out"
+        " of DAG files",
+        UserWarning,
+        stacklevel=3,
+    )
+    return urlunsplit(parts._replace(netloc=host))
+
+
+def normalize_uri(uri: str) -> str:
+    """Return `uri` with scheme, path and query in their normal form, fragment and password gone."""
+    parts = _split(without_credentials(uri))
+    if not _has_normal_form(parts):
+        return uri
+    scheme = parts.scheme.lower()
+    if scheme == "airflow":
+        raise DefinitionError(f"asset URI {uri!r}: the scheme 'airflow' is reserved")
+    path = parts.path.rstrip("/") or "/"
+    if not parts.netloc and path.startswith("//"):
+        path = "/" + path.lstrip("/")  # else it would be taken for a host when it is read again
+    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    return urlunsplit((scheme, parts.netloc, path, query, ""))
+
+
+def _has_normal_form(parts: SplitResult) -> bool:
+    """Return False for plain names and for schemes that say they are someone's own."""
+    return bool(parts.scheme) and not parts.scheme.lower().startswith("x-")
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        parts = urlsplit(uri)
+        parts.password  # noqa: B018 - a broken host shows only when it is looked at
+    except ValueError as error:
+        raise DefinitionError(f"asset URI {uri!r} cannot be read: {error}") from error
+    return parts

@@ -1,37 +1,40 @@
-"""The written form of assets and of conditions on them."""
+"""The written form of assets, aliases, references and watchers, and of conditions on them."""
 
 from typing import Any
 
-from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, Dataset
-from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
-from lamplighter.assets.watcher import AssetWatcher
+from lamplighter.assets.asset import Asset, AssetAlias, AssetRef, AssetWatcher, Dataset
+from lamplighter.assets.condition import AssetCondition, AssetLeaf, decode
 from lamplighter.errors import SerializationError
 from lamplighter.loading import is_kept_as_data, load_class
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.feeds import Watched
-from lamplighter.triggers.foreign import ForeignTrigger
+from lamplighter.triggers.feeds import ForeignTrigger, StreamInfo
 
 
 def encode_condition(condition: AssetCondition) -> dict[str, Any]:
     """Return the JSON value that `decode_condition` reads back."""
-    match condition:
-        case Asset():
-            return {"asset" if type(condition) is Asset else "dataset": _encode_asset(condition)}
-        case AssetAlias():
-            return {"alias": {"name": condition.name, "group": condition.group}}
-        case AssetRef(name=None):
-            return {"asset_ref": {"uri": condition.uri}}
-        case AssetRef():
-            return {"asset_ref": {"name": condition.name}}
-        case AssetAll():
-            return {"all": [encode_condition(item) for item in condition.objects]}
-        case AssetAny():
-            return {"any": [encode_condition(item) for item in condition.objects]}
-    raise SerializationError(f"{condition!r} has no written form")
+    written: dict[str, Any] = condition.encode(_encode_leaf)
+    return written
 
 
 def decode_condition(document: dict[str, Any]) -> AssetCondition:
     """Return the condition that was written."""
+    return decode(document, _decode_leaf)
+
+
+def _encode_leaf(leaf: AssetLeaf) -> dict[str, Any]:
+    match leaf:
+        case Asset():
+            return {"asset" if type(leaf) is Asset else "dataset": _encode_asset(leaf)}
+        case AssetAlias():
+            return {"alias": {"name": leaf.name, "group": leaf.group}}
+        case AssetRef(name=None):
+            return {"asset_ref": {"uri": leaf.uri}}
+        case AssetRef():
+            return {"asset_ref": {"name": leaf.name}}
+    raise SerializationError(f"{leaf!r} has no written form")
+
+
+def _decode_leaf(document: dict[str, Any]) -> AssetLeaf:
     if len(document) != 1:
         raise SerializationError(f"an asset condition has one key, not {sorted(document)}")
     ((kind, data),) = document.items()
@@ -44,10 +47,6 @@ def decode_condition(document: dict[str, Any]) -> AssetCondition:
             return AssetAlias(data["name"], group=data["group"])
         case "asset_ref":
             return AssetRef(name=data.get("name"), uri=data.get("uri"))
-        case "all":
-            return AssetAll(*map(decode_condition, data))
-        case "any":
-            return AssetAny(*map(decode_condition, data))
     raise SerializationError(f"unknown kind of asset condition: {kind!r}")
 
 
@@ -75,7 +74,7 @@ def encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
     """Return the JSON value of a watcher, with what must be wired for it."""
     path, kwargs = watcher.trigger.serialize()
     # Read where it is defined: elsewhere an author's class is only remembered.
-    facts = Watched.by(watcher.trigger).to_json()
+    facts = StreamInfo.of(watcher.trigger).to_json()
     return {"name": watcher.name, "trigger": {"type": path, "data": kwargs, **facts}}
 
 
@@ -87,5 +86,5 @@ def decode_trigger(document: dict[str, Any]) -> BaseEventTrigger:
     """Return the trigger that was written; an author's class only where its bundle may run."""
     path, data = document["type"], document["data"]
     if is_kept_as_data(path):
-        return ForeignTrigger(path, data, Watched.from_json(document))
+        return ForeignTrigger(path, data, StreamInfo.from_json(document))
     return load_class(path, BaseEventTrigger)(**data)

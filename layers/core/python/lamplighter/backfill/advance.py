@@ -18,18 +18,21 @@ from lamplighter import clock, queues, settings
 from lamplighter.backfill.expect import affordable
 from lamplighter.backfill.plan import act_on, key_of, run_id_of
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.scheduler.schedules import run_from_json
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import (
     CANCELLED,
     PAUSED,
     RUNNING,
     backfill_write,
+    due_backfills,
     left,
+    occupy,
     pass_over,
     planned_dates,
     read_backfill,
 )
+from lamplighter.store.dags import read_dag
 from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.transactions import (
@@ -37,11 +40,9 @@ from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     Write,
-    read_dag,
     retry_attempts,
     transact,
 )
-from lamplighter.store.wire import due_backfills
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def advance_backfills(
         try:
             has_more = _advance(backfill_id, report)
         except Exception:  # the sweep tries again; the others must not wait for it
-            log.exception("backfill %s could not be moved on", backfill_id)
+            log.exception("backfill could not be advanced", extra={"backfill_id": backfill_id})
             report.failed_backfills += 1
             continue
         if has_more:
@@ -90,7 +91,7 @@ def advance_backfills(
 
 def sweep_backfills(*, has_time: Callable[[], bool]) -> AdvanceReport:
     """Let all backfills go on that have slots and more to do, and have had no news for a while."""
-    until = clock.now().subtract(seconds=settings.current().wake_after_seconds)
+    until = clock.now().subtract(seconds=settings.current().resend_after_seconds)
     report = AdvanceReport()
     for shard in range(settings.current().run_shards):
         for backfill_id in list(due_backfills(shard, until)):
@@ -109,24 +110,24 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
         dag = read_dag(row.dag_id)
         if dag is not None and not is_open(dag):
             return False  # un-pausing sends a message; whatever else it is, the sweep looks again
-        turn = _decide(row, dag, now=clock.now())
-        if turn is None:
+        decision = _decide(row, dag, now=clock.now())
+        if decision is None:
             return False
         try:
-            transact(turn.writes())
+            transact(decision.writes())
         except TransactionCanceled:
             continue  # it has moved, or a run has come between: all is read again
-        for run in turn.runs:
+        for run in decision.runs:
             run_rows.log_move(run)
-        queues.send_submits((run.dag_id, run.run_key) for run in turn.runs)
-        report.backfill_runs += len(turn.runs)
-        report.passed_dates += turn.passed
+        queues.send_submits((run.dag_id, run.run_key) for run in decision.runs)
+        report.backfill_runs += len(decision.runs)
+        report.passed_dates += decision.passed
         return row.due_shard is not None and affordable(row) > 0
     raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
 
 
 @dataclass
-class _Turn:
+class _Decision:
     """What one transaction changes."""
 
     row: Backfills
@@ -139,18 +140,18 @@ class _Turn:
         return [*self.others, backfill_write(self.row, now=self.now)]
 
 
-def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
+def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | None:
     """Assign what comes next; return None if nothing does."""
-    turn = _Turn(row, now)
+    decision = _Decision(row, now)
     if dag is None:
         row.state, row.ended_at = CANCELLED, now
         row.reason = f"DAG {row.dag_id!r} is gone"
-        return turn
+        return decision
     if not left(row):
-        return turn if row.active is None else None  # the write notes that it is over
+        return decision if row.active is None else None  # the write notes that it is over
     room = min(affordable(row), _MAX_RUNS, settings.current().transaction_actions - 1)
     if not room:
-        return _out_of_money(turn) if row.max_cost is not None and not row.active else None
+        return _over_budget(decision) if row.max_cost is not None and not row.active else None
     first = int(row.position)
     # No more than there is room for: few have a run by now, and each that is read costs.
     dates = [run_from_json(each) for each in planned_dates(row, first=first, limit=room)]
@@ -161,30 +162,30 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Turn | None:
         act = act_on(existing[key].state if key in existing else None, row.reprocess)
         if act.needs_a_run:
             run = _run(row, dag, info, ordinal=ordinal, now=now)
-            turn.others.append(_begin(run, existing.get(key)))
-            turn.runs.append(run)
+            decision.others.append(_begin(run, existing.get(key)))
+            decision.runs.append(run)
         else:
             passed.append((key, act.value))
     row.position = first + len(dates)
-    row.active = set(row.active or ()) | {run.run_key for run in turn.runs} or None
+    occupy(row, [run.run_key for run in decision.runs])
     pass_over(row, passed)
-    turn.passed = len(passed)
-    return turn
+    decision.passed = len(passed)
+    return decision
 
 
-def _out_of_money(turn: _Turn) -> _Turn:
-    row = turn.row
+def _over_budget(decision: _Decision) -> _Decision:
+    row = decision.row
     row.state = PAUSED
     row.reason = (
         f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost more"
         " than is left"
     )
-    return turn
+    return decision
 
 
 def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
     keys = [(dag.dag_id, key_of(info)) for info in dates]
-    return {run.run_key: run for run in Runs.batch_get(keys, consistent_read=True)}
+    return {run.run_key: run for run in run_rows.read_runs(keys)}
 
 
 def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lamplighter.identifiers import alias_id, asset_id, uri_id
+from lamplighter.store.assets import consumers_of
 from lamplighter.store.backfills import free_slots, left
-from lamplighter.store.listing import runs_of
 from lamplighter.store.models import Backfills
-from lamplighter.store.runs import SUCCESS
-from lamplighter.store.wire import consumers_of
+from lamplighter.store.runs import SUCCESS, runs_of
 
 _LOOKED_AT = 20
 

@@ -36,11 +36,11 @@ _LISTED_FILE = b"PK\x01\x02"
 _ENCRYPTED = 0x1
 # Info-ZIP's Unicode Path, a second name for an entry. Python 3.13 uses it, older ones do not.
 _UNICODE_PATH = 0x7075
-# What the file systems that a bundle meets can hold: in one part of a name, and in all of it.
+# What common file systems allow: in one part of a path, and in the whole path.
 _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 1_000
-_UNSPEAKABLE = re.compile(r"[\\\x00-\x1f\x7f]")
-# All that `zipfile` and the decompressor raise when they meet bytes that are no archive.
+_FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f]")
+# All that `zipfile` and the decompressor raise when the data is not a valid archive.
 _NOT_A_ZIP = (
     zipfile.BadZipFile,
     zlib.error,
@@ -132,7 +132,7 @@ def _files_of(root: Path) -> Iterator[tuple[str, Path]]:
 def _files_below(root: Path, folder: str, above: frozenset[Path]) -> Iterator[tuple[str, Path]]:
     real = (root / folder).resolve()
     if real in above:
-        raise DefinitionError(f"{folder} is a link to a folder that it lies in")
+        raise DefinitionError(f"{folder} is a symbolic link to one of its own parent folders")
     for path in (root / folder).iterdir():
         if path.name.startswith(".") or path.name == "__pycache__" or path.suffix == ".pyc":
             continue
@@ -152,10 +152,11 @@ def _require_inside(root: Path, name: str, path: Path) -> None:
         try:
             target = path.resolve(strict=True)
         except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before 3.13
-            raise DefinitionError(f"{name} is a link that leads nowhere") from error
+            raise DefinitionError(f"{name} is a broken symbolic link") from error
         if not target.is_relative_to(root):
             raise DefinitionError(
-                f"{name} is a link that leads out of the bundle, to {target}: copy the file instead"
+                f"{name} is a symbolic link that points outside the bundle, to {target}: copy the"
+                " file instead"
             )
 
 
@@ -182,7 +183,7 @@ def _bytes_of(data: bytes | Path) -> bytes:
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     if size > MAX_ARCHIVE_BYTES:
         raise DefinitionError(
-            f"the archive has more than {MAX_ARCHIVE_BYTES:,} bytes, which is the most allowed"
+            f"the archive has more than {MAX_ARCHIVE_BYTES:,} bytes, which is the limit"
         )
     packed = data if isinstance(data, bytes) else data.read_bytes()
     # Before the list of files is read, because each entry of it takes ten times its size in memory.
@@ -247,7 +248,7 @@ def _require_plain(name: str, entry: zipfile.ZipInfo) -> None:
         raise DefinitionError(f"the archive holds {name!r} encrypted")
     if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise DefinitionError(
-            f"the archive holds {name!r} as a link or device: only files and folders may be"
+            f"the archive holds {name!r} as a link or device: only files and folders are allowed"
         )
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DefinitionError(f"the archive holds {name!r} in a compression other than deflate")
@@ -263,8 +264,8 @@ def _require_distinct(names: Iterable[str]) -> None:
             other = spellings.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path:
                 raise DefinitionError(
-                    f"the bundle holds {other!r} and {path!r}, which are the same name where upper"
-                    " and lower case are not told apart: rename one of them"
+                    f"the bundle holds {other!r} and {path!r}, which are the same name on"
+                    " file systems that ignore case: rename one of them"
                 )
 
 
@@ -277,8 +278,8 @@ def _require_name(name: str) -> None:
 def _problem_of_name(name: str) -> str | None:
     """Return why a name is no path of plain parts below one of the bundle's folders, or None."""
     parts = name.split("/")
-    if _UNSPEAKABLE.search(name):
-        return "holds a backslash or a character that cannot be seen"
+    if _FORBIDDEN.search(name):
+        return "contains a backslash or a control character"
     if parts[0] not in IMPORT_FOLDERS:
         return f"is not below {', '.join(f'{folder}/' for folder in IMPORT_FOLDERS)}"
     if not {"", ".", ".."}.isdisjoint(parts):
@@ -332,5 +333,5 @@ class _Writer:
                 self._digest.update(chunk)
                 target.write(chunk)
         if size != entry.file_size:
-            raise zipfile.BadZipFile(f"{name!r} has another size than the archive says")
+            raise zipfile.BadZipFile(f"{name!r} does not have the size that the archive gives")
         self._left -= size

@@ -1,8 +1,8 @@
-"""Runs author code in a fork with limits on time and memory, and brings home what it said.
+"""Runs author code in a fork with limits on time and memory, and returns its results.
 
-A fork costs milliseconds, starts clean, and may hang, allocate, print or die without harm to the
-process around it. Answers and prints travel through pipes of their own, so that neither is ever
-taken for the other; both are read while they come, so that no fork can fill memory or stand still.
+A fork costs milliseconds, starts clean, and may hang, allocate, print or die without harm to its
+parent. Results and prints travel through pipes of their own, so that neither is ever taken for the
+other; both are read while they come, so that no fork can fill memory or block on a full pipe.
 """
 
 import json
@@ -20,33 +20,33 @@ from typing import Any, Never, TextIO
 
 OUTPUT_BYTES = 4096
 
-_PATIENCE_SECONDS = 1.0
+_EXIT_SECONDS = 1.0
 _CHUNK = 65_536
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What author code may use: seconds for each answer, memory, and processes side by side."""
+    """What author code may use: seconds for each result, memory, and processes side by side."""
 
     seconds: float = 30.0
     memory_bytes: int = 2 * 1024**3
-    at_once: int = os.cpu_count() or 1
+    processes: int = os.cpu_count() or 1
 
 
 DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a fork answered and printed, and how it ended."""
+class ForkResult:
+    """The results of a fork, what it printed, and how it ended."""
 
-    answers: list[Any]
+    values: list[Any]
     output: str
     status: int
     is_late: bool
 
-    def cause_of_death(self, *, slow: str, process: str) -> str:
-        """Return why no further answer came: `slow` if it was late, else how `process` ended."""
+    def why_it_ended(self, *, slow: str, process: str) -> str:
+        """Return why no further value came: `slow` if it was late, else how `process` ended."""
         if self.is_late:
             return f"{slow}; it was stopped"
         if os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) != signal.SIGKILL:
@@ -55,78 +55,78 @@ class Outcome:
         return f"{process} ended before it was done (exit code {code})"
 
 
-def in_a_fork(
+def run_in_fork(
     work: Callable[[], Iterator[Any]], *, count: int, limits: Limits, caller: int | None = None
-) -> Outcome:
+) -> ForkResult:
     """Return the first `count` JSON values that `work` yields, or as many as came in time.
 
-    Raises `EOFError` when the pipe `caller` is closed meanwhile: nobody waits for the answer then.
+    Raises `EOFError` when the pipe `caller` is closed meanwhile: nobody waits for the result then.
     """
-    answers_read, answers_write = os.pipe()
+    values_read, values_write = os.pipe()
     output_read, output_write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(answers_read)
+        os.close(values_read)
         os.close(output_read)
-        _be_the_fork(work, answers_write, output_write, limits.memory_bytes)
-    os.close(answers_write)
+        _run_child(work, values_write, output_write, limits.memory_bytes)
+    os.close(values_write)
     os.close(output_write)
     try:
-        pipes = _Pipes(answers_read, output_read, caller)
-        is_late = pipes.read_answers(count, limits.seconds)
+        pipes = _Pipes(values_read, output_read, caller)
+        is_late = pipes.read_values(count, limits.seconds)
         status = _end(pid)
         pipes.read_last_output()
-    except BaseException:  # also when someone loses patience: no fork may be left behind
+    except BaseException:  # also when the caller has stopped: no fork may be left behind
         _kill(pid)
         raise
     finally:
-        os.close(answers_read)
+        os.close(values_read)
         os.close(output_read)
-    return Outcome(pipes.answers, pipes.output.decode(errors="replace"), status, is_late)
+    return ForkResult(pipes.values, pipes.output.decode(errors="replace"), status, is_late)
 
 
 class _Pipes:
     """The parent's ends: whole lines of JSON from one, the beginning of the other."""
 
-    def __init__(self, answers: int, output: int, caller: int | None) -> None:
-        self.answers: list[Any] = []
+    def __init__(self, values: int, output: int, caller: int | None) -> None:
+        self.values: list[Any] = []
         self.output = b""
-        self._answers_pipe = answers
+        self._values_pipe = values
         self._output_pipe = output
         self._caller = caller
         self._line = bytearray()
         os.set_blocking(output, False)
 
-    def read_answers(self, count: int, seconds: float) -> bool:
-        """Read until enough came, the pipe is closed or an answer is late; tell whether it was."""
+    def read_values(self, count: int, seconds: float) -> bool:
+        """Read until enough came, the pipe is closed or a value is late; tell whether it was."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._answers_pipe, selectors.EVENT_READ)
+            selector.register(self._values_pipe, selectors.EVENT_READ)
             selector.register(self._output_pipe, selectors.EVENT_READ)
             if self._caller is not None:
                 selector.register(self._caller, selectors.EVENT_READ)
             known, deadline = 0, time.monotonic() + seconds
-            while len(self.answers) < count:
-                if len(self.answers) > known:  # the time is for each answer
-                    known, deadline = len(self.answers), time.monotonic() + seconds
+            while len(self.values) < count:
+                if len(self.values) > known:  # the time is for each value
+                    known, deadline = len(self.values), time.monotonic() + seconds
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return True
                 for key, _ in selector.select(left):
                     if key.fd == self._caller:
-                        raise EOFError("nobody waits for the answer any more")
+                        raise EOFError("nobody waits for the result any more")
                     if key.fd == self._output_pipe:
                         if not self._read_output():
                             selector.unregister(self._output_pipe)
-                    elif not self._read_answers():
+                    elif not self._read_values():
                         return False
         return False
 
-    def _read_answers(self) -> bool:
-        chunk = os.read(self._answers_pipe, _CHUNK)
+    def _read_values(self) -> bool:
+        chunk = os.read(self._values_pipe, _CHUNK)
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             try:
-                self.answers.append(json.loads(self._line + line))
+                self.values.append(json.loads(self._line + line))
             except ValueError:  # author code wrote here on purpose: whatever follows is worthless
                 return False
             self._line.clear()
@@ -147,10 +147,10 @@ class _Pipes:
 
 
 def _end(pid: int) -> int:
-    """Let a fork that has answered end by itself, end it otherwise, and its children with it."""
-    patience = time.monotonic() + _PATIENCE_SECONDS
+    """Let a fork that is done end by itself, end it otherwise, and its children with it."""
+    deadline = time.monotonic() + _EXIT_SECONDS
     ended, status = os.waitpid(pid, os.WNOHANG)
-    while not ended and time.monotonic() < patience:
+    while not ended and time.monotonic() < deadline:
         time.sleep(0.001)
         ended, status = os.waitpid(pid, os.WNOHANG)
     _kill(pid)
@@ -162,22 +162,22 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _be_the_fork(
-    work: Callable[[], Iterator[Any]], answers: int, output: int, memory_bytes: int
+def _run_child(
+    work: Callable[[], Iterator[Any]], values: int, output: int, memory_bytes: int
 ) -> Never:
     code = 1
     try:
         os.setsid()
-        _connect(output)
-        _close_all_but(answers)
+        _redirect_output(output)
+        _close_all_but(values)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        for answer in work():
-            line = json.dumps(answer).encode() + b"\n"
+        for value in work():
+            line = json.dumps(value).encode() + b"\n"
             for stream in (sys.stdout, sys.stderr):
                 # Author code may have put anything in their place.
                 with suppress(Exception):
                     stream.flush()
-            with os.fdopen(answers, "wb", closefd=False) as pipe:
+            with os.fdopen(values, "wb", closefd=False) as pipe:
                 pipe.write(line)
         code = 0
     except BaseException:
@@ -187,25 +187,25 @@ def _be_the_fork(
         os._exit(code)
 
 
-def _connect(output: int) -> None:
+def _redirect_output(output: int) -> None:
     """Point the standard streams at nothing and at the pipe for output."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
-    sys.stdout, sys.stderr = _printing_to(1), _printing_to(2)
+    sys.stdout, sys.stderr = _text_stream(1), _text_stream(2)
 
 
 def _close_all_but(kept: int) -> None:
-    """Close what belongs to the process around: author code might write into its answers."""
+    """Close what belongs to the process around: author code might write into its pipes."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, kept)
     os.closerange(kept + 1, limit if limit != resource.RLIM_INFINITY else 65_536)
 
 
-def _printing_to(stream: int) -> TextIO:
+def _text_stream(stream: int) -> TextIO:
     # By line, so that prints and errors keep their order and survive a sudden end; and whatever
     # the locale, there is no character that an author cannot print.
     return open(

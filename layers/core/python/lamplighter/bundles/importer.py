@@ -3,28 +3,29 @@
 This runs author code: only ever in a process of its own (see `worker`).
 """
 
+import ast
 import importlib.util
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lamplighter import clock
-from lamplighter.bundles.entry_points import missing_program
-from lamplighter.bundles.layout import DAGS, add_to_import_path
-from lamplighter.dags.context import Definitions, collecting
-from lamplighter.dags.dag import DAG
+from lamplighter import clock, runtime
+from lamplighter.bundles.layout import DAGS, IMPORT_FOLDERS, add_to_import_path
+from lamplighter.dags.dag import DAG, Definitions, collect_definitions
+from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import content_hash, decode_dag, encode_dag
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something to mend: where, and what, in words for the author."""
+class ImportProblem:
+    """An import error or warning: where, and what, in words for the author."""
 
     file: str
     line: int | None
@@ -38,8 +39,8 @@ class ParsedFile:
 
     file: str
     dags: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
-    errors: list[Problem] = field(default_factory=list)
+    warnings: list[ImportProblem] = field(default_factory=list)
+    errors: list[ImportProblem] = field(default_factory=list)
     output: str = ""
     """The beginning of what the file printed while it was imported."""
 
@@ -52,7 +53,8 @@ class ParsedFile:
         """Read what `to_json` wrote."""
         problems = {
             name: [
-                Problem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in data[name]
+                ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"]))
+                for p in data[name]
             ]
             for name in ("warnings", "errors")
         }
@@ -63,7 +65,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
     """Return what `file` defines, as documents and as objects; an author's error is data."""
     parsed = ParsedFile(file)
     add_to_import_path(root)
-    with warnings.catch_warnings(record=True) as caught, collecting() as definitions:
+    with warnings.catch_warnings(record=True) as caught, collect_definitions() as definitions:
         warnings.simplefilter("always", UserWarning)
         try:
             _run(root, file)
@@ -81,7 +83,7 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
 def load_dags(root: Path, file: str) -> list[DAG]:
     """Return the DAGs that `file` defines, their schedules untried; an author's error is raised."""
     add_to_import_path(root)
-    with collecting() as definitions:
+    with collect_definitions() as definitions:
         _run(root, file)
         return _dags_of(root, file, definitions)
 
@@ -101,7 +103,7 @@ def _dags_of(root: Path, file: str, definitions: Definitions) -> list[DAG]:
     """Return the DAGs that belong to this file, and not to another DAG file that it imports."""
     mine: dict[str, DAG] = {}
     for dag in definitions.dags:
-        path = _below(root, dag.source.file) if dag.source else None
+        path = _below(root, dag.location.file) if dag.location else None
         if path is not None and path != file and path.startswith(f"{DAGS}/"):
             continue
         if dag.dag_id in mine:
@@ -114,12 +116,12 @@ def _document(root: Path, dag: DAG) -> dict[str, Any]:
     document = encode_dag(dag)
     _try_schedule(dag, document)
     for task in dag.tasks.values():
-        problem = missing_program(root, task)
+        problem = _missing_program(root, task)
         if problem:
             raise DefinitionError(f"DAG {dag.dag_id!r}: task {task.task_id!r}: {problem}")
     return {
         "dag_id": dag.dag_id,
-        "line": dag.source.line if dag.source else None,
+        "line": dag.location.line if dag.location else None,
         "hash": content_hash(document),
         "schedule": dag.timetable.summary,
         "description": dag.timetable.description,
@@ -128,8 +130,8 @@ def _document(root: Path, dag: DAG) -> dict[str, Any]:
 
 
 def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
-    """Raise if the schedule cannot say when it runs, or says otherwise once it is read back."""
-    with author_code_allowed(), clock.using(clock.FixedClock(clock.now())):
+    """Raise if the schedule fails, or gives other runs after it was serialized and read back."""
+    with author_code_allowed(), runtime.using(clock=clock.FixedClock(clock.now())):
         copy = decode_dag(document)
         if copy.next_dagrun_info() != dag.next_dagrun_info():
             raise DefinitionError(
@@ -138,7 +140,7 @@ def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
             )
 
 
-def problem_of(root: Path, file: str, error: BaseException) -> Problem:
+def problem_of(root: Path, file: str, error: BaseException) -> ImportProblem:
     """Return what an exception of author code means to its author: their frames only."""
     places = [
         (path, frame.lineno, frame.name)
@@ -153,7 +155,7 @@ def problem_of(root: Path, file: str, error: BaseException) -> Problem:
     line = next((number for path, number, _ in reversed(places) if path == file), None)
     if places and places[-1][0] != file:
         message += f" (in {places[-1][0]}, line {places[-1][1]})"
-    return Problem(file, line, message, tuple(f"{p}:{n} in {name}" for p, n, name in places))
+    return ImportProblem(file, line, message, tuple(f"{p}:{n} in {name}" for p, n, name in places))
 
 
 def _sentence(error: BaseException) -> str:
@@ -171,18 +173,22 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _warnings_of(root: Path, file: str, caught: list[warnings.WarningMessage]) -> list[Problem]:
+def _warnings_of(
+    root: Path, file: str, caught: list[warnings.WarningMessage]
+) -> list[ImportProblem]:
     found = []
     for item in caught:
         path = _below(root, item.filename)
         line = item.lineno if path == file else None
         if path is not None or issubclass(item.category, UserWarning):
-            found.append(Problem(file, line, str(item.message)))
+            found.append(ImportProblem(file, line, str(item.message)))
     return found
 
 
-def _never_called(file: str, dag_id: str) -> Problem:
-    return Problem(file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG")
+def _never_called(file: str, dag_id: str) -> ImportProblem:
+    return ImportProblem(
+        file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG"
+    )
 
 
 @cache  # asked once for each DAG, about the same few files
@@ -193,3 +199,56 @@ def _below(root: Path, filename: str) -> str | None:
         return Path(filename).resolve().relative_to(root).as_posix()
     except ValueError:
         return None
+
+
+# The programs that tasks name, looked for without importing any of them.
+
+
+def _missing_program(root: Path, task: SparkTask) -> str | None:
+    """Return what is wrong with the task's `entry_point` or `job`, or None."""
+    if task.entry_point is not None:
+        if not (root / task.entry_point).is_file():
+            return f"entry_point: there is no file {task.entry_point!r} in the bundle"
+        return None
+    assert task.job is not None
+    module, _, function = task.job.partition(":")
+    source = _source_of(root, module)
+    if source is None:
+        if task.py_files or task.archives:
+            return None  # the module comes with the job, where nobody can look before it runs
+        return f"job: there is no module {module!r} in the bundle"
+    path = source.relative_to(root).as_posix()
+    try:
+        names = set(_names_in(ast.parse(source.read_bytes()).body))
+    except SyntaxError as error:
+        return f"job: {path}, line {error.lineno}: {error.msg}"
+    if function not in names and "*" not in names:
+        return f"job: {path} does not define {function!r}"
+    return None
+
+
+def _source_of(root: Path, module: str) -> Path | None:
+    relative = Path(*module.split("."))
+    for folder in (root, *(root / name for name in IMPORT_FOLDERS)):
+        for candidate in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def _names_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements of a module define, without looking into functions."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.ImportFrom() | ast.Import():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.If() | ast.Try() | ast.With():
+                for part in ("body", "orelse", "finalbody"):
+                    yield from _names_in(getattr(node, part, []))
+                for handler in getattr(node, "handlers", []):
+                    yield from _names_in(handler.body)

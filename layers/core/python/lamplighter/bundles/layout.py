@@ -19,11 +19,6 @@ def require_bundle(root: Path) -> Path:
     return root.resolve()
 
 
-def bundle_key(bundle: str, version: str) -> str:
-    """Return where in the bucket the archive of a bundle's version is."""
-    return f"bundles/{bundle}/{version}.zip"
-
-
 def dag_files(root: Path) -> list[str]:
     """Return the DAG files below `root` by path, relative to it."""
     found = (path.relative_to(root) for path in (root / DAGS).rglob("*.py"))

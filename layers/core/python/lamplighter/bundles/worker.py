@@ -1,12 +1,14 @@
 """A process that parses DAG files and asks their timetables on request, in forks of its own.
 
-Reads one JSON request per line and answers one JSON line. The library is imported once, here; what
-an author wrote is imported only in forks.
+Reads one JSON request per line and responds with one JSON line. The library is imported once, here;
+what an author wrote is imported only in forks.
 """
 
+import datetime
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -14,25 +16,33 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
-from lamplighter.bundles.following import Answer, Question, answer_to, failure
-from lamplighter.bundles.fork import Limits, Outcome, in_a_fork
+import pendulum
+from pendulum import DateTime
+
+from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
 from lamplighter.bundles.importer import (
+    ImportProblem,
     ParsedFile,
-    Problem,
     import_file,
     load_dags,
     problem_of,
 )
-from lamplighter.bundles.shifted_clock import shift_clock
-from lamplighter.dags.upcoming import coming_runs, run_as_json
+from lamplighter.dags.upcoming import (
+    NextRunsQuery,
+    NextRunsResult,
+    describe_run,
+    failed_result,
+    find_next_runs,
+    upcoming_runs,
+)
 from lamplighter.zones import parse_instant
 
-# Standard input: the next request comes only after an answer, so until then it can only end.
+# Standard input: the next request comes only after a response, so until then it can only end.
 _CALLER = 0
 
 
-class Upcoming(TypedDict):
-    """A question for the coming runs of one DAG."""
+class UpcomingQuery(TypedDict):
+    """Which runs of one DAG come at or after the instant `at`?"""
 
     dag_id: str
     count: int
@@ -52,30 +62,30 @@ class ParseRequest(Request):
     """A file to parse."""
 
     parse_later_again: bool
-    upcoming: Upcoming | None
+    upcoming: UpcomingQuery | None
 
 
 class RunsRequest(Request):
     """A file whose DAGs are asked for the runs that follow."""
 
-    questions: list[Question]
+    queries: list[NextRunsQuery]
 
 
 def main() -> None:
-    """Serve requests until the caller closes the pipe, be it in the middle of one."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What anything prints here must not mix with the answers.
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)
-    os.close(nothing)
-    # Ctrl-C reaches all that a command has started; it is the command that tells of it.
+    """Serve requests until the caller closes the pipe, even in the middle of one."""
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # What anything prints here must not mix with the responses.
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.close(null)
+    # Ctrl-C reaches every process that a command has started; the command reports it.
     with suppress(EOFError, KeyboardInterrupt):
         for line in sys.stdin:
             request = json.loads(line)
-            answer = _ask_timetables(request) if "questions" in request else _parse(request)
-            json.dump(answer, answers)
-            answers.write("\n")
-            answers.flush()
+            response = _query_timetables(request) if "queries" in request else _parse(request)
+            json.dump(response, responses)
+            responses.write("\n")
+            responses.flush()
 
 
 def _limits(request: Request) -> Limits:
@@ -86,15 +96,15 @@ def _limits(request: Request) -> Limits:
 
 
 def _parse(request: ParseRequest) -> dict[str, Any]:
-    answer = _parse_once(request, is_later=False)
-    if request["parse_later_again"] and not answer["errors"]:
+    parsed = _parse_once(request, is_later=False)
+    if request["parse_later_again"] and not parsed["errors"]:
         again = _parse_once(request, is_later=True)
         later = {dag["dag_id"]: dag["hash"] for dag in again["dags"]}
-        for dag in answer["dags"]:
-            # A file that the moved clock itself breaks tells nothing about the moment.
+        for dag in parsed["dags"]:
+            # A file that fails under the moved clock proves nothing.
             if not again["errors"] and later.get(dag["dag_id"]) != dag["hash"]:
-                answer["warnings"].append(_unstable(request["file"], dag))
-    return answer
+                parsed["warnings"].append(_unstable(request["file"], dag))
+    return parsed
 
 
 def _unstable(file: str, dag: dict[str, Any]) -> dict[str, Any]:
@@ -108,101 +118,156 @@ def _unstable(file: str, dag: dict[str, Any]) -> dict[str, Any]:
 def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
     def work() -> Iterator[dict[str, Any]]:
         if is_later:
-            shift_clock()
-        yield _parsed(request)
+            _shift_clock()
+        yield _import(request)
 
-    outcome = in_a_fork(work, count=1, limits=_limits(request), caller=_CALLER)
-    if outcome.answers and _is_parsed_file(outcome.answers[0]):
-        answer: dict[str, Any] = outcome.answers[0]
+    result = run_in_fork(work, count=1, limits=_limits(request), caller=_CALLER)
+    if result.values and _is_parsed_file(result.values[0]):
+        parsed: dict[str, Any] = result.values[0]
     else:
-        problem = Problem(request["file"], None, _why_not_imported(request, outcome))
-        answer = ParsedFile(request["file"], errors=[problem]).to_json()
-    return answer | {"output": outcome.output}
+        problem = ImportProblem(request["file"], None, _why_not_imported(request, result))
+        parsed = ParsedFile(request["file"], errors=[problem]).to_json()
+    return parsed | {"output": result.output}
 
 
-def _is_parsed_file(answer: Any) -> bool:
-    """Return False if author code has written something of its own in place of the answer."""
+def _is_parsed_file(value: Any) -> bool:
+    """Return False if author code has written something of its own in place of the result."""
     try:
-        ParsedFile.from_json(answer)
+        ParsedFile.from_json(value)
     except (AttributeError, LookupError, TypeError):
         return False
     return True
 
 
-def _why_not_imported(request: Request, outcome: Outcome) -> str:
-    return outcome.cause_of_death(
+def _why_not_imported(request: Request, result: ForkResult) -> str:
+    return result.why_it_ended(
         slow=f"the file took longer than {request['seconds']:g} s to import",
         process="the process that imported the file",
     )
 
 
-def _parsed(request: ParseRequest) -> dict[str, Any]:
-    parsed, dags = import_file(Path(request["root"]), request["file"])
-    answer = parsed.to_json()
-    question = request["upcoming"]
+def _import(request: ParseRequest) -> dict[str, Any]:
+    root, file, query = Path(request["root"]), request["file"], request["upcoming"]
+    parsed, dags = import_file(root, file)
+    result = parsed.to_json()
     for dag in dags:
-        if question is None or dag.dag_id != question["dag_id"]:
+        if query is None or dag.dag_id != query["dag_id"]:
             continue
         try:
-            runs = coming_runs(dag, question["count"], at=parse_instant(question["at"]))
+            runs = upcoming_runs(dag, query["count"], at=parse_instant(query["at"]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
-            answer["runs_error"] = problem_of(Path(request["root"]), request["file"], error).message
+            result["runs_error"] = problem_of(root, file, error).message
         else:
-            answer["runs"] = [run_as_json(dag, info) for info in runs]
-    return answer
+            result["runs"] = [describe_run(dag, info) for info in runs]
+    return result
+
+
+# A start date of "today" gives the same definition twice in one second, and another one tomorrow.
+# The second of two parses therefore happens under a clock that is a day ahead. That clock is only
+# ever set in a fork.
+
+_Real = datetime.datetime
+_RealDate = datetime.date
+# Enough to change the day, the hour and the minute.
+_SHIFT = datetime.timedelta(days=1, hours=1, minutes=1)
+
+
+class _LooksReal(type):
+    """Lets real values pass for values of the shifted classes in `isinstance`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, _Real if cls.__name__ == "datetime" else _RealDate)
+
+
+def _shift_clock() -> None:
+    """Make every usual way of reading the clock return a time that is `_SHIFT` later."""
+    real_time = time.time
+    real_now = pendulum.now
+
+    # Both hand out real values, which is why their signatures differ from what they override.
+    class shifted_datetime(_Real, metaclass=_LooksReal):  # noqa: N801 - stands in for `datetime`
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> _Real:  # type: ignore[override]
+            return _Real.now(tz) + _SHIFT
+
+        @classmethod
+        def today(cls) -> _Real:  # type: ignore[override]
+            return _Real.now() + _SHIFT
+
+        @classmethod
+        def utcnow(cls) -> _Real:  # type: ignore[override]
+            return _Real.now(datetime.UTC).replace(tzinfo=None) + _SHIFT
+
+    class shifted_date(_RealDate, metaclass=_LooksReal):  # noqa: N801 - stands in for `date`
+        @classmethod
+        def today(cls) -> _RealDate:  # type: ignore[override]
+            return (_Real.now() + _SHIFT).date()
+
+    def now(tz: str | pendulum.Timezone | None = None) -> DateTime:
+        return real_now(tz) + _SHIFT
+
+    shifted_datetime.__name__, shifted_date.__name__ = "datetime", "date"
+    # mypy refuses to see a class replaced, which is the point here.
+    datetime.datetime = shifted_datetime  # type: ignore[misc]
+    datetime.date = shifted_date  # type: ignore[misc]
+    time.time = lambda: real_time() + _SHIFT.total_seconds()
+    pendulum.now = now
+    pendulum.today = lambda tz="local": now(tz).start_of("day")
 
 
 # Asking timetables.
 
 
-def _ask_timetables(request: RunsRequest) -> list[Answer]:
-    """Return an answer to each question; a fork that dies of one is replaced for the rest."""
-    answers: list[Answer] = []
-    while rest := request["questions"][len(answers) :]:
-        outcome = in_a_fork(
-            partial(_answers, request, rest),
+def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
+    """Return the result of each query; a fork that dies of one is replaced for the rest."""
+    results: list[NextRunsResult] = []
+    while rest := request["queries"][len(results) :]:
+        done = run_in_fork(
+            partial(_import_and_query, request, rest),
             count=1 + len(rest),
             limits=_limits(request),
             caller=_CALLER,
         )
-        if not outcome.answers:
-            why = _why_not_imported(request, outcome)
-            return answers + [failure(question, why) for question in rest]
-        good = list(takewhile(_is_answer, outcome.answers[1:]))
-        answers += good
+        if not done.values:
+            why = _why_not_imported(request, done)
+            return results + [failed_result(query, why) for query in rest]
+        good = list(takewhile(_is_result, done.values[1:]))
+        results += good
         if len(good) < len(rest):
-            answers.append(failure(rest[len(good)], _why_not_answered(request, outcome)))
-    return answers
+            results.append(failed_result(rest[len(good)], _why_no_result(request, done)))
+    return results
 
 
-def _is_answer(answer: Any) -> bool:
-    return isinstance(answer, dict) and set(answer) == Answer.__required_keys__
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == NextRunsResult.__required_keys__
 
 
-def _why_not_answered(request: Request, outcome: Outcome) -> str:
-    return outcome.cause_of_death(
+def _why_no_result(request: Request, result: ForkResult) -> str:
+    return result.why_it_ended(
         slow=f"the timetable took longer than {request['seconds']:g} s to answer",
         process="the process that asked the timetable",
     )
 
 
-def _answers(request: RunsRequest, questions: list[Question]) -> Iterator[Answer | None]:
-    """Yield None once the file is imported, and then the answer to each question."""
+def _import_and_query(
+    request: RunsRequest, queries: list[NextRunsQuery]
+) -> Iterator[NextRunsResult | None]:
+    """Yield None once the file is imported, and then the result of each query."""
     root, file = Path(request["root"]), request["file"]
     try:
         dags = {dag.dag_id: dag for dag in load_dags(root, file)}
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
         why = problem_of(root, file, error).message
         yield None
-        yield from (failure(question, why) for question in questions)
+        yield from (failed_result(query, why) for query in queries)
         return
     yield None
-    for question in questions:
+    for query in queries:
         try:
-            answer = answer_to(question, dags)
+            result = find_next_runs(query, dags)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
-            answer = failure(question, problem_of(root, file, error).message)
-        yield answer
+            result = failed_result(query, problem_of(root, file, error).message)
+        yield result
 
 
 if __name__ == "__main__":

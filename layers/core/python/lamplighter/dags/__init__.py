@@ -1,8 +1,6 @@
-"""What authors say about work: DAGs, Spark tasks, and the order between tasks."""
+"""What authors define: DAGs, Spark tasks, and the order between tasks."""
 
-from lamplighter.dags.dag import DAG
-from lamplighter.dags.decorator import dag
-from lamplighter.dags.graph import chain
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.dag import DAG, dag
+from lamplighter.dags.task import SparkTask, chain
 
 __all__ = ["DAG", "SparkTask", "chain", "dag"]

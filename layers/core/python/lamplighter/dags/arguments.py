@@ -20,7 +20,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 MAX_TAG_LENGTH = 100
 # Credentials, options of the JVM, and what carries the bundle to the job.
-_NOT_AN_AUTHORS = re.compile(
+_RESERVED_CONF = re.compile(
     r"(access|secret)\.?key|session\.token|password|extraJavaOptions|defaultJavaOptions"
     r"|^spark\.(archives|submit\.pyFiles|executorEnv\.PYTHONPATH)$",
     re.IGNORECASE,
@@ -54,72 +54,70 @@ def flag(value: object) -> bool:
     return value
 
 
-def text(value: object) -> str:
-    """Read a text."""
+def string(value: object) -> str:
+    """Read a string."""
     if not isinstance(value, str):
-        raise TypeError(f"must be a text, not {value!r}")
+        raise TypeError(f"must be a string, not {value!r}")
     return value
 
 
-def whole_number(*, least: int | None = None, limit: int | None = None) -> Reader:
+def whole_number(*, minimum: int | None = None, maximum: int | None = None) -> Reader:
     """Return a reader of whole numbers within bounds."""
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"must be a whole number, not {value!r}")
-        if least is not None and value < least:
-            raise ValueError(f"must be at least {least}, not {value}")
-        if limit is not None and value > limit:
-            raise ValueError(f"must be at most {limit}, not {value}")
+        if minimum is not None and value < minimum:
+            raise ValueError(f"must be at least {minimum}, not {value}")
+        if maximum is not None and value > maximum:
+            raise ValueError(f"must be at most {maximum}, not {value}")
         return value
 
     return read
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """Read a mapping; what is in it is read where it is used."""
+    """Read a mapping; its values are read where they are used."""
     if not isinstance(value, Mapping):
         raise TypeError(f"must hold a mapping, not {value!r}")
     return dict(value)
 
 
-def texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts."""
+def strings(value: object) -> tuple[str, ...]:
+    """Read a list of strings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"must be a list of texts, not {value!r}")
-    return tuple(text(item) for item in value)
+        raise TypeError(f"must be a list of strings, not {value!r}")
+    return tuple(string(item) for item in value)
 
 
 def addresses(value: object) -> tuple[str, ...]:
     """Read a list of addresses of files, such as `s3://bucket/wheel.zip#name`."""
-    for address in texts(value):
+    for address in strings(value):
         if not re.fullmatch(r"[^\s,\"'\\]+", address):
             raise ValueError(f"{address!r} is not the address of one file")
-    return texts(value)
+    return strings(value)
 
 
 def spark_conf(value: object) -> dict[str, str]:
-    """Read settings of Spark; a few are not an author's to make."""
-    settings = text_map(value)
+    """Read Spark settings; a few are reserved for the deployment."""
+    settings = string_map(value)
     for key, setting in settings.items():
         if not re.fullmatch(r"spark\.[A-Za-z0-9._-]+", key):
-            raise ValueError(
-                f"{key!r} is not a setting of Spark's, such as 'spark.sql.ansi.enabled'"
-            )
-        if _NOT_AN_AUTHORS.search(key):
-            raise ValueError(f"{key!r} is set by the deployment, or holds what should be a role's")
+            raise ValueError(f"{key!r} is not a Spark setting such as 'spark.sql.ansi.enabled'")
+        if _RESERVED_CONF.search(key):
+            raise ValueError(f"{key!r} is set by the deployment, or belongs in an IAM role")
         if not setting.strip():
             raise ValueError(f"{key!r} has an empty value")
     return settings
 
 
-def text_map(value: object) -> dict[str, str]:
-    """Read a mapping of text to text, such as Spark's configuration."""
+def string_map(value: object) -> dict[str, str]:
+    """Read a mapping of strings to strings, such as Spark's configuration."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"must be a mapping of texts, not {value!r}")
+        raise TypeError(f"must be a mapping of strings, not {value!r}")
     for key, item in value.items():
         if not isinstance(key, str) or not isinstance(item, str):
-            raise TypeError(f"must map text to text: write {str(key)!r}: {str(item)!r}")
+            raise TypeError(f"must map strings to strings: write {str(key)!r}: {str(item)!r}")
     return dict(value)
 
 
@@ -132,7 +130,7 @@ def duration(value: object) -> datetime.timedelta:
     if not isinstance(value, datetime.timedelta):
         raise TypeError(f"must be a timedelta, not {value!r}")
     if value < datetime.timedelta():
-        raise ValueError(f"must not be negative, not {value}")
+        raise ValueError(f"must not be negative: {value}")
     return datetime.timedelta(seconds=value.total_seconds())
 
 
@@ -143,33 +141,33 @@ def instant(value: object) -> DateTime:
     try:
         return as_utc(value)
     except OverflowError as error:
-        raise ValueError(f"{value} lies outside the calendar in UTC") from error
+        raise ValueError(f"{value} is out of range in UTC") from error
 
 
 def tags(value: object) -> tuple[str, ...]:
     """Read tags: a set, so their order and repetitions do not matter."""
     if isinstance(value, str) or not isinstance(value, Collection):
-        raise TypeError(f"must be a list of texts, not {value!r}")
+        raise TypeError(f"must be a list of strings, not {value!r}")
     for tag in value:
-        if len(text(tag)) > MAX_TAG_LENGTH:
+        if len(string(tag)) > MAX_TAG_LENGTH:
             raise ValueError(f"{tag[:20]!r}… is longer than {MAX_TAG_LENGTH} characters")
     return tuple(sorted(set(value)))
 
 
 def run_types(value: object) -> tuple[str, ...]:
-    """Read which types of runs there may be: one, or several."""
+    """Read which run types are allowed: one, or several."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Collection):
-        raise TypeError(f"must be a list of types of runs, not {value!r}")
+        raise TypeError(f"must be a list of run types, not {value!r}")
     for name in names:
         if name not in RUN_TYPES:
-            raise ValueError(f"{name!r} is no type of runs: take {', '.join(sorted(RUN_TYPES))}")
+            raise ValueError(f"{name!r} is not a run type; use {', '.join(sorted(RUN_TYPES))}")
     return tuple(sorted(set(names)))
 
 
 def backoff(value: object) -> float:
     """Read the factor by which the delay grows from one retry to the next; 0 is no growth."""
-    # Airflow reads True as a factor of 1, which is no back-off at all; whoever writes it means 2.
+    # Airflow reads True as a factor of 1, which is no back-off at all; authors mean 2.
     if isinstance(value, bool):
         return 2.0 if value else 0.0
     if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
@@ -187,8 +185,8 @@ def trigger_rule(value: object) -> str:
 
 def script(value: object) -> str:
     """Read the path of a Python file inside the bundle."""
-    path = PurePosixPath(text(value))
-    if path.is_absolute() or ".." in path.parts or re.search(r"^~|[:\\]", text(value)):
+    path = PurePosixPath(string(value))
+    if path.is_absolute() or ".." in path.parts or re.search(r"^~|[:\\]", string(value)):
         raise ValueError(f"{value!r} is outside the bundle: write a path such as 'jobs/load.py'")
     if path.suffix != ".py":
         raise ValueError(f"{value!r} is not a Python file")
@@ -196,20 +194,20 @@ def script(value: object) -> str:
 
 
 def job(value: object) -> str:
-    """Read the place of a function as `package.module:function`."""
-    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", text(value)):
+    """Read a reference to a function, such as `package.module:function`."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", string(value)):
         raise ValueError(f"{value!r} is not of the form 'package.module:function'")
-    return text(value)
+    return string(value)
 
 
 def memory(value: object) -> str:
     """Read an amount of memory as Spark writes it."""
-    if not re.fullmatch(r"[1-9]\d*[kmgt]b?", text(value).lower()):
+    if not re.fullmatch(r"[1-9]\d*[kmgt]b?", string(value).lower()):
         raise ValueError(f"{value!r} is not an amount of memory: write it like '4g'")
-    return text(value)
+    return string(value)
 
 
-def assets(*kinds: type, limit: int | None = None) -> Reader:
+def assets(*kinds: type, maximum: int | None = None) -> Reader:
     """Return a reader of lists of assets."""
 
     def read(value: object) -> tuple[object, ...]:
@@ -218,8 +216,8 @@ def assets(*kinds: type, limit: int | None = None) -> Reader:
         for item in value:
             if not isinstance(item, kinds):
                 raise TypeError(f"{item!r} is not an asset")
-        if limit is not None and len(value) > limit:
-            raise ValueError(f"has {len(value)} assets, at most {limit} are allowed")
+        if maximum is not None and len(value) > maximum:
+            raise ValueError(f"has {len(value)} assets, at most {maximum} are allowed")
         return tuple(value)
 
     return read

@@ -1,9 +1,16 @@
-"""DAGs: a schedule, its bounds and limits, and the tasks of each run."""
+"""DAGs: a schedule, its bounds and limits, and the tasks of each run.
+
+A DAG adds itself to the definitions of the file that is being imported (`collect_definitions`), so
+that a file need not keep it in a global name. Outside such a block nothing is kept: a long-lived
+process that reads definitions back from storage does not pile them up.
+"""
 
 import datetime
+import functools
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pendulum import DateTime
@@ -11,11 +18,8 @@ from pendulum import DateTime
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.context import note_dag, open_dag
-from lamplighter.dags.graph import find_cycle
-from lamplighter.dags.next_run import next_run
-from lamplighter.dags.schedule import Schedule, timetable_for
-from lamplighter.dags.task import OPTIONS, SparkTask
+from lamplighter.dags.schedule import Schedule, next_run, timetable_for
+from lamplighter.dags.task import OPTIONS, SparkTask, find_cycle, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.json_values import json_mapping
@@ -36,15 +40,15 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "start_date": optional(arguments.instant),
     "end_date": optional(arguments.instant),
     "catchup": flag,
-    "max_active_runs": whole_number(least=1, limit=MAX_ACTIVE_RUNS),
-    "max_active_tasks": whole_number(least=1),
+    "max_active_runs": whole_number(minimum=1, maximum=MAX_ACTIVE_RUNS),
+    "max_active_tasks": whole_number(minimum=1),
     "dagrun_timeout": optional(arguments.duration),
-    "max_consecutive_failed_dag_runs": whole_number(least=0),
+    "max_consecutive_failed_dag_runs": whole_number(minimum=0),
     "params": json_mapping,
     "tags": arguments.tags,
-    "owner": arguments.text,
-    "description": optional(arguments.text),
-    "doc_md": optional(arguments.text),
+    "owner": arguments.string,
+    "description": optional(arguments.string),
+    "doc_md": optional(arguments.string),
     "is_paused_upon_creation": flag,
     "allowed_run_types": optional(arguments.run_types),
 }
@@ -136,9 +140,10 @@ class DAG:
         )
         self._check_schedule()
         self.tasks: dict[str, SparkTask] = {}
-        self.source = _place_being_imported()
+        self.location = _location_being_imported()
         self._outer: list[Token[DAG | None]] = []
-        note_dag(self)
+        for definitions in _collections:
+            definitions.dags.append(self)
 
     # What the constructor refuses: always one sentence that names the DAG and the argument.
 
@@ -193,7 +198,7 @@ class DAG:
             self.validate()
 
     def add_task(self, task: SparkTask) -> None:
-        """Take `task` into this DAG."""
+        """Add `task` to this DAG."""
         if task.task_id in self.tasks:
             raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
         if len(self.tasks) >= MAX_TASKS:
@@ -206,7 +211,7 @@ class DAG:
         self.tasks[task.task_id] = task
 
     def validate(self) -> None:
-        """Raise an error for what can be judged only when the whole definition is there."""
+        """Check what can be checked only when the definition is complete."""
         cycle = find_cycle({t.task_id: t.downstream_task_ids for t in self.tasks.values()})
         if cycle:
             raise self._error("tasks", f"they form a cycle: {' >> '.join(cycle)}")
@@ -290,16 +295,75 @@ def _advice_on(argument: str) -> str:
     return "there is no such argument"
 
 
-class Source(NamedTuple):
+class SourceLocation(NamedTuple):
     """Where an author would look for a definition."""
 
     file: str
     line: int
 
 
-def _place_being_imported() -> Source | None:
+def _location_being_imported() -> SourceLocation | None:
     """Return the file and line whose top level is running, however deep a factory was called."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the cheap way to see one's callers
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return None if frame is None else Source(frame.f_code.co_filename, frame.f_lineno)
+    return None if frame is None else SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
+# What a file defines.
+
+
+class Definitions:
+    """The DAGs and the `@dag` functions that were defined, in order."""
+
+    def __init__(self) -> None:
+        self.dags: list[DAG] = []
+        self.factories: list[DagFactory] = []
+
+
+_collections: list[Definitions] = []
+
+
+@contextmanager
+def collect_definitions() -> Iterator[Definitions]:
+    """Collect every definition made until the block ends."""
+    definitions = Definitions()
+    _collections.append(definitions)
+    try:
+        yield definitions
+    finally:
+        _collections.remove(definitions)
+
+
+class DagFactory:
+    """A decorated function; calling it makes the DAG."""
+
+    def __init__(self, function: Callable[..., object], dag_id: str, options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.dag_id = dag_id
+        self.options = options
+        self.was_called = False
+        for definitions in _collections:
+            definitions.factories.append(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DAG:
+        """Run the function's body inside a new DAG, and return that DAG."""
+        self.was_called = True
+        with DAG(self.dag_id, **{"doc_md": self.function.__doc__, **self.options}) as made:
+            self.function(*args, **kwargs)
+        return made
+
+
+def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
+    """Turn a function into a factory of one DAG, named after the function unless `dag_id` is given.
+
+    The options are those of `DAG`. Call the function once, or the DAG does not exist.
+    """
+    if callable(dag_id):
+        return DagFactory(dag_id, dag_id.__name__, options)
+
+    def decorate(function: Callable[..., object]) -> DagFactory:
+        return DagFactory(function, dag_id or function.__name__, options)
+
+    return decorate

@@ -1,25 +1,31 @@
-"""Tasks: PySpark programs with their arguments, size, retries and place in the DAG."""
+"""Tasks: PySpark programs with their arguments, size and retries, and the order between them."""
 
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, Unpack
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from pendulum import DateTime
 
 from lamplighter.assets import Asset, AssetAlias, AssetRef
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import optional, whole_number
-from lamplighter.dags.context import open_dag
-from lamplighter.dags.graph import Tasks, link
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 
 if TYPE_CHECKING:
     from lamplighter.dags.dag import DAG
 
+open_dag: ContextVar["DAG | None"] = ContextVar("open_dag", default=None)
+"""The DAG whose `with` block is open: tasks join it."""
+
+Tasks: TypeAlias = "SparkTask | Sequence[SparkTask] | AbstractSet[SparkTask]"
+
 
 class TaskOptions(TypedDict, total=False):
-    """Everything about a task but its id. All of it may also stand in a DAG's `default_args`."""
+    """Everything about a task but its id. All of it is allowed in a DAG's `default_args`, too."""
 
     entry_point: str | None
     job: str | None
@@ -144,7 +150,7 @@ class SparkTask:
 
 
 class Option(NamedTuple):
-    """How one option is read from what an author wrote, and what it is when nothing is."""
+    """How one option is read from what an author wrote, and its default."""
 
     read: arguments.Reader
     default: Any = None
@@ -155,11 +161,11 @@ _MAX_OUTLETS = 90  # the events of a finished task are written in one transactio
 OPTIONS: dict[str, Option] = {
     "entry_point": Option(optional(arguments.script)),
     "job": Option(optional(arguments.job)),
-    "arguments": Option(arguments.texts, ()),
+    "arguments": Option(arguments.strings, ()),
     "spark_conf": Option(arguments.spark_conf, {}),
     "py_files": Option(arguments.addresses, ()),
     "archives": Option(arguments.addresses, ()),
-    "retries": Option(whole_number(least=0), 0),
+    "retries": Option(whole_number(minimum=0), 0),
     "retry_delay": Option(arguments.duration, datetime.timedelta(minutes=5)),
     "retry_exponential_backoff": Option(arguments.backoff, 0.0),
     "max_retry_delay": Option(optional(arguments.duration)),
@@ -167,13 +173,80 @@ OPTIONS: dict[str, Option] = {
     "trigger_rule": Option(arguments.trigger_rule, "all_success"),
     "depends_on_past": Option(arguments.flag, default=False),
     "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
-    "outlets": Option(arguments.assets(Asset, AssetAlias, limit=_MAX_OUTLETS), ()),
+    "outlets": Option(arguments.assets(Asset, AssetAlias, maximum=_MAX_OUTLETS), ()),
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),
-    "driver_cores": Option(optional(whole_number(least=1))),
+    "driver_cores": Option(optional(whole_number(minimum=1))),
     "driver_memory": Option(optional(arguments.memory)),
-    "executor_cores": Option(optional(whole_number(least=1))),
+    "executor_cores": Option(optional(whole_number(minimum=1))),
     "executor_memory": Option(optional(arguments.memory)),
-    "max_executors": Option(optional(whole_number(least=1))),
+    "max_executors": Option(optional(whole_number(minimum=1))),
 }
+
+
+# The order between tasks.
+
+
+def as_tasks(tasks: Tasks) -> list["SparkTask"]:
+    """Return one task, or several, as a list."""
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence | AbstractSet):
+        return [tasks]
+    return list(tasks)
+
+
+def link(upstream: Tasks, downstream: Tasks) -> None:
+    """Make every task of `downstream` wait for every task of `upstream`."""
+    for before in as_tasks(upstream):
+        for after in as_tasks(downstream):
+            for thing in (before, after):
+                if not hasattr(thing, "downstream_task_ids"):
+                    raise DefinitionError(
+                        f"{before!r} >> {after!r}: {thing!r} is not a task, and cannot be linked"
+                    )
+            if before.dag is not after.dag:
+                raise DefinitionError(
+                    f"task {before.task_id!r} of DAG {before.dag.dag_id!r} cannot be linked to task"
+                    f" {after.task_id!r} of DAG {after.dag.dag_id!r}: use an asset between DAGs"
+                )
+            before.downstream_task_ids.add(after.task_id)
+            after.upstream_task_ids.add(before.task_id)
+
+
+def chain(*tasks: Tasks) -> None:
+    """Link tasks one after the other; two lists of the same length are linked pair by pair."""
+    for upstream, downstream in pairwise(tasks):
+        if isinstance(upstream, Sequence) and isinstance(downstream, Sequence):
+            if len(upstream) != len(downstream):
+                raise DefinitionError(
+                    "chain: lists that follow one another must have the same length, not"
+                    f" {len(upstream)} and {len(downstream)}"
+                )
+            for before, after in zip(upstream, downstream, strict=True):
+                link(before, after)
+        else:
+            link(upstream, downstream)
+
+
+def find_cycle(downstream: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the ids along one cycle, its first id repeated at the end, or an empty list."""
+    done: set[str] = set()
+    for root in downstream:
+        path: list[str] = []
+        pending = [(root, iter(sorted(downstream[root])))]
+        on_path = {root}
+        path.append(root)
+        while pending:
+            node, children = pending[-1]
+            child = next((c for c in children if c not in done), None)
+            if child is None:
+                done.add(node)
+                pending.pop()
+                on_path.discard(path.pop())
+            elif child in on_path:
+                return [*path[path.index(child) :], child]
+            else:
+                pending.append((child, iter(sorted(downstream[child]))))
+                path.append(child)
+                on_path.add(child)
+    return []

@@ -1,24 +1,41 @@
-"""The coming runs of a DAG that is up to date: what `lamplighter next` shows."""
+"""The upcoming runs of a DAG: what `lamplighter next` shows, and what follows its last run.
+
+Pure: the timetable sees the instant it is asked about as the present, whatever the clock says. An
+author's timetable is asked only in a process of its own (see `lamplighter.bundles.worker`), so
+queries and results are JSON as well.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, takewhile
+from typing import NamedTuple, TypedDict
 
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import DefinitionError, NoTickError
+from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
 from lamplighter.timetables._cron import CronTimetable
 from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.trigger import CronPartitionTimetable
-from lamplighter.zones import iso
+from lamplighter.zones import as_utc, iso, parse_instant
 
-_MAX_STEPS = 1_000_000
+MAX_OWED_COUNTED = 10_000
+MAX_STEPS = 100_000
+_MAX_STEPS_TO_FIRST = 1_000_000
+# Of a timetable without periods, such as one that goes on when a run has ended: the next run, and
+# the one after it, as far as that is known now.
+_UNPERIODIC = 2
 
 
-def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
+# As if the DAG were up to date.
+
+
+def upcoming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
     """Return up to `count` runs that may be created at or after `at`, as if nothing were owed."""
     runs: list[DagRunInfo] = []
-    with clock.using(clock.FixedClock(at)):
+    with runtime.using(clock=clock.FixedClock(at)):
         info = _first_at_or_after(dag, at)
         while info is not None and len(runs) < count:
             runs.append(info)
@@ -30,12 +47,12 @@ def coming_runs(dag: DAG, count: int, *, at: DateTime) -> list[DagRunInfo]:
 
 def _first_at_or_after(dag: DAG, at: DateTime) -> DagRunInfo | None:
     info = _shortly_before(dag, at) or dag.next_dagrun_info()
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_STEPS_TO_FIRST):
         if info is None or info.run_after >= at:
             return info
         info = dag.next_dagrun_info(info, catchup=True)
     raise DefinitionError(
-        f"DAG {dag.dag_id!r}: gave up after {_MAX_STEPS:,} runs, still before {at}"
+        f"DAG {dag.dag_id!r}: gave up after {_MAX_STEPS_TO_FIRST:,} runs, still before {at}"
     )
 
 
@@ -72,8 +89,8 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
     return DagRunInfo(tick, DataInterval(before, tick))
 
 
-def run_as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
-    """Return a coming run as people and programs read it, instants as ISO text in UTC."""
+def describe_run(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
+    """Return an upcoming run as JSON for people and programs, instants as ISO text in UTC."""
     start, end = info.data_interval or (None, None)
     return {
         "run_id": dag.timetable.generate_run_id(
@@ -87,3 +104,195 @@ def run_as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
         "data_interval_end": None if end is None else iso(end),
         "run_after": iso(info.run_after),
     }
+
+
+# After its last run.
+
+
+class FollowingRuns(NamedTuple):
+    """Some of the runs that follow, whether none come after them, and how many are owed in all."""
+
+    runs: list[DagRunInfo]
+    is_last: bool
+    owed: int
+
+
+def owed_runs(
+    dag: DAG, last: DagRunInfo | None, *, at: DateTime, stop_at: int = MAX_OWED_COUNTED
+) -> int:
+    """Return how many runs after `last` may be created at `at`: one at most without catchup."""
+    with clock.at(at):
+        due = takewhile(lambda info: info.run_after <= at, _walk(dag, _first_after(dag, last)))
+        is_many = dag.catchup and dag.timetable.periodic
+        return sum(1 for _ in islice(due, stop_at if is_many else 1))
+
+
+def following_runs(dag: DAG, last: DagRunInfo | None, *, count: int, at: DateTime) -> FollowingRuns:
+    """Return up to `count` runs after `last`; without catchup from the newest due one on."""
+    with clock.at(at):
+        first = _first_after(dag, last)
+        if first is not None and not dag.catchup:
+            first = _newest_due(dag, first, at)
+        limit = count if dag.timetable.periodic else min(count, _UNPERIODIC)
+        runs = list(islice(_walk(dag, first), limit))
+    if dag.catchup:
+        owed = owed_runs(dag, last, at=at)
+    else:
+        owed = sum(info.run_after <= at for info in runs[:1])
+    has_ended = len(runs) < (count if dag.timetable.periodic else _UNPERIODIC)
+    return FollowingRuns(runs, has_ended, owed)
+
+
+def _first_after(dag: DAG, last: DagRunInfo | None) -> DagRunInfo | None:
+    # Without catchup only the very first run is the timetable's to choose. Later ones are walked
+    # to: a timetable that clamps to the present would step over a run that is due.
+    return _next(dag, last, catchup=dag.catchup or last is not None)
+
+
+def _walk(dag: DAG, info: DagRunInfo | None) -> Iterator[DagRunInfo]:
+    while info is not None:
+        yield info
+        info = _next(dag, info, catchup=True)
+
+
+def _newest_due(dag: DAG, info: DagRunInfo, at: DateTime) -> DagRunInfo:
+    """Walk on from `info` while its follower is due too."""
+    for _ in range(MAX_STEPS):
+        follower = _next(dag, info, catchup=True) if dag.timetable.periodic else None
+        if follower is None or follower.run_after > at:
+            return info
+        info = follower
+    # A frequent schedule after a long pause: the timetable itself knows a shorter way.
+    return _next(dag, info, catchup=False) or info
+
+
+def _next(dag: DAG, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+    """Return the run after `last` as it will be read back one day: every instant in UTC."""
+    info = dag.next_dagrun_info(last, catchup=catchup)
+    if info is None:
+        return None
+    interval, day = info.data_interval, info.partition_date
+    if day is not None and day.tzinfo is None:
+        raise InvalidTimetableError(
+            f"DAG {dag.dag_id!r}: schedule: partition_date={day} has no time zone: add one, such as"
+            " tz='UTC'"
+        )
+    return DagRunInfo(
+        run_after=as_utc(info.run_after),
+        data_interval=interval and DataInterval(as_utc(interval.start), as_utc(interval.end)),
+        partition_date=day and as_utc(day),
+        partition_key=info.partition_key,
+    )
+
+
+# As JSON, to and from the process that runs author code.
+
+
+class LastRun(TypedDict):
+    """The last run of a schedule, instants as ISO text."""
+
+    run_after: str
+    data_interval_start: str | None
+    data_interval_end: str | None
+    partition_date: str | None
+    partition_key: str | None
+
+
+class NextRunsQuery(TypedDict):
+    """Which runs of a DAG follow `last`, seen from the instant `at`?"""
+
+    file: str
+    dag_id: str
+    last: LastRun | None
+    count: int
+    at: str
+
+
+def next_runs_query(
+    dag_id: str, file: str, last: DagRunInfo | None, *, count: int, at: DateTime
+) -> NextRunsQuery:
+    """Return the query for up to `count` runs of a DAG after `last`, seen from `at`."""
+    return NextRunsQuery(
+        dag_id=dag_id,
+        file=file,
+        last=None if last is None else _last_run(last),
+        count=count,
+        at=iso(at),
+    )
+
+
+def _last_run(info: DagRunInfo) -> LastRun:
+    start, end = info.data_interval or (None, None)
+    return LastRun(
+        run_after=iso(info.run_after),
+        data_interval_start=None if start is None else iso(start),
+        data_interval_end=None if end is None else iso(end),
+        partition_date=None if info.partition_date is None else iso(info.partition_date),
+        partition_key=info.partition_key,
+    )
+
+
+class NextRunsResult(TypedDict):
+    """The runs that follow; with an error there are none."""
+
+    dag_id: str
+    runs: list[dict[str, str | None]]
+    is_last: bool
+    owed: int
+    error: str | None
+
+
+def find_next_runs(query: NextRunsQuery, dags: Mapping[str, DAG]) -> NextRunsResult:
+    """Return what the timetable of the DAG says; whatever it raises is raised."""
+    dag = dags.get(query["dag_id"])
+    if dag is None:
+        raise DefinitionError(f"there is no DAG {query['dag_id']!r} in {query['file']}")
+    following = following_runs(
+        dag,
+        _run_of(query["last"]),
+        count=query["count"],
+        at=parse_instant(query["at"]),
+    )
+    return NextRunsResult(
+        dag_id=dag.dag_id,
+        runs=[_as_json(dag, info) for info in following.runs],
+        is_last=following.is_last,
+        owed=following.owed,
+        error=None,
+    )
+
+
+def failed_result(query: NextRunsQuery, error: str) -> NextRunsResult:
+    """Return the result of a timetable that failed."""
+    return NextRunsResult(dag_id=query["dag_id"], runs=[], is_last=False, owed=0, error=error)
+
+
+def _run_of(last: LastRun | None) -> DagRunInfo | None:
+    if last is None:
+        return None
+    start, end = last["data_interval_start"], last["data_interval_end"]
+    interval = None
+    if start is not None and end is not None:
+        interval = DataInterval(parse_instant(start), parse_instant(end))
+    day = last["partition_date"]
+    return DagRunInfo(
+        run_after=parse_instant(last["run_after"]),
+        data_interval=interval,
+        partition_date=None if day is None else parse_instant(day),
+        partition_key=last["partition_key"],
+    )
+
+
+def _as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
+    run = {
+        **describe_run(dag, info),
+        "partition_key": info.partition_key,
+        "partition_date": None if info.partition_date is None else iso(info.partition_date),
+    }
+    for field in ("run_id", "partition_key"):
+        value = run[field]
+        if not isinstance(value, str) and (field == "run_id" or value is not None):
+            raise InvalidTimetableError(
+                f"DAG {dag.dag_id!r}: schedule: {field}={value!r} must be a string"
+            )
+    return run

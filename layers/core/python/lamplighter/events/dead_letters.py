@@ -8,7 +8,7 @@ is not recorded twice.
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
@@ -18,18 +18,18 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
-from lamplighter.events.delivery import FIRST_ID, Delivery, first_id
-from lamplighter.store.models import AssetEvents
-from lamplighter.store.models.assets import REJECTED
+from lamplighter.queues import FIRST_ID, Delivery, first_id
+from lamplighter.store.assets import save_rejections
 from lamplighter.store.transactions import pack
+from lamplighter.topology import QUEUES
 from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
-# The setting that names where watchers keep what was given up.
-WATCHED = "watch_dead_queue_url"
-# Instead of a queue: what came from a source that was asked cannot be sent there again.
+# The queue where watchers keep what was given up.
+SOURCES_DLQ = "sources-dlq"
+# Instead of a queue: what came from a source that is polled cannot be sent there again.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
 # A call to SQS takes 1 MiB in all, names of attributes included.
@@ -40,7 +40,7 @@ _SECONDS_TO_READ = 30
 
 
 @dataclass(frozen=True)
-class Reject:
+class FailedMessage:
     """A message, and why it cannot be taken; the ids of its events, as far as they are known."""
 
     delivery: Delivery
@@ -48,67 +48,51 @@ class Reject:
     event_ids: tuple[str, ...] = ()
 
 
-def send_to_dlq(rejects: Sequence[Reject]) -> list[Reject]:
-    """Keep events that cannot be taken, each with its reason; return those that were not kept."""
-    return _keep(rejects, "events_dead_queue_url", before=_note)
+def reject_events(failed: Sequence[FailedMessage]) -> list[FailedMessage]:
+    """Keep events that can never be taken, each with its reason; return those not kept."""
+    return send_to_dlq(failed, "events-dlq", saves_reasons=True)
 
 
-def keep(rejects: Sequence[Reject], dead_queue: str) -> list[Reject]:
-    """Keep messages in the queue that a setting names; return those that could not be kept."""
-    return _keep(rejects, dead_queue, before=lambda _: None)
-
-
-def give_up(failed: Sequence[Reject], dead_queue: str) -> set[str]:
+def send_expired_to_dlq(failed: Sequence[FailedMessage], dead_queue: str) -> set[str]:
     """Keep those that have failed for too long; return the ids of the messages that were kept."""
-    hours = settings.current().give_up_hours
+    hours = settings.current().max_message_age_hours
     old = [
         replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
         for one in failed
         if one.delivery.is_too_old
     ]
-    lost = {one.delivery.message_id for one in keep(old, dead_queue)}
+    lost = {one.delivery.message_id for one in send_to_dlq(old, dead_queue)}
     return {one.delivery.message_id for one in old} - lost
 
 
-def _keep(
-    rejects: Sequence[Reject], dead_queue: str, *, before: Callable[[Sequence[Reject]], None]
-) -> list[Reject]:
-    lost: list[Reject] = []
-    for some in pack(rejects, (lambda _: 1, queues.PER_CALL), (_bytes, _MAX_CALL_BYTES)):
+def send_to_dlq(
+    failed: Sequence[FailedMessage], dead_queue: str, *, saves_reasons: bool = False
+) -> list[FailedMessage]:
+    """Copy messages to a dead-letter queue; return those that could not be copied.
+
+    With `saves_reasons`, whoever looks for one of the events later finds why it was rejected.
+    """
+    lost: list[FailedMessage] = []
+    for some in pack(failed, (lambda _: 1, queues.PER_CALL), (_bytes, _MAX_CALL_BYTES)):
         try:
-            before(some)
-            queues.send(dead_queue, [_copy(reject, dead_queue) for reject in some])
+            if saves_reasons:
+                save_rejections(dict(_reasons(some)))
+            queues.send(dead_queue, [_copy(one, dead_queue) for one in some])
         except Exception:  # whatever it is, these messages are delivered again, and no others
-            log.exception("%d messages could not be kept, and come again", len(some))
+            about = {"queue": dead_queue, "messages": len(some)}
+            log.exception("messages could not be kept and are delivered again", extra=about)
             lost += some
     return lost
 
 
-def _note(rejects: Sequence[Reject]) -> None:
-    """Write down why, for whoever looks for the event later."""
-    now = clock.now()
-    expires_at = now.add(days=settings.current().keep_events_days)
-    why = {
-        event_id: _printable(reject.reason)
-        for reject in rejects
-        for event_id in reject.event_ids or (reject.delivery.first_id,)
-    }
-    with AssetEvents.batch_write() as batch:
-        for event_id, reason in why.items():
-            batch.save(
-                AssetEvents(
-                    REJECTED,
-                    event_id,
-                    timestamp=now,
-                    recorded_at=now,
-                    rejected=reason,
-                    expires_at=expires_at,
-                )
-            )
+def _reasons(failed: Sequence[FailedMessage]) -> Iterator[tuple[str, str]]:
+    for one in failed:
+        for event_id in one.event_ids or (one.delivery.first_id,):
+            yield event_id, _printable(one.reason)
 
 
-def _bytes(reject: Reject) -> int:
-    return len(_kept(reject.delivery.body))
+def _bytes(one: FailedMessage) -> int:
+    return len(_kept(one.delivery.body))
 
 
 def _kept(body: str) -> bytes:
@@ -116,21 +100,21 @@ def _kept(body: str) -> bytes:
     return body.encode(errors="replace")[:MAX_BODY_BYTES]
 
 
-def _copy(reject: Reject, dead_queue: str) -> dict[str, Any]:
-    delivery = reject.delivery
-    return letter(
+def _copy(one: FailedMessage, dead_queue: str) -> dict[str, Any]:
+    delivery = one.delivery
+    return dead_letter(
         delivery.body,
-        reason=reject.reason,
+        reason=one.reason,
         first_id=delivery.first_id,
         lane=delivery.lane,
         # Watchers read the queues of others too.
-        queue_arn=delivery.queue_arn if dead_queue == WATCHED else None,
+        queue_arn=delivery.queue_arn if dead_queue == SOURCES_DLQ else None,
         sequence=delivery.sequence,
         texts=delivery.texts,
     )
 
 
-def letter(
+def dead_letter(
     body: str,
     *,
     reason: str,
@@ -224,8 +208,8 @@ def dead_letters(*, limit: int) -> list[DeadLetter]:
 
 def _dead_queues() -> list[str]:
     given = settings.current()
-    given.require("events_dead_queue_url")
-    return [url for name in settings.DEAD_QUEUES.values() if (url := getattr(given, name))]
+    given.queue_url("events-dlq")
+    return [url for queue in QUEUES.values() if (url := given.queue_urls.get(queue.dlq))]
 
 
 def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
@@ -237,7 +221,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     if not is_ours:
         # SQS or EventBridge put it here, with attributes of whoever sent it.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
-        is_watched = url == settings.current().watch_dead_queue_url
+        is_watched = url == settings.current().queue_urls.get(SOURCES_DLQ)
         said = {"queue_arn": moved_from} if is_watched and moved_from else {}
     # On a queue without lanes, groups only share out the work.
     own = message.get("Attributes", {}) if url.endswith(".fifo") else {}
@@ -259,7 +243,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     )
 
 
-def release(letters: Sequence[DeadLetter]) -> None:
+def make_visible(letters: Sequence[DeadLetter]) -> None:
     """Let others see the letters again; those that took too long to read, they see already.
 
     Those that SQS does not release are seen again after a while.
@@ -275,7 +259,8 @@ def release(letters: Sequence[DeadLetter]) -> None:
             try:
                 aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
             except ClientError as error:
-                log.warning("letters stay hidden for %d seconds: %s", _SECONDS_TO_READ, error)
+                about = {"queue": url.rpartition("/")[2], "error": str(error)}
+                log.warning("dead letters stay hidden until their timeout", extra=about)
 
 
 def replay(letter: DeadLetter) -> None:
@@ -286,7 +271,7 @@ def replay(letter: DeadLetter) -> None:
         )
     if letter.queue_arn == NOWHERE:
         raise RefusedError(
-            f"letter {letter.message_id} tells of a source that is asked: change something there,"
+            f"letter {letter.message_id} is of a source that is polled: change something there,"
             " or send the event yourself"
         )
     texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}
@@ -306,17 +291,13 @@ def replay(letter: DeadLetter) -> None:
 
 
 def _live_queue(letter: DeadLetter) -> str:
-    """Return the setting that names the queue to which a letter belongs."""
+    """Return the queue to which a letter belongs."""
     if letter.lane is not None:
-        return "events_fifo_queue_url"
-    given = settings.current()
-    live = next(
-        name
-        for name, dead in settings.DEAD_QUEUES.items()
-        if getattr(given, dead) == letter.queue_url
-    )
+        return "events.fifo"
+    urls = settings.current().queue_urls
+    queue = next(each for each in QUEUES.values() if urls.get(each.dlq) == letter.queue_url)
     # What watchers made, and did not send, is among the dead letters of their source.
-    return "events_queue_url" if live == "sources_queue_url" and letter.is_ours else live
+    return "events" if queue.dlq == SOURCES_DLQ and letter.is_ours else queue.name
 
 
 def _url_of(arn: str) -> str:

@@ -87,11 +87,11 @@ def _plain(value: object) -> object:
 def _address(name: str, lane: str | None) -> dict[str, str]:
     deployment = settings.current()
     if lane is None:
-        return {"QueueUrl": deployment.require("events_queue_url")}
+        return {"QueueUrl": deployment.queue_url("events")}
     if not lane:
         raise RejectedError("lane must not be empty: name one, or leave it out")
     return {
-        "QueueUrl": deployment.require("events_fifo_queue_url"),
+        "QueueUrl": deployment.queue_url("events.fifo"),
         "MessageGroupId": _token(lane),
         "MessageDeduplicationId": _token(name),
     }

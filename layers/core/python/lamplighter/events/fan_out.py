@@ -8,16 +8,13 @@ all of its consumers itself. Looking at a consumer twice changes nothing.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 
-from lamplighter import clock, queues, settings
+from lamplighter import clock, queues, runtime, settings
 from lamplighter.errors import TransientError
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.assets import read_assets
+from lamplighter.scheduler.claim import ClaimReport, claim_all
+from lamplighter.store.assets import consumers_of, open_assets, read_assets
 from lamplighter.store.models import Assets
 from lamplighter.store.transactions import Cause, Change, TransactionCanceled, transact
-from lamplighter.store.wire import consumers_of, open_assets
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +36,7 @@ def fan_out(assets: Collection[Assets], *, has_time: Callable[[], bool]) -> Clai
     queues.send_claims((dag_id, now) for dag_id in named)
     # The open asset remembers them, too, but the sweep would take minutes.
     soon = now.add(seconds=_BUSY_SECONDS)
-    queues.send_claims((dag_id, soon) for dag_id in sorted(report.left_busy))
+    queues.send_claims((dag_id, soon) for dag_id in sorted(report.contended_dags))
     return report
 
 
@@ -55,14 +52,9 @@ def _waiting(row: Assets) -> tuple[str, ...]:
 
 
 # Whoever comes or goes raises the number, so that what is remembered cannot be out of date.
-@lru_cache(maxsize=1_000)
+@runtime.cached(maxsize=1_000)
 def _consumers(asset_id: str, refs_rev: int) -> tuple[str, ...]:  # noqa: ARG001 - it is the key
     return tuple(consumers_of(asset_id))
-
-
-def forget_consumers() -> None:
-    """Forget who waits for what: for tests, which begin again with other tables."""
-    _consumers.cache_clear()
 
 
 def _close(assets: Iterable[Assets]) -> None:
@@ -74,7 +66,8 @@ def _close(assets: Iterable[Assets]) -> None:
             _close_together(todo[at : at + size])
         except TransientError:
             # All has been handed on; that this is not noted costs a look by the sweep.
-            log.warning("assets stay open", exc_info=True)
+            about = {"assets": [row.asset_id for row in todo[at : at + size]]}
+            log.warning("assets stay open", extra=about, exc_info=True)
 
 
 def _close_together(rows: list[Assets]) -> None:
@@ -103,7 +96,7 @@ def sweep_open(*, has_time: Callable[[], bool]) -> ClaimReport:
         try:
             report.add(_claim_consumers([row], has_time=has_time))
         except Exception:  # it stays open for the next sweep; the other assets must not wait for it
-            log.exception("the consumers of asset %s could not be claimed", row.asset_id)
+            log.exception("consumers could not be claimed", extra={"asset": row.asset_id})
             report.failed += 1
         if not has_time():
             break
@@ -112,7 +105,7 @@ def sweep_open(*, has_time: Callable[[], bool]) -> ClaimReport:
 
 def _open_assets() -> Iterator[Assets]:
     now, shards = clock.now(), settings.current().run_shards
-    until = now.subtract(seconds=settings.current().wake_after_seconds)
+    until = now.subtract(seconds=settings.current().resend_after_seconds)
     # Every sweep begins with another shard, so that none of them is always the last.
     first = now.int_timestamp // _SHARD_TURN_SECONDS
     for at in range(shards):

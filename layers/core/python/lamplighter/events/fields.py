@@ -12,7 +12,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.uri import normalize_uri
+from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import DefinitionError, RejectedError
 from lamplighter.zones import parse_instant
 
@@ -37,7 +37,7 @@ _INSTANT = re.compile(
 _KINDS = {
     dict: "an object",
     list: "a list",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "a number",
     float: "a number",
@@ -72,7 +72,7 @@ def mapping(value: object, field: str) -> dict[str, Any]:
 def text(value: object, field: str, *, limit: int = MAX_NAME) -> str:
     """Return a text that is not blank and not too long."""
     if not isinstance(value, str):
-        raise RejectedError(f"{field} must be a text, not {kind(value)}")
+        raise RejectedError(f"{field} must be a string, not {kind(value)}")
     if not value.strip():
         raise RejectedError(f"{field} must not be blank: give a value, or leave the field out")
     if len(value) > limit:
@@ -122,7 +122,7 @@ def instant(value: object, field: str) -> DateTime:
 def aliases(value: object, field: str) -> tuple[str, ...]:
     """Return names of aliases, each once."""
     if not isinstance(value, list):
-        raise RejectedError(f"{field} must be a list of texts, not {kind(value)}")
+        raise RejectedError(f"{field} must be a list of strings, not {kind(value)}")
     if len(value) > MAX_ALIASES:
         raise RejectedError(f"{field} has {len(value):,} names: send at most {MAX_ALIASES}")
     return tuple(dict.fromkeys(text(name, f"{field}[{at}]") for at, name in enumerate(value)))
@@ -139,7 +139,7 @@ def source(value: object, field: str) -> dict[str, Any] | str:
         return _small(value, field, MAX_SOURCE_OBJECT)
     if isinstance(value, str):
         return text(value, field, limit=MAX_SOURCE_TEXT)
-    raise RejectedError(f"{field} must be a text or an object, not {kind(value)}")
+    raise RejectedError(f"{field} must be a string or an object, not {kind(value)}")
 
 
 def kind(value: object) -> str:

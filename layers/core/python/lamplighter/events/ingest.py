@@ -14,19 +14,25 @@ from typing import Any
 
 from lamplighter import queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
-from lamplighter.events.dead_letters import Reject, give_up, send_to_dlq
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.events.dead_letters import FailedMessage, reject_events, send_expired_to_dlq
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
-from lamplighter.events.record import Entry, Recorder, Unit, forget_outlets, named_asset
-from lamplighter.events.resolve import Resolver
+from lamplighter.events.record import (
+    EventGroup,
+    IncomingEvent,
+    Recorder,
+    Resolver,
+    delete_outlet_rows,
+    expected_asset_id,
+)
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.transactions import pack
 
 log = logging.getLogger(__name__)
 
 # So many failed messages are paused one by one; telling SQS about more would take too long.
 _MAX_PAUSED = 1_000
-# How much of a transaction the events of a unit are. So it has room for the rows of their assets,
+# How much of a transaction the events of a group are. So it has room for the rows of their assets,
 # and still fits when a push, meanwhile, lets each event be recorded in one place more.
 _SHARE_OF_A_TRANSACTION = 0.45
 
@@ -38,8 +44,8 @@ class IngestReport:
     received: int = 0
     recorded: int = 0
     rejected: int = 0
-    given_up: int = 0
-    fired_runs: int = 0
+    dead_lettered: int = 0
+    triggered_runs: int = 0
     failed: set[str] = field(default_factory=set)
 
 
@@ -51,10 +57,10 @@ def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]
     except (
         Exception
     ) as error:  # an error of Lambda's would bring them back at once, and without a pause
-        log.exception("a batch of %d messages failed", len(batch.deliveries))
+        log.exception("batch failed", extra={"messages": len(batch.deliveries)})
         batch.fail({one.message_id: in_short(error) for one in batch.deliveries})
     batch.give_up()
-    _come_back_later([one for one in batch.deliveries if one.message_id in batch.report.failed])
+    _delay_redelivery([one for one in batch.deliveries if one.message_id in batch.report.failed])
     return batch.report
 
 
@@ -66,8 +72,8 @@ class _Batch:
     has_time: Callable[[], bool]
     report: IngestReport = field(default_factory=IngestReport)
     events: dict[str, list[AssetEvent]] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
-    rejects: dict[str, Reject] = field(default_factory=dict)
+    incoming: list[IncomingEvent] = field(default_factory=list)
+    rejects: dict[str, FailedMessage] = field(default_factory=dict)
     # Why messages failed, without those that only come after one of them in its lane.
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -78,13 +84,13 @@ class _Batch:
         resolver = Resolver.reading([event for events in self.events.values() for event in events])
         for delivery in self.deliveries:
             self._resolve(delivery, resolver)
-        lost = send_to_dlq(list(self.rejects.values()))
+        lost = reject_events(list(self.rejects.values()))
         self.fail({reject.delivery.message_id: reject.reason for reject in lost})
         self.report.rejected = len(self.rejects) - len(lost)
-        forget_outlets(
+        delete_outlet_rows(
             event for message_id in self.rejects for event in self.events.get(message_id, ())
         )
-        self._hand_on(self._record(resolver), resolver)
+        self._fan_out(self._record(resolver), resolver)
 
     def fail(self, reasons: Mapping[str, str]) -> None:
         """Let messages come again, and with each what follows it in its lane."""
@@ -94,12 +100,12 @@ class _Batch:
     def give_up(self) -> None:
         """Keep messages that have failed for too long, so that they hold up nobody any more."""
         failed = [
-            Reject(one, self.failures[one.message_id])
+            FailedMessage(one, self.failures[one.message_id])
             for one in self.deliveries
             if one.message_id in self.failures
         ]
-        kept = give_up(failed, "events_dead_queue_url")
-        self.report.given_up = len(kept)
+        kept = send_expired_to_dlq(failed, "events-dlq")
+        self.report.dead_lettered = len(kept)
         self.report.failed -= kept
 
     def _read(self, delivery: Delivery) -> None:
@@ -118,87 +124,88 @@ class _Batch:
             except RejectedError as rejected:
                 self._reject(delivery, str(rejected), event.event_id)
             except TransientError as error:
-                log.warning("message %s is delivered again: %s", delivery.message_id, error)
+                about = {"message_id": delivery.message_id, "error": str(error)}
+                log.warning("message is delivered again", extra=about)
                 self.fail({delivery.message_id: str(error)})
             else:
-                self.entries.append(Entry(delivery, event, asset))
+                self.incoming.append(IncomingEvent(delivery, event, asset))
 
     def _reject(self, delivery: Delivery, reason: str, *event_ids: str) -> None:
         before = self.rejects.get(delivery.message_id)
         if before is not None:
             reason, event_ids = before.reason, (*before.event_ids, *event_ids)
-        self.rejects[delivery.message_id] = Reject(delivery, reason, event_ids)
+        self.rejects[delivery.message_id] = FailedMessage(delivery, reason, event_ids)
 
-    def _record(self, resolver: Resolver) -> list[Unit]:
-        """Record what was understood; return the units that were tried."""
+    def _record(self, resolver: Resolver) -> list[EventGroup]:
+        """Record what was understood; return the groups that were tried."""
         recorder = Recorder(resolver)
-        tried: list[Unit] = []
-        todo = self._units(resolver)
+        tried: list[EventGroup] = []
+        todo = self._groups(resolver)
         while todo:
-            first = [units[0] for units in todo]
+            first = [groups[0] for groups in todo]
             recorder.record(first, has_time=self.has_time)
             tried += first
-            todo = [units[1:] for units in todo if units[1:] and units[0].failure is None]
+            todo = [groups[1:] for groups in todo if groups[1:] and groups[0].failure is None]
         self.report.recorded = recorder.recorded
-        failed = [unit for unit in tried if unit.failure is not None]
-        for reason, count in Counter(str(unit.failure) for unit in failed).items():
-            log.warning("events of %d units are delivered again: %s", count, reason)
-        self.fail(
-            {entry.delivery.message_id: str(u.failure) for u in failed for entry in u.entries}
-        )
-        forget_outlets(
-            entry.event
-            for unit in tried
-            for entry in unit.entries
-            if unit.failure is None and entry.asset != named_asset(entry.event)
+        failed = [group for group in tried if group.failure is not None]
+        for reason, count in Counter(str(group.failure) for group in failed).items():
+            about = {"groups": count, "error": reason}
+            log.warning("group of events is delivered again", extra=about)
+        self.fail({m.delivery.message_id: str(g.failure) for g in failed for m in g.members})
+        delete_outlet_rows(
+            member.event
+            for group in tried
+            for member in group.members
+            if group.failure is None and member.asset != expected_asset_id(member.event)
         )
         return tried
 
-    def _units(self, resolver: Resolver) -> list[list[Unit]]:
-        """Return what is to be recorded, in lists whose units must be recorded one by one.
+    def _groups(self, resolver: Resolver) -> list[list[EventGroup]]:
+        """Return what is to be recorded, in lists whose groups must be recorded one by one.
 
-        Units are made by asset, each a list of its own, or by lane in the order of its messages.
+        Groups are made by asset, each a list of its own, or by lane in the order of its messages.
         """
-        by_asset: dict[str, list[Entry]] = defaultdict(list)
-        by_lane: dict[str, list[Entry]] = defaultdict(list)
-        for entry in self.entries:
-            if entry.delivery.message_id in self.report.failed:
+        by_asset: dict[str, list[IncomingEvent]] = defaultdict(list)
+        by_lane: dict[str, list[IncomingEvent]] = defaultdict(list)
+        for member in self.incoming:
+            if member.delivery.message_id in self.report.failed:
                 continue
-            if entry.delivery.lane is None:
-                by_asset[entry.asset].append(entry)
+            if member.delivery.lane is None:
+                by_asset[member.asset].append(member)
             else:
-                by_lane[entry.delivery.lane].append(entry)
+                by_lane[member.delivery.lane].append(member)
         limit = int(_SHARE_OF_A_TRANSACTION * settings.current().transaction_actions)
-        places = (lambda entry: len(resolver.streams_of(entry.event)), limit)
-        plain = [[Unit(some)] for entries in by_asset.values() for some in pack(entries, places)]
-        lanes = [[Unit(some) for some in pack(entries, places)] for entries in by_lane.values()]
+        places = (lambda member: len(resolver.streams_of(member.event)), limit)
+        plain = [[EventGroup(some)] for each in by_asset.values() for some in pack(each, places)]
+        lanes = [[EventGroup(some) for some in pack(each, places)] for each in by_lane.values()]
         return plain + lanes
 
-    def _hand_on(self, units: Sequence[Unit], resolver: Resolver) -> None:
+    def _fan_out(self, groups: Sequence[EventGroup], resolver: Resolver) -> None:
         """Let those who wait for the recorded events have their runs.
 
         Also for events that were recorded before: whoever did it may not have come this far.
         """
-        entries = [entry for unit in units if unit.failure is None for entry in unit.entries]
-        streams = {stream for entry in entries for stream in resolver.streams_of(entry.event)}
+        members = [member for group in groups if group.failure is None for member in group.members]
+        streams = {stream for member in members for stream in resolver.streams_of(member.event)}
         rows = [resolver.rows[stream] for stream in sorted(streams)]
         opened = [row for row in rows if row.open_shard is not None]
         if not opened:
             return
         try:
-            self.report.fired_runs = fan_out(opened, has_time=self.has_time).claimed_runs
+            self.report.triggered_runs = fan_out(opened, has_time=self.has_time).claimed_runs
         except Exception as error:  # they are recorded; whoever gets them next hands them on
-            log.exception("events of %d assets could not be handed on yet", len(opened))
-            self.fail({entry.delivery.message_id: in_short(error) for entry in entries})
+            about = {"assets": [row.asset_id for row in opened]}
+            log.exception("recorded events could not be handed on yet", extra=about)
+            self.fail({member.delivery.message_id: in_short(error) for member in members})
 
 
-def _come_back_later(deliveries: Sequence[Delivery]) -> None:
+def _delay_redelivery(deliveries: Sequence[Delivery]) -> None:
     """Let each failed message be delivered again, later each time."""
-    for is_fifo, queue in ((False, "events_queue_url"), (True, "events_fifo_queue_url")):
+    for is_fifo, queue in ((False, "events"), (True, "events.fifo")):
         failed = [
             (one.receipt, one.receives)
             for one in deliveries[:_MAX_PAUSED]
             if one.is_fifo == is_fifo
         ]
         if failed:
-            queues.come_again(queue, failed)
+            queues.delay_redelivery(queue, failed)

@@ -1,25 +1,49 @@
-"""The executor in force: EMR Serverless, unless another one was given."""
+"""The executors of a deployment: the one that new jobs are started on, and all others by name."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from lamplighter import runtime, settings
+from lamplighter.errors import PermanentError
+from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.job import Executor
 
-_given: Executor | None = None
+# Each can be made at any time: what an executor needs to know, the settings say.
+_KINDS: tuple[type[Executor], ...] = (EmrServerless,)
+
+
+class NamedJob(NamedTuple):
+    """A job, by its executor and the id that it has there."""
+
+    executor: Executor
+    job_run_id: str
 
 
 def current() -> Executor:
-    """Return what runs the jobs of this process."""
-    return EmrServerless() if _given is None else _given
+    """Return what new jobs are started on: that of the runtime, else the one that settings name."""
+    return runtime.current().executor or named(settings.current().executor)
 
 
-@contextmanager
-def using(executor: Executor) -> Iterator[Executor]:
-    """Let `executor` run all jobs of the process until the block ends."""
-    global _given  # noqa: PLW0603 - one deployment per process, whatever the thread
-    before, _given = _given, executor
+def named(name: str | None) -> Executor:
+    """Return the executor that a step names; one that names none has its job on the current one."""
+    if name is None:
+        return current()
     try:
-        yield executor
-    finally:
-        _given = before
+        return _known()[name]
+    except KeyError as error:
+        raise PermanentError(f"there is no executor {name!r} here") from error
+
+
+def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
+    """Return the job whose state an EventBridge event tells, or None if it is not one of ours."""
+    for executor in _known().values():
+        job_run_id = executor.read_event(event)
+        if job_run_id is not None:
+            return NamedJob(executor, job_run_id)
+    return None
+
+
+def _known() -> dict[str, Executor]:
+    known = {kind.name: kind() for kind in _KINDS}
+    given = runtime.current().executor
+    return known if given is None else known | {given.name: given}

@@ -1,11 +1,14 @@
 """Jobs on EMR Serverless.
 
-Owns: every call of its API, and the translation of its errors. Arguments go as a list, and what an
-author wrote never becomes part of a command line.
+Owns: every call of its API and the translation of its errors, its events, limits and prices, and
+where its logs are. Arguments go as a list, and what an author wrote never becomes part of a command
+line.
 """
 
+import gzip
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,14 +16,26 @@ from pendulum import DateTime
 
 from lamplighter import aws, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
-from lamplighter.executors.job import Job, JobRequest, JobState, Usage
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
 from lamplighter.zones import as_utc
 
 # The folder as which driver and executors see the bundle.
 BUNDLE_FOLDER = "lamplighter_bundle"
 _IMPORT_PATH = ":".join(f"{BUNDLE_FOLDER}{part}" for part in ("", "/jobs", "/lib"))
-# The least that EMR Serverless takes.
-_SHORTEST_TIMEOUT_MINUTES = 5
+# The `detail-type` of what EventBridge tells of a job.
+EVENT_TYPE = "EMR Serverless Job Run State Change"
+_SIZES = {
+    "driver_cores": "spark.driver.cores",
+    "driver_memory": "spark.driver.memory",
+    "executor_cores": "spark.executor.cores",
+    "executor_memory": "spark.executor.memory",
+    "max_executors": "spark.dynamicAllocation.maxExecutors",
+}
+# What it says of a job for which it had no capacity. The wording is not documented.
+_NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
+# A part of a long log over a slow line.
+_LOG_READ_SECONDS = 30.0
+_ABSENT = frozenset({"NoSuchKey", "404"})
 _REFUSED = frozenset({"ValidationException"})
 # A conflict is an application that is starting or stopping, or a token that is being used.
 _TRANSIENT = frozenset(
@@ -35,11 +50,15 @@ _TRANSIENT = frozenset(
 )
 
 
-class EmrServerless:
+class EmrServerless(Executor):
     """The application that the settings name."""
 
+    name = "emr-serverless"
+    # The least that it takes.
+    min_timeout = timedelta(minutes=5)
+
     def start(self, request: JobRequest) -> str:
-        """Start a job and return its id; with a token that is known, return the job of then."""
+        """Start a job and return its id; for a known token, return the id of the existing job."""
         deployment = settings.current()
         answer = _call(
             "start_job_run",
@@ -69,19 +88,47 @@ class EmrServerless:
         return _job(answer["jobRun"])
 
     def cancel(self, job_run_id: str) -> None:
-        """Ask for a job to be ended; it is over when its state says so."""
+        """Request that a job be cancelled; it has ended when its state says so."""
         application = settings.current().require("emr_application_id")
         try:
             _call("cancel_job_run", applicationId=application, jobRunId=job_run_id)
         except (_NotFound, RefusedError):
             return  # it is over, or so long ago that it is forgotten
 
+    def read_event(self, event: Mapping[str, Any]) -> str | None:
+        """Return the job whose state an event tells, if it is of this application."""
+        if event["detail-type"] != EVENT_TYPE:
+            return None
+        detail = event["detail"]
+        is_ours = detail["applicationId"] == settings.current().emr_application_id
+        return str(detail["jobRunId"]) if is_ours else None
+
+    def log_uri(self, job_run_id: str, stream: str) -> str:
+        """Return where the driver's `stdout` or `stderr` is, or will be."""
+        deployment = settings.current()
+        root = deployment.require("job_logs_uri").rstrip("/")
+        application = deployment.require("emr_application_id")
+        return f"{root}/applications/{application}/jobs/{job_run_id}/SPARK_DRIVER/{stream}.gz"
+
+    def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:
+        """Return the lines of a log, read as they are needed, or None if it is not there."""
+        bucket, key = aws.bucket_and_key(self.log_uri(job_run_id, stream))
+        s3 = aws.client("s3", read_seconds=_LOG_READ_SECONDS)
+        try:
+            answer = s3.get_object(Bucket=bucket, Key=key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return None
+            raise
+        # Bytes that are not text are replaced.
+        return iter(gzip.open(answer["Body"], "rt", encoding="utf-8", errors="replace"))
+
 
 def _spark_submit(request: JobRequest) -> dict[str, Any]:
     deployment = settings.current()
     runtime = f"s3://{deployment.require('bucket')}/{deployment.runtime}"
     conf = {
-        **request.sizes,
+        **{_SIZES[option]: size for option, size in request.sizes.items()},
         "spark.archives": ",".join([f"{request.bundle_uri}#{BUNDLE_FOLDER}", *request.archives]),
         "spark.submit.pyFiles": ",".join([f"{runtime}/lamplighter_spark.zip", *request.py_files]),
         "spark.executorEnv.PYTHONPATH": _IMPORT_PATH,
@@ -109,7 +156,8 @@ def _timeout(request: JobRequest) -> dict[str, int]:
     if request.timeout is None:
         return {}
     minutes = math.ceil(request.timeout.total_seconds() / 60)
-    return {"executionTimeoutMinutes": max(minutes, _SHORTEST_TIMEOUT_MINUTES)}
+    shortest = math.ceil(EmrServerless.min_timeout.total_seconds() / 60)
+    return {"executionTimeoutMinutes": max(minutes, shortest)}
 
 
 def _jobs_since(since: DateTime) -> Iterator[dict[str, Any]]:
@@ -126,7 +174,7 @@ def _jobs_since(since: DateTime) -> Iterator[dict[str, Any]]:
 def _job(said: dict[str, Any]) -> Job:
     submit = said.get("jobDriver", {}).get("sparkSubmit", {})
     arguments = submit.get("entryPointArguments") or [""]
-    billed = said.get("billedResourceUtilization") or {}
+    details = said.get("stateDetails") or ""
     state = JobState(said["state"])
     has_run = state is JobState.RUNNING or state.is_over
     started_at = said.get("startedAt") if has_run else None
@@ -135,15 +183,26 @@ def _job(said: dict[str, Any]) -> Job:
         said["jobRunId"],
         state,
         arguments[0],
-        details=said.get("stateDetails") or "",
+        details=details,
         started_at=as_utc(started_at) if started_at is not None else None,
         ended_at=as_utc(ended_at) if state.is_over and ended_at is not None else None,
-        usage=Usage(
-            billed.get("vCPUHour", 0.0),
-            billed.get("memoryGBHour", 0.0),
-            billed.get("storageGBHour", 0.0),
-        ),
+        lacked_capacity=state is JobState.FAILED
+        and any(word in details.lower() for word in _NO_CAPACITY),
+        usage=_usage(said.get("billedResourceUtilization") or {}),
     )
+
+
+def _usage(billed: Mapping[str, float]) -> Usage:
+    vcpu, memory, storage = (
+        billed.get(name, 0.0) for name in ("vCPUHour", "memoryGBHour", "storageGBHour")
+    )
+    prices = settings.current()
+    cost = (
+        vcpu * prices.price_vcpu_hour
+        + memory * prices.price_memory_gb_hour
+        + storage * prices.price_storage_gb_hour
+    )
+    return Usage(vcpu, memory, storage, cost)
 
 
 class _NotFound(PermanentError):

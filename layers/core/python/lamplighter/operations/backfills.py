@@ -1,17 +1,306 @@
-"""What a person may ask of a backfill: to pause, to go on, to be cancelled.
+"""What an operator asks of backfills: to plan, create, pause, resume and cancel them.
 
-Owns: what each means for its row. Its runs read the row before they begin anything, so that a
-message which is lost on the way delays them, and no more.
+Owns: what is refused, in Airflow's order. What was planned is what happens: the dates are stored
+with the request in one transaction, so that a later push of another schedule changes nothing about
+them. Its runs read its row before they begin anything, so that a message that is lost only delays.
 """
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.backfill.plan import require_limits
-from lamplighter.errors import RefusedError
-from lamplighter.store.backfills import CANCELLED, OPEN, PAUSED, RUNNING, change_backfill
-from lamplighter.store.models import Backfills
-from lamplighter.store.transactions import Write
+from lamplighter.backfill.expect import Expected, expect
+from lamplighter.backfill.plan import (
+    MAX_RUNS,
+    NONE,
+    REPROCESS,
+    Act,
+    Plan,
+    Request,
+    key_of,
+    make_plan,
+    require_limits,
+    runs_between,
+)
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.json_values import json_mapping
+from lamplighter.operations.trigger import require_allowed
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.schedules import run_as_json
+from lamplighter.store.backfills import (
+    CANCELLED,
+    OPEN,
+    PAUSED,
+    RUNNING,
+    backfill_write,
+    change_backfill,
+    date_rows,
+    newest_of,
+    next_id,
+)
+from lamplighter.store.dags import change_dag, read_dag
+from lamplighter.store.models import Backfills, Dags
+from lamplighter.store.runs import run_states
+from lamplighter.store.transactions import Put, TransactionCanceled, Write
+from lamplighter.store.versions import newest_document
+from lamplighter.timetables.base import DagRunInfo
+from lamplighter.timetables.codec import is_foreign
+
+# Numbers that are tried.
+_MAX_TAKEN = 100
+# Who can say which runs an author's timetable has in a range: it is never asked in this process.
+AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
+
+
+# Why a backfill is refused. The names are Airflow's, so that whoever knows them finds them.
+
+
+class DagNotFound(RefusedError):
+    """There is no such DAG, it is no longer in any bundle, or its file has import errors."""
+
+
+class DagRunTypeNotAllowed(RefusedError):
+    """The DAG's `allowed_run_types` leave backfills out."""
+
+
+class DagNonPeriodicScheduleException(RefusedError):
+    """The schedule has no dates that could be walked: none at all, once, continuous, assets."""
+
+
+class AlreadyRunningBackfill(RefusedError):
+    """Another backfill of the DAG is not over."""
+
+
+class InvalidBackfillDateRange(RefusedError):
+    """The range ends before it begins."""
+
+
+class InvalidBackfillDate(RefusedError):
+    """The whole range lies in the future."""
+
+
+class InvalidBackfillDirection(RefusedError):
+    """A task that waits for the run before it cannot go backwards."""
+
+
+class InvalidReprocessBehavior(RefusedError):
+    """No such rule; or a task waits for the run before it, and that may not be run again."""
+
+
+class InvalidBackfillConf(RefusedError):
+    """The parameters are not JSON."""
+
+
+class NoBackfillRunsToCreate(RefusedError):
+    """No date in the range needs a run."""
+
+
+# Planning and creating.
+
+
+def plan_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Plan:
+    """Return what a backfill would do, or raise why it is refused. Writes nothing."""
+    plan, _ = _plan(request, _find_dag(request.dag_id), ask_author)
+    return plan
+
+
+def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Backfills:
+    """Store a backfill and let it begin, or raise why it is refused."""
+    dag = _find_dag(request.dag_id)
+    plan, expected = _plan(request, dag, ask_author)
+    if not plan.todo:
+        raise NoBackfillRunsToCreate(_why_none(plan))
+    made = _store(plan, expected)
+    queues.send_backfills([made.backfill_id])
+    return made
+
+
+def _store(plan: Plan, expected: Expected) -> Backfills:
+    """Write a backfill under the next number of its DAG; return it."""
+    now, mark = clock.now(), uuid.uuid4().hex
+    dates = [run_as_json(each.info) for each in plan.todo]
+    dag_id, taken = plan.request.dag_id, 0
+
+    def change(row: Dags) -> Sequence[Write]:
+        _require_none_open(row)
+        for _ in range(taken + 1):
+            row.backfill = next_id(row)
+        assert row.backfill is not None
+        made = _new_row(plan, row.backfill, expected, now=now, mark=mark)
+        return [*map(Put, date_rows(row.backfill, dates)), backfill_write(made, now=now)]
+
+    for _ in range(_MAX_TAKEN):
+        try:
+            row = change_dag(dag_id, change)
+        except TransactionCanceled:
+            taken += 1  # by one of a DAG that was deleted and came again
+            continue
+        except TransientError:
+            row = read_dag(dag_id)  # it may have been written, and only the answer lost
+            found = None if row is None else newest_of(row)
+            if found is None or found.created_by != mark:
+                raise
+            return found
+        if row is None:
+            raise DagNotFound(f"DAG {dag_id!r} was deleted in the meantime")
+        found = newest_of(row)
+        assert found is not None
+        return found
+    raise TransientError(f"the backfills of DAG {dag_id!r} could not be numbered; try again")
+
+
+def _new_row(
+    plan: Plan, backfill_id: str, expected: Expected, *, now: DateTime, mark: str
+) -> Backfills:
+    request = plan.request
+    return Backfills(
+        backfill_id,
+        dag_id=request.dag_id,
+        created_at=now,
+        created_by=mark,
+        start=request.start,
+        end=request.end,
+        reprocess=request.reprocess,
+        run_backwards=request.run_backwards,
+        max_active_runs=request.max_active_runs,
+        conf=dict(request.conf) if request.conf else None,
+        max_cost=request.max_cost,
+        expected_cost=expected.cost,
+        expected_seconds=expected.seconds,
+        state=RUNNING,
+        total=len(plan.todo),
+    )
+
+
+# What is refused.
+
+
+def _find_dag(dag_id: str) -> Dags:
+    row = read_dag(dag_id)
+    if row is None:
+        raise DagNotFound(f"there is no DAG {dag_id!r}; push its bundle first")
+    if row.is_stale:
+        raise DagNotFound(f"DAG {dag_id!r} is no longer in any bundle; push it again first")
+    if row.has_import_errors:
+        raise DagNotFound(f"the file of DAG {dag_id!r} has import errors; fix it and push again")
+    return row
+
+
+def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
+    dag_id, now = request.dag_id, clock.now()
+    document = newest_document(dag)
+    try:
+        require_allowed(dag, "backfill")
+    except RefusedError as refused:
+        raise DagRunTypeNotAllowed(str(refused)) from refused
+    # The newest schedule, also while runs of an old one are still owed.
+    timetable = cursor.read_timetable(dag.timetable)
+    is_custom = is_foreign(timetable)
+    if not is_custom and not timetable.periodic:
+        raise DagNonPeriodicScheduleException(
+            f"DAG {dag_id!r} has no dates to backfill: its schedule is {dag.schedule}"
+        )
+    _require_none_open(dag)
+    _require_range(request, now)
+    _require_order(request, document)
+    _require_conf(request)
+    require_limits(request.max_active_runs, request.max_cost)
+    dates = _dates(request, dag, now, ask_author if is_custom else None)
+    return make_plan(request, dates, _states(dag_id, dates)), expect(dag_id)
+
+
+def _require_none_open(dag: Dags) -> None:
+    # One that is over stays so: what was read of it holds when the DAG's row is written.
+    newest = newest_of(dag)
+    if newest is not None and newest.state in OPEN:
+        raise AlreadyRunningBackfill(
+            f"backfill {newest.backfill_id} of DAG {dag.dag_id!r} is {newest.state}: wait for it,"
+            f" or cancel it with `lamplighter backfill cancel {newest.backfill_id}`"
+        )
+
+
+def _require_range(request: Request, now: DateTime) -> None:
+    start, end = request.start, request.end
+    if end < start:
+        raise InvalidBackfillDateRange(f"the range ends at {end}, before it begins at {start}")
+    if start > now and end > now:
+        raise InvalidBackfillDate(
+            f"the range from {start} to {end} lies in the future; the schedule will run it"
+        )
+
+
+def _require_order(request: Request, document: dict[str, object]) -> None:
+    if request.reprocess not in REPROCESS:
+        raise InvalidReprocessBehavior(
+            f"reprocess={request.reprocess!r}: choose one of {', '.join(REPROCESS)}"
+        )
+    tasks: Iterable[dict[str, object]] = document.get("tasks", ())  # type: ignore[assignment] # JSON
+    waiting = [task["task_id"] for task in tasks if task.get("depends_on_past")]
+    if waiting and request.run_backwards:
+        raise InvalidBackfillDirection(
+            f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past: it cannot run"
+            " backwards"
+        )
+    if waiting and request.reprocess == NONE:
+        raise InvalidReprocessBehavior(
+            f"task {waiting[0]!r} of DAG {request.dag_id!r} depends on the past, and would wait for"
+            " runs that failed: use reprocess 'failed' or 'completed'"
+        )
+
+
+def _require_conf(request: Request) -> None:
+    try:
+        json_mapping(dict(request.conf or {}))
+    except TypeError as error:
+        raise InvalidBackfillConf(f"a backfill of DAG {request.dag_id!r}: conf {error}") from error
+
+
+def _dates(
+    request: Request, dag: Dags, now: DateTime, ask_author: AskAuthor | None
+) -> list[DagRunInfo]:
+    timetable = cursor.read_timetable(dag.timetable)
+    if ask_author is not None:
+        found = iter(ask_author(dag, request.start, request.end))
+    elif is_foreign(timetable):
+        raise RefusedError(
+            f"DAG {request.dag_id!r} has a custom timetable, which cannot be evaluated here"
+        )
+    else:
+        found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
+    dates = list(islice(found, MAX_RUNS + 1))
+    if len(dates) > MAX_RUNS:
+        raise RefusedError(
+            f"the range has more than {MAX_RUNS:,} runs of DAG {request.dag_id!r}: choose a"
+            " shorter one, and run the rest after it"
+        )
+    return dates
+
+
+def _states(dag_id: str, dates: Sequence[DagRunInfo]) -> dict[str, str]:
+    """Return the states of the runs between the first and the last date, by their keys."""
+    if not dates:
+        return {}
+    keys = sorted(key_of(info) for info in (dates[0], dates[-1]))
+    return run_states(dag_id, *keys)
+
+
+def _why_none(plan: Plan) -> str:
+    request = plan.request
+    where = f"from {request.start} (included) to {request.end} (not included)"
+    if not plan.dates:
+        return f"DAG {request.dag_id!r} has no complete run {where}"
+    words = {Act.EXISTS: "over", Act.IN_FLIGHT: "under way"}
+    counts = ", ".join(f"{count} {words[act]}" for act, count in plan.counts().items())
+    return (
+        f"every date of DAG {request.dag_id!r} {where} has a run ({counts}): use reprocess"
+        " 'failed' or 'completed' to run them again"
+    )
+
+
+# Pausing, resuming, cancelling.
 
 
 def pause_backfill(backfill_id: str, *, reason: str = "someone asked for it") -> Backfills:

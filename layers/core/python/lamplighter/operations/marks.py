@@ -20,10 +20,9 @@ from lamplighter.operations.runs import (
     wait_for_slot,
     with_downstream,
 )
-from lamplighter.runs.acts import wake_others
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.marking import MARKS, assign_mark, note_mark, text_of
-from lamplighter.runs.moves import (
+from lamplighter.runs.dependencies import NextSteps, next_steps, removed_tasks
+from lamplighter.runs.effects import wake_waiting_runs
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -33,8 +32,14 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import keep_or_expire
-from lamplighter.runs.plan import Plan, plan, removed_tasks
+from lamplighter.runs.transitions import (
+    MARKS,
+    assign_mark,
+    end_run,
+    mark_text,
+    record_mark,
+    set_expiry,
+)
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED
@@ -56,7 +61,7 @@ def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Run
         run = view.run
         if run.state == state:
             raise RefusedError(f"run {run.run_id} of DAG {dag_id!r} is {state} already")
-        run.reason = text_of(note_mark(view, state, why=why, by=by, task=None, now=now))
+        run.reason = mark_text(record_mark(view, state, why=why, by=by, task=None, now=now))
         if run.state in FINISHED and state == FAILED:
             _end_as(view, FAILED, now)
             return True
@@ -90,7 +95,7 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         if freed and view.run.state in FINISHED and not keep_steps(view):
             return False  # first, so that whoever dies here has marked nothing
         if not _is_marked(view, task_id, state):
-            mark = note_mark(view, state, why=why, by=by, task=task_id, now=now)
+            mark = record_mark(view, state, why=why, by=by, task=task_id, now=now)
             assign_mark(view.step(task_id), mark, now)
         elif not (freed or has_begun):
             raise RefusedError(f"task {task_id!r} of run {view.run.run_id} is {state} already")
@@ -98,13 +103,13 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         room = max(0, AT_ONCE - view.size)
         for each in freed[:room]:
             move_step(view.steps[each], NONE)
-            keep_or_expire(view.steps[each], now)
+            set_expiry(view.steps[each], now)
         return len(freed) <= room and _go_on(view, freed, now)
 
     run = change_run(dag_id, run_key, change)
     _log(run, task_id)
     if view is not None and view.dag.tasks[task_id].depends_on_past:
-        wake_others(view)
+        wake_waiting_runs(view)
     return run
 
 
@@ -151,11 +156,11 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
     if freed:
         run.reason = None
         return queue_again(view, now)
-    outcome = _plan(view).outcome
-    if outcome not in {None, run.state} and run.state != CANCELLED:
-        assert outcome is not None
+    final_state = _plan(view).final_state
+    if final_state not in {None, run.state} and run.state != CANCELLED:
+        assert final_state is not None
         run.reason = None
-        _end_as(view, outcome, now)
+        _end_as(view, final_state, now)
     return True
 
 
@@ -165,9 +170,9 @@ def _end_as(view: RunView, state: str, now: DateTime) -> None:
     end_run(view.run, view.row, state, now=now)
 
 
-def _plan(view: RunView, but: dict[str, str] | None = None) -> Plan:
+def _plan(view: RunView, but: dict[str, str] | None = None) -> NextSteps:
     states = {step_id: step.state for step_id, step in view.steps.items()}
-    return plan(view.dag, removed_tasks(view.dag, view.run) | states | (but or {}))
+    return next_steps(view.dag, removed_tasks(view.dag, view.run) | states | (but or {}))
 
 
 def _log(run: Runs, task_id: str | None) -> None:

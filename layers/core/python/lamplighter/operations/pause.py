@@ -7,18 +7,21 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import NothingForetold, Outlook
+from lamplighter.scheduler import cursor, schedules
 from lamplighter.scheduler.pending import pending_of
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    PrecomputedRunsExhausted,
+    RunSource,
+    followed_until,
+    schedule_in_force,
+)
 from lamplighter.store.backfills import newest_of
+from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     TransactionCanceled,
     Write,
-    change_dag,
-    require_dag,
     retry_attempts,
 )
 from lamplighter.timetables.base import DagRunInfo
@@ -88,9 +91,9 @@ def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
     stored = cursor.stored_next(row)
     if not row.is_paused or row.schedule_switch_at is None or stored is None:
         return None
-    newest, _ = _newest_missed(row, _outlook(row), stored, Missed.NONE, now)
+    newest, _ = _newest_missed(row, cursor.run_source_of(row), stored, Missed.NONE, now)
     cursor.set_position(row, newest)
-    schedule_edit.switch(row, now=now)
+    cursor.switch_schedule(row, now=now)
     return []
 
 
@@ -109,58 +112,54 @@ def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
 
 def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
     """Let the next run be the newest that was missed, or the one after it."""
-    outlook, catchup = _outlook(row), schedule_in_force(row).catchup
+    run_source, catchup = cursor.run_source_of(row), schedule_in_force(row).catchup
     try:
-        newest, following = _newest_missed(row, outlook, stored, choice, now)
-    except NothingForetold:
+        newest, following = _newest_missed(row, run_source, stored, choice, now)
+    except PrecomputedRunsExhausted:
         return  # the claim decides when the answer is there
     if row.schedule_switch_at is not None:
-        later = schedule_edit.after_old(row, newest, now=now)
-        if not later.is_custom and schedule_edit.is_owing(later, now=now):
+        later = cursor.after_previous(row, newest, now=now)
+        if not later.is_custom and cursor.is_owing(later, now=now):
             # The new schedule has missed some since, so that none of the old one is the latest.
             cursor.set_position(row, newest)
-            schedule_edit.switch(row, now=now)
+            cursor.switch_schedule(row, now=now)
             _deal_with_missed(row, choice, now)
             return
     # What is skipped counts as done: a schedule that is edited later begins after it.
-    done = newest if choice is Missed.NONE else _run_before(newest, outlook, stored)
+    done = newest if choice is Missed.NONE else _run_before(newest, run_source, stored)
     if done is not None and (catchup or choice is Missed.NONE):
         cursor.set_position(row, done)
     cursor.set_next(row, following if choice is Missed.NONE else newest)
-    schedule_edit.switch_if_done(row, now=now)
-
-
-def _outlook(row: Dags) -> Outlook:
-    return foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+    cursor.switch_if_done(row, now=now)
 
 
 def _newest_missed(
-    row: Dags, outlook: Outlook, stored: DagRunInfo, choice: Missed, now: DateTime
+    row: Dags, run_source: RunSource, stored: DagRunInfo, choice: Missed, now: DateTime
 ) -> tuple[DagRunInfo, DagRunInfo | None]:
     """Return the newest run that was missed, and the one after it."""
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return cursor.continuous_now(row, stored, now=until), None
     try:
-        newest = cursor.newest_due(outlook, stored, now=until)
-        return newest, outlook.after(newest, catchup=True)
-    except NothingForetold as error:
-        foretold.ask_for_more([row.dag_id])
+        newest = cursor.newest_due(run_source, stored, now=until)
+        return newest, run_source.after(newest, catchup=True)
+    except PrecomputedRunsExhausted as error:
+        schedules.request_refill([row.dag_id])
         if schedule_in_force(row).catchup or choice is Missed.NONE:
             raise RefusedError(
-                f"DAG {row.dag_id!r} has a timetable of its own, which has not been asked up to now"
-                " yet: ask again in a minute, or make up for all that was missed"
+                f"DAG {row.dag_id!r} has a custom timetable, which has not been evaluated up to now"
+                " yet: try again in a minute, or catch up on all missed runs"
             ) from error
         raise
 
 
-def _run_before(newest: DagRunInfo, outlook: Outlook, first: DagRunInfo) -> DagRunInfo | None:
+def _run_before(newest: DagRunInfo, run_source: RunSource, first: DagRunInfo) -> DagRunInfo | None:
     """Return the run before the newest that was missed, unless that is the first, or far away."""
     before, info = None, first
     for _ in range(_MAX_STEPS):
         if info == newest:
             return before
-        following = outlook.after(info, catchup=True)
+        following = run_source.after(info, catchup=True)
         if following is None:
             return None
         before, info = info, following

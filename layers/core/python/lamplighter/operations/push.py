@@ -1,4 +1,4 @@
-"""Pushes a bundle: its archive into the bucket, and the news of it to whoever registers."""
+"""Pushes a bundle: uploads its archive, and announces it to `register`."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws, settings
 from lamplighter.bundles.archive import Archive, build_archive
-from lamplighter.bundles.layout import bundle_key
-from lamplighter.identifiers import require_id
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.identifiers import bundle_key, require_id
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
+from lamplighter.store.bundles import next_push_number
 
 # An archive over a slow line; at most 260 MB, and one request may have 5 GB.
 _UPLOAD_SECONDS = 120.0
 
 
-def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Source:
+def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Push:
     """Upload the bundle at `root` and announce it; return what was pushed.
 
     With `skip_owed`, runs that a new or changed schedule owes at the push are not created.
@@ -24,14 +24,14 @@ def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Source:
     return push_archive(build_archive(root), bundle, skip_owed=skip_owed)
 
 
-def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Source:
+def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Push:
     """Upload an archive, unless its content is there already, and announce it."""
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
         _put_if_absent(bucket, key, archive.data)
-    source = Source(bundle, archive.hash, bundles.number(bundle), skip_owed=skip_owed)
-    bundles.announce(source)
-    return source
+    push = Push(bundle, archive.hash, next_push_number(bundle), skip_owed=skip_owed)
+    pushes.announce(push)
+    return push
 
 
 def _put_if_absent(bucket: str, key: str, data: bytes) -> None:

@@ -1,40 +1,33 @@
-"""What a push would change for each DAG, told before it acts: next runs, debts, lost events."""
+"""Preview of a push: what would change for each DAG, such as next runs, owed runs, lost events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.bundles.check import CheckedDag
-from lamplighter.bundles.sandbox import coming_runs_of
-from lamplighter.dags.owed import STOP_COUNTING_AT
-from lamplighter.registry.authors import Answer, question, read_answer
+from lamplighter.bundles.parsing import CheckedDag, query_timetables
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
+from lamplighter.registry.assets import compile_condition
+from lamplighter.registry.custom_timetables import NextRuns, query_after
 from lamplighter.registry.definition import (
     Definition,
-    Source,
     define,
     has_new_schedule,
     new_row,
-    owed_of,
+    read_definition,
 )
-from lamplighter.registry.reading import read_definition
-from lamplighter.registry.references import compile_condition
-from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import NothingForetold
+from lamplighter.registry.owed import count_owed, skip_owed
+from lamplighter.registry.pushes import Push
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
-from lamplighter.scheduler.schedules import followed_until
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, followed_until
+from lamplighter.store.dags import dag_ids_of_bundle, read_dags
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import read_dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
-if TYPE_CHECKING:
-    from lamplighter.bundles.following import Question
-
-_NO_SOURCE = Source("", "", 0)
+_NO_PUSH = Push("", "", 0)
 
 
 @dataclass(frozen=True)
@@ -42,7 +35,7 @@ class DagChange:
     """What a push would change for one DAG, as far as its schedule goes."""
 
     dag_id: str
-    # In the author's words; None if there is no such DAG before, or after.
+    # As the timetable summarises it; None if there is no such DAG before, or after.
     schedule_before: str | None
     schedule_after: str | None
     # When its next run may be created, if time decides about it.
@@ -66,7 +59,7 @@ class DagChange:
 
     @property
     def is_none(self) -> bool:
-        """Whether all stays as it was: an author's timetable was asked, and said the same."""
+        """Whether nothing changes: an author's timetable was asked, and gave the same runs."""
         before = (self.schedule_before, self.next_before)
         return before == (self.schedule_after, self.next_after) and not self.dropped_events
 
@@ -77,7 +70,7 @@ class DagChange:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Candidate:
     """A DAG whose schedule is new or changed, and its row as the push would have it."""
 
     definition: Definition
@@ -88,7 +81,7 @@ class _Asked:
     dropped_events: int
 
 
-def changes_of_push(
+def preview_push(
     root: Path,
     dags: Sequence[CheckedDag],
     *,
@@ -101,29 +94,35 @@ def changes_of_push(
     `is_skipping`, what is owed is counted, but not created.
     """
     now = clock.now()
-    asked = _asked(dags, now, is_skipping=is_skipping)
-    questions: list[Question] = [
-        question(one.row.dag_id, one.definition.file, one.later, now=now)
-        for one in asked
+    candidates = _candidates(dags, now, is_skipping=is_skipping)
+    queries = [
+        query_after(one.later, one.row.dag_id, one.definition.file, now=now)
+        for one in candidates
         if one.definition.is_custom
     ]
-    said = {answer["dag_id"]: read_answer(answer) for answer in coming_runs_of(root, questions)}
+    results = query_timetables(root, queries)
+    next_runs = {result["dag_id"]: NextRuns.from_json(result) for result in results}
     found = [
-        _change(one, said.get(one.row.dag_id), now=now, is_skipping=is_skipping) for one in asked
+        _change(one, next_runs.get(one.row.dag_id), now=now, is_skipping=is_skipping)
+        for one in candidates
     ]
     found += _leaving(bundle, {dag.dag_id for dag in dags}) if bundle else ()
     return sorted(found, key=lambda change: change.dag_id)
 
 
-def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: bool) -> DagChange:
+def _change(
+    one: _Candidate, custom: NextRuns | None, *, now: DateTime, is_skipping: bool
+) -> DagChange:
     """Return what changes for one DAG, given what its author's timetable says, if it has one."""
     row, before, last = one.row, one.before, cursor.position(one.later)
-    first = cursor.stored_next(one.later) if answer is None else next(iter(answer.runs), None)
+    first = cursor.stored_next(one.later) if custom is None else next(iter(custom.runs), None)
     is_kept = row.schedule_switch_at is not None
-    owed = (answer.owed if answer else 0) + (_owed(row, now) if is_kept or not answer else 0)
+    owed = 0 if custom is None else custom.owed
+    if is_kept or custom is None:
+        owed += count_owed(row, now=now, stop_at=MAX_OWED_COUNTED)
     is_skipped = is_skipping and (is_kept or has_new_schedule(row))
     if is_skipped:
-        following, is_kept = _after_skipping(one.later, answer, now), False
+        following, is_kept = _after_skipping(one.later, custom, now), False
     else:
         following = row.next_run_after if is_kept or first is None else first.run_after
     uncovered, repeated = _seam(one.row, last, first)
@@ -142,17 +141,9 @@ def _change(one: _Asked, answer: Answer | None, *, now: DateTime, is_skipping: b
     )
 
 
-def _owed(row: Dags, now: DateTime) -> int:
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
-    try:
-        return owed_of(row, outlook, now=now, stop_at=STOP_COUNTING_AT)
-    except NothingForetold:
-        return 1  # at least the next one
-
-
-def _after_skipping(later: Dags, answer: Answer | None, now: DateTime) -> DateTime | None:
-    if answer is not None:
-        return next((info.run_after for info in answer.runs if info.run_after > now), None)
+def _after_skipping(later: Dags, custom: NextRuns | None, now: DateTime) -> DateTime | None:
+    if custom is not None:
+        return next((info.run_after for info in custom.runs if info.run_after > now), None)
     skip_owed(later, now=now)
     return later.next_run_after
 
@@ -175,10 +166,12 @@ def _seam(
 
 def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
     """Return the number of owed runs of each DAG whose schedule is new or changed."""
-    return {change.dag_id: change.owed for change in changes_of_push(root, dags) if change.owed}
+    return {change.dag_id: change.owed for change in preview_push(root, dags) if change.owed}
 
 
-def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> list[_Asked]:
+def _candidates(
+    dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool
+) -> list[_Candidate]:
     rows = {row.dag_id: row for row in read_dags(dag.dag_id for dag in dags)}
     dropped = dict(_dropped(rows.values(), dags))
     found = []
@@ -187,12 +180,12 @@ def _asked(dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool) -> l
         stored = rows.get(each.dag_id)
         before = None if stored is None else stored.as_stored()
         row = new_row(definition) if stored is None else stored
-        is_changed = define(row, definition, row.asset_condition, _NO_SOURCE, now=now)
+        is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
         lost = dropped.get(each.dag_id, 0)
         if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
             if not definition.is_custom:
-                schedule_edit.ask_schedule(row, now=now)
-            found.append(_Asked(definition, before, row, _after_old(row, now), lost))
+                cursor.ask_schedule(row, now=now)
+            found.append(_Candidate(definition, before, row, _after_old(row, now), lost))
     return found
 
 
@@ -203,13 +196,13 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
         return row
     until = followed_until(row, now)
     if cursor.is_continuous(row):
-        return schedule_edit.after_old(row, cursor.continuous_now(row, stored, now=until), now=now)
-    outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
+        return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
+    run_source = cursor.run_source_of(row)
     try:
-        newest = cursor.newest_due(outlook, stored, now=until)
-    except NothingForetold:
+        newest = cursor.newest_due(run_source, stored, now=until)
+    except PrecomputedRunsExhausted:
         newest = stored  # not known any further
-    return schedule_edit.after_old(row, newest, now=now)
+    return cursor.after_previous(row, newest, now=now)
 
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:
@@ -233,7 +226,7 @@ def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple
 
 
 def _leaving(bundle: str, staying: set[str]) -> Iterator[DagChange]:
-    gone = {row.dag_id for row in Dags.by_file.query(bundle)} - staying
+    gone = set(dag_ids_of_bundle(bundle)) - staying
     for row in read_dags(gone):
         if row.bundle == bundle and not row.is_stale:
             yield DagChange(row.dag_id, row.schedule, None, row.next_run_after)

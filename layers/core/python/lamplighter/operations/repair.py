@@ -1,23 +1,24 @@
-"""Slots that no longer say what is true: found, and put right. No protocol here leaves any behind.
+"""Slots of DAGs and backfills that no longer say what is true: found, and put right.
 
-A row edited or deleted by hand, or a table restored to an earlier moment, can. Then a DAG waits for
-runs that are over, or runs more of them than it may.
+No protocol here leaves any behind. A row edited or deleted by hand, or a table restored to an
+earlier moment, can. Then a DAG or a backfill waits for runs that are over, or runs too many.
 
-Owns: what a DAG's `active`, `waiting` and `waiting_for_past` must be, given its runs. Whoever ends
-a run, or begins it again, writes the DAG's row too; so what is worked out from runs that were read
-after the row holds if the row is written, or found, as it was read.
+Whoever ends a run, or begins it again, writes the DAG's row too; so what is worked out from runs
+that were read after the row holds if the row is written, or found, as it was read.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from lamplighter import queues
-from lamplighter.store.due import announcement, run_of, waiting_entry
-from lamplighter.store.listing import unfinished_runs
-from lamplighter.store.models import Dags, Runs
-from lamplighter.store.runs import FINISHED, RUNNING
-from lamplighter.store.transactions import Write, change_dag, read_dag, retry_attempts
+from lamplighter import clock, queues
+from lamplighter.store import slots
+from lamplighter.store.backfills import backfills_of, change_backfill, read_backfill, release_dead
+from lamplighter.store.dags import all_dags, change_dag, read_dag
+from lamplighter.store.due import announcement
+from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.runs import FINISHED, RUNNING, read_runs, unfinished_runs
+from lamplighter.store.transactions import Write, retry_attempts
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,11 @@ def find_drift() -> list[Drift]:
     listed: dict[str, set[str]] = defaultdict(set)
     for run in unfinished_runs():
         listed[run.dag_id].add(run.run_key)
-    rows = list(Dags.scan(consistent_read=True))
-    suspects = [row for row in rows if sorted(listed[row.dag_id]) != sorted(_named(row))]
+    rows = all_dags()
+    suspects = [row for row in rows if sorted(listed[row.dag_id]) != sorted(slots.named_runs(row))]
     # The scan and the index are of different moments: each suspect is looked at again, alone.
     found = (_drift_now(row.dag_id, listed[row.dag_id]) for row in suspects)
     return [drift for drift in found if drift is not None]
-
-
-def _named(row: Dags) -> list[str]:
-    """Return the runs that a DAG's row names, each as often as it does."""
-    return [*(row.active or ()), *map(run_of, row.waiting or ()), *(row.waiting_for_past or ())]
 
 
 def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
@@ -64,47 +60,91 @@ def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
     return None  # it is alive, and whoever changes it so often knows its slots
 
 
-def mend(drift: Drift) -> Drift | None:
+def repair_dag(drift: Drift) -> Drift | None:
     """Put the slots of a DAG right and let the claim look at it; return what was mended, if any."""
-    mended: Drift | None = None
+    repaired: Drift | None = None
 
     def change(row: Dags) -> Sequence[Write] | None:
-        nonlocal mended
-        mended = _put_right(row, drift.lost)
-        return None if mended is None else []
+        nonlocal repaired
+        repaired = _put_right(row, drift.lost)
+        return None if repaired is None else []
 
     row = change_dag(drift.dag_id, change)
-    if row is not None and mended is not None:
+    if row is not None and repaired is not None:
         queues.announce_due(announcement(row))
-        queues.send_submits((drift.dag_id, key) for key in mended.lost)
-    return mended
+        queues.send_submits((drift.dag_id, key) for key in repaired.lost)
+    return repaired
 
 
 def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
     """Assign the slots that a DAG's runs mean; `others` are runs that it may have overlooked."""
-    active, waiting = set(row.active or ()), set(row.waiting or ())
-    past = set(row.waiting_for_past or ())
-    runs = _living(row.dag_id, {*_named(row), *others})
-    # Of several places a run keeps the slot, or else its place among those that wait for one.
-    kept = {entry for entry in waiting if run_of(entry) in runs and run_of(entry) not in active}
-    placed = active | {run_of(entry) for entry in kept}
-    kept_past = past & runs.keys() - placed
-    lost = runs.keys() - placed - kept_past
-    row.waiting_for_past = kept_past or None
-    row.active = ((active & runs.keys()) | {k for k in lost if runs[k].state == RUNNING}) or None
-    row.waiting = (
-        kept | {waiting_entry(runs[k].queued_at, k) for k in lost if runs[k].state != RUNNING}
-    ) or None
-    dead = (active - runs.keys()) | {run_of(entry) for entry in waiting - kept}
-    dead |= past - kept_past
+    runs = _living(row.dag_id, {*slots.named_runs(row), *others})
+    running = {key for key, run in runs.items() if run.state == RUNNING}
+    queued = {key: run.queued_at for key, run in runs.items() if run.state != RUNNING}
+    dead, lost = slots.correct(row, running=running, queued=queued)
     return Drift(row.dag_id, tuple(sorted(dead)), tuple(sorted(lost))) if dead or lost else None
 
 
 def _living(dag_id: str, keys: Collection[str]) -> dict[str, Runs]:
     """Return the runs that exist, are not over, and have no slot of a backfill."""
-    found = Runs.batch_get([(dag_id, key) for key in keys], consistent_read=True) if keys else ()
+    found = read_runs((dag_id, key) for key in keys)
     return {
         run.run_key: run
         for run in found
         if run.state not in FINISHED and run.slot_backfill_id is None
     }
+
+
+# Slots of backfills.
+
+
+@dataclass(frozen=True)
+class BackfillDrift:
+    """The slots of a backfill whose runs are over or gone."""
+
+    backfill_id: str
+    dead: tuple[str, ...]
+
+
+def find_backfill_drift() -> list[BackfillDrift]:
+    """Return the backfills with such slots; reads all that occupy any, and their runs."""
+    rows = backfills_of(all_dags(with_backfills=True))
+    # Rows and runs were read at different moments: each suspect is looked at again, alone.
+    suspects = [row for row in rows if row.active and _dead(row)]
+    found = (_backfill_drift_now(row.backfill_id) for row in suspects)
+    return [drift for drift in found if drift is not None]
+
+
+def _backfill_drift_now(backfill_id: str) -> BackfillDrift | None:
+    """Return what is wrong with a backfill, if its row has not changed while its runs were read."""
+    row = read_backfill(backfill_id)
+    dead = () if row is None else _dead(row)
+    again = read_backfill(backfill_id)
+    if not dead or row is None or again is None or again.rev != row.rev:
+        return None
+    return BackfillDrift(backfill_id, tuple(sorted(dead)))
+
+
+def repair_backfill(drift: BackfillDrift) -> BackfillDrift | None:
+    """Free the slots whose runs are over, and let the backfill go on; return what was mended."""
+    repaired: BackfillDrift | None = None
+
+    def change(row: Backfills) -> Sequence[Write] | None:
+        nonlocal repaired
+        dead = _dead(row)
+        repaired = BackfillDrift(row.backfill_id, tuple(sorted(dead))) if dead else None
+        release_dead(row, dead)
+        return [] if dead else None
+
+    change_backfill(drift.backfill_id, change, now=clock.now())
+    if repaired is not None:
+        queues.send_backfills([drift.backfill_id])
+    return repaired
+
+
+def _dead(row: Backfills) -> set[str]:
+    """Return the runs that occupy a slot of a backfill, and are over, gone, or no longer its."""
+    keys = set(row.active or ())
+    runs = read_runs((row.dag_id, key) for key in keys)
+    living = (run for run in runs if run.state not in FINISHED)
+    return keys - {run.run_key for run in living if run.slot_backfill_id == row.backfill_id}

@@ -12,9 +12,8 @@ from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import require_usable
-from lamplighter.runs.acts import tell_of_move
-from lamplighter.runs.finish import end_run
-from lamplighter.runs.moves import (
+from lamplighter.runs.effects import publish_state_change
+from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -25,9 +24,9 @@ from lamplighter.runs.moves import (
     move_run,
     move_step,
 )
-from lamplighter.runs.observe import CLEAR, expire, keep_or_expire
+from lamplighter.runs.transitions import CLEAR, end_run, expire_step, set_expiry
 from lamplighter.runs.view import RunView
-from lamplighter.store.due import waiting_entry
+from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
@@ -49,7 +48,7 @@ def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it
             view.run.wake_at = now
         else:
             for step in view.steps.values():
-                expire(step, now)
+                expire_step(step, now)
             end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True
 
@@ -98,7 +97,7 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
         else:
             move_step(step, NONE)
             step.retry_at = step.capacity_rejections = None
-            keep_or_expire(step, now)
+            set_expiry(step, now)
         step.marked = None
         # As many attempts as at first, on top of those there have been.
         step.max_try_number = step.try_number + view.dag.tasks[step.step_id].retries + 1
@@ -159,7 +158,7 @@ def wait_for_slot(view: RunView, now: DateTime) -> None:
         raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
     move_run(run, QUEUED)
     set_state_columns(run, now)
-    row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+    slots.wait_for_slot(row, run.run_key, since=now)
 
 
 def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
@@ -188,7 +187,7 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
             sleep_with_jitter()
             continue
         if is_done:
-            tell_of_move(view)
+            publish_state_change(view)
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run

@@ -11,11 +11,13 @@ from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.json_values import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
-from lamplighter.store.due import announcement, free_slots, is_open, waiting_entry
+from lamplighter.store.dags import change_dag, require_dag
+from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import Put, TransactionCanceled, Write, change_dag, require_dag
+from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import is_foreign
 
 MAX_WAITING = 500
 
@@ -59,19 +61,19 @@ def create_manual_run(
         require_usable(row)
         is_active = is_open(row) and free_slots(row) > 0 and not row.waiting
         if is_active:
-            row.active = set(row.active or ()) | {run.run_key}
+            occupy(row, [run.run_key])
         else:
-            row.waiting = set(row.waiting or ()) | {waiting_entry(now, run.run_key)}
+            wait_for_slot(row, run.run_key, since=now)
         return [Put(run)]
 
     try:
         written = change_dag(dag_id, change, row=row)
     except TransactionCanceled as cancelled:
         raise RefusedError(
-            f"DAG {dag_id!r} has a run {run.run_key} already: clear that one, or take another date"
+            f"DAG {dag_id!r} has a run {run.run_key} already: clear it, or choose another date"
         ) from cancelled
     if written is None:
-        raise RefusedError(f"DAG {dag_id!r} was deleted meanwhile")
+        raise RefusedError(f"DAG {dag_id!r} was deleted in the meantime")
     run_rows.log_move(run)
     if is_active:
         queues.send_submits([(dag_id, run.run_key)])
@@ -90,7 +92,7 @@ def _info(
     timetable = cursor.timetable_of(row)
     if interval is None and is_foreign(timetable):
         raise RefusedError(
-            f"DAG {row.dag_id!r} has a timetable of its own, which cannot be asked here: give the"
+            f"DAG {row.dag_id!r} has a custom timetable, which cannot be evaluated here: give the"
             " data interval"
         )
     if interval is None:
@@ -110,11 +112,11 @@ def _run_id(
             "manual", run_after=info.run_after, logical_date=logical_date, content={"conf": conf}
         )
     if logical_date is not None:
-        raise RefusedError(f"run id {chosen!r}: a run with an id of your own has no logical date")
+        raise RefusedError(f"run id {chosen!r}: a run with a custom id has no logical date")
     if chosen.partition("__")[0] in RUN_TYPES or len(chosen) > MAX_ID_LENGTH:
         raise RefusedError(
-            f"run id {chosen!r}: at most {MAX_ID_LENGTH} characters, and no beginning such as"
-            " 'scheduled__', which names runs of another kind"
+            f"run id {chosen!r}: at most {MAX_ID_LENGTH} characters, and no prefix such as"
+            " 'scheduled__', which is reserved for another type of run"
         )
     return require_id(chosen, what="run")
 
@@ -132,11 +134,13 @@ def require_allowed(row: Dags, run_type: str) -> None:
 def require_usable(row: Dags) -> None:
     """Refuse a run of a DAG that could never get a slot as things stand."""
     if row.is_stale:
-        raise RefusedError(f"DAG {row.dag_id!r} is in no bundle any more; push it again first")
+        raise RefusedError(f"DAG {row.dag_id!r} is no longer in any bundle; push it again first")
     if row.has_import_errors:
-        raise RefusedError(f"the file of DAG {row.dag_id!r} has import errors; mend and push it")
+        raise RefusedError(
+            f"the file of DAG {row.dag_id!r} has import errors; fix it and push again"
+        )
     if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
         raise RefusedError(
-            f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the run"
-            " before them"
+            f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the"
+            " previous run"
         )

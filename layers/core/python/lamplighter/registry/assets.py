@@ -1,4 +1,6 @@
-"""The rows of assets that DAGs name: put once, and kept as the newest definition describes them.
+"""The assets that DAGs name: their rows, and the references of the DAGs that wait for them.
+
+A row is put once, and kept as the newest definition describes its asset.
 
 A URI has a row too. It leads to the asset that was pushed with it last, and a DAG may wait for it,
 whichever asset that is, even if none has come yet: then that asset's events are recorded under the
@@ -7,50 +9,73 @@ URI as well. So the order in which bundles are pushed does not matter.
 Owns: what these rows say about each other. A URI leads only to an asset that has it, and an asset's
 events are recorded under its URI exactly while that is waited for and leads to it. This is so at
 every moment, whoever crashes or comes at the same time, since the rows concerned change together.
+
+A reference is added before the row of its DAG is written, and removed after it, so that an event
+can reach a consumer that does not wait for it any more, but never miss one that does.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
+from typing import Any, NamedTuple
 
 from lamplighter import settings
 from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.assets.condition import AssetLeaf
+from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
-from lamplighter.store.assets import leaf_id, new_rows, read_assets
-from lamplighter.store.models import Assets
+from lamplighter.loading import author_code_as_data
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
+from lamplighter.store.assets import (
+    asset_queue_of,
+    delete_reference,
+    leaf_id,
+    new_reference,
+    new_rows,
+    read_asset,
+    read_asset_queue,
+    read_assets,
+    read_references,
+)
+from lamplighter.store.dags import dags_in_use
+from lamplighter.store.models import Assets, Dags
 from lamplighter.store.transactions import (
     Change,
     Check,
     Put,
     TransactionCanceled,
+    Update,
     Write,
     pack,
     retry_attempts,
 )
+from lamplighter.store.versions import newest_documents
 
+# A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
+Compiled = Any
 Rows = Mapping[str, Assets]
 
 _DESCRIPTION = ("name", "uri", "group", "extra")
 
 
-def register_assets(dags: Sequence[DAG], source: Source) -> None:
-    """Let every asset that a DAG waits for, reads or produces have its row."""
+def register_assets(dags: Sequence[DAG], push: Push) -> None:
+    """Store a row for every asset that a DAG waits for, reads or produces."""
     leaves = [leaf for dag in dags for leaf in _named(dag)]
-    # What says more about an asset comes last.
+    # Leaves with more information about an asset come last.
     leaves.sort(key=lambda leaf: (isinstance(leaf, Asset), not _is_name_only(leaf)))
     named = {leaf_id(leaf): leaf for leaf in leaves}
     found = read_assets(row.asset_id for leaf in named.values() for row in new_rows(leaf))
-    named = {key: _unless_known_better(leaf, found.get(key)) for key, leaf in named.items()}
+    named = {key: _or_reference(leaf, found.get(key)) for key, leaf in named.items()}
     wanted = {row.asset_id: row for leaf in named.values() for row in new_rows(leaf)}
     # The last of several assets with the same URI.
     leads = {key: row.target for key, row in wanted.items() if row.target is not None}
     if wanted.keys() - found.keys():
-        _put({key: row for key, row in wanted.items() if key not in found}, source)
+        _put({key: row for key, row in wanted.items() if key not in found}, push)
         found = read_assets(wanted)
     for key, leaf in named.items():
         row = wanted[key]
@@ -58,9 +83,9 @@ def register_assets(dags: Sequence[DAG], source: Source) -> None:
             uri = uri_id(leaf.uri)
             is_leading = leads[uri] == key
             if _is_other(found[key], row) or (is_leading and found[uri].target != key):
-                _change(partial(_describe, row, is_leading=is_leading), [key, uri], source)
+                _change(partial(_describe, row, is_leading=is_leading), [key, uri], push)
         elif isinstance(leaf, AssetRef) and row.kind == "uri" and not found[key].has_consumers:
-            _change(partial(_wait_for, key), [key], source)
+            _change(partial(_wait_for, key), [key], push)
 
 
 def _named(dag: DAG) -> Iterator[AssetLeaf]:
@@ -70,29 +95,29 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
 
 
 def _is_name_only(leaf: AssetLeaf) -> bool:
-    """Return whether it is an asset that was given no URI, for which its name then stands."""
+    """Return whether it is an asset without a URI of its own, whose name stands for it."""
     return isinstance(leaf, Asset) and leaf.uri == leaf.name and "://" not in leaf.uri
 
 
-def _unless_known_better(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
-    """Return a leaf, or a mere reference if its asset has a URI which it does not know."""
+def _or_reference(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
+    """Return a leaf, or a reference to its asset if that has a URI which the leaf lacks."""
     if row is None or row.uri is None or not isinstance(leaf, Asset) or not _is_name_only(leaf):
         return leaf
     return leaf if row.uri == leaf.uri else Asset.ref(name=leaf.name)
 
 
-# Rows that were not there.
+# New rows.
 
 
-def _put(missing: Rows, source: Source) -> None:
+def _put(missing: Rows, push: Push) -> None:
     room = settings.current().transaction_actions - 1  # one is for the check of the push
     for group in pack(_units(missing), (len, room)):
         rows = [row for unit in group for row in unit]
         try:
-            bundles.write(source, [Put(row) for row in rows])
+            pushes.write(push, [Put(row) for row in rows])
         except TransactionCanceled:
             for row in rows:
-                _put_alone(row, source)
+                _put_alone(row, push)
 
 
 def _units(missing: Rows) -> Iterator[list[Assets]]:
@@ -106,13 +131,13 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
             yield [row, uri] if uri is not None and uri.target == key else [row]
 
 
-def _put_alone(row: Assets, source: Source) -> None:
+def _put_alone(row: Assets, push: Push) -> None:
     row.target = None
     with suppress(TransactionCanceled):  # another registration was faster, which is as good
-        bundles.write(source, [Put(row)])
+        pushes.write(push, [Put(row)])
 
 
-# Rows that say something else.
+# Changed rows.
 
 
 def _is_other(now: Assets, wanted: Assets) -> bool:
@@ -120,7 +145,7 @@ def _is_other(now: Assets, wanted: Assets) -> bool:
 
 
 def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
-    """Let an asset's row say what its definition says, and its URI lead to it."""
+    """Assign what its definition says to an asset's row, and let its URI lead to it."""
     row = rows[wanted.asset_id]
     if row.uri is not None and row.uri != wanted.uri:
         old = rows.get(uri_id(row.uri))
@@ -136,17 +161,17 @@ def _wait_for(key: str, rows: Rows) -> None:
     rows[key].has_consumers = True
 
 
-def _change(change: Callable[[Rows], None], keys: Sequence[str], source: Source) -> None:
+def _change(change: Callable[[Rows], None], keys: Sequence[str], push: Push) -> None:
     """Change rows and those that they are tied to, if all of them are as they were read."""
     for _ in retry_attempts():
         rows = read_assets(keys)
         rows |= read_assets(_neighbours(rows) - rows.keys())
         change(rows)
-        _tell_assets(rows)
+        _mirror_uris(rows)
         if not any(row.is_changed for row in rows.values()):
             return
         try:
-            bundles.write(source, [_write(row) for row in rows.values()])
+            pushes.write(push, [_write(row) for row in rows.values()])
         except TransactionCanceled:
             continue
         return
@@ -158,8 +183,8 @@ def _neighbours(rows: Rows) -> set[str]:
     return uris | {row.target for row in rows.values() if row.target is not None}
 
 
-def _tell_assets(rows: Rows) -> None:
-    """Let each asset know under which of the URIs its events are waited for."""
+def _mirror_uris(rows: Rows) -> None:
+    """Note on each asset under which of the URIs it has consumers."""
     uris = {key: row for key, row in rows.items() if row.kind == "uri"}
     for row in rows.values():
         if row.kind == "asset":
@@ -174,3 +199,110 @@ def _write(row: Assets) -> Write:
     # An event that is being recorded goes by the old state, and is refused.
     row.refs_rev = row.stored["refs_rev"] + 1
     return Change(row, ("refs_rev",))
+
+
+# Who waits for an asset.
+
+
+def compile_condition(condition: AssetCondition) -> Compiled:
+    """Return a condition on the ids of assets, as a DAG's row has it; None if there is none."""
+    return encode_on_ids(condition, leaf_id)
+
+
+def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
+    """Make DAGs, given as {dag id: asset ids}, consumers of assets.
+
+    A new consumer begins with the events that are recorded after this.
+    """
+    by_asset: dict[str, list[str]] = defaultdict(list)
+    for dag_id, asset_ids in wanted.items():
+        for asset in set(asset_ids):
+            by_asset[asset].append(dag_id)
+    there = read_references((asset, dag) for asset, dags in by_asset.items() for dag in dags)
+    dags_per_write = (settings.current().transaction_actions - 2) // 2
+    for asset, dag_ids in by_asset.items():
+        missing = [dag_id for dag_id in dag_ids if (asset, dag_id) not in there]
+        for at in range(0, len(missing), dags_per_write):
+            some = missing[at : at + dags_per_write]
+            _change_references(asset, partial(_additions, some), push)
+
+
+def _additions(dag_ids: Sequence[str], row: Assets) -> list[Write]:
+    seq = int(row.seq or 0)
+    return [put for dag in dag_ids for put in new_reference(row.asset_id, dag, seq=seq)]
+
+
+def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
+    """Return the writes that let a DAG wait for assets from the transaction on that they are in.
+
+    For conditions on streams that share events: one that came between the reference and the row may
+    have been consumed under another name.
+    """
+    newest = read_assets(asset_ids)
+    writes: list[Write] = [Check(asset, Assets.seq == asset.seq) for asset in newest.values()]
+    for row in read_asset_queue((dag_id, asset) for asset in asset_ids):
+        row.since_seq = row.consumed_seq = newest[row.asset_id].seq
+        writes += [Change(row, ("consumed_seq",))] if row.is_changed else []
+    return writes
+
+
+def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
+    """Remove a DAG from the consumers of all assets but those to keep."""
+    for row in asset_queue_of(dag_id):
+        if row.asset_id not in keep:
+            _change_references(row.asset_id, partial(_removals, dag_id), push)
+
+    def change(row: Dags) -> list[Write]:
+        row.referenced_assets = set(keep) or None
+        return []
+
+    pushes.change_dag(push, dag_id, change)
+
+
+def _removals(dag_id: str, row: Assets) -> list[Write]:
+    return [*delete_reference(row.asset_id, dag_id)]
+
+
+def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], push: Push) -> None:
+    """Change references, if no event is recorded meanwhile that would go by the old ones."""
+    for _ in retry_attempts():
+        row = read_asset(asset)
+        seen_seq, seen_rev = row.seq or 0, row.refs_rev or 0
+        unchanged = (Assets.seq == seen_seq) & (Assets.refs_rev == seen_rev)
+        own = Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged)
+        try:
+            pushes.write(push, [*writes(row), own])
+        except TransactionCanceled:
+            continue
+        return
+    raise TransientError(f"asset {asset!r} is too busy to change its consumers")
+
+
+# Who produces an asset: tasks that have it as an outlet, as their DAGs were last pushed.
+
+
+class Producer(NamedTuple):
+    """A task that declares an asset as an outlet."""
+
+    dag_id: str
+    task_id: str
+
+
+def producers_of(asset_id: str) -> list[Producer]:
+    """Return the tasks that have an asset or alias as an outlet; reads every DAG."""
+    with author_code_as_data():
+        documents = newest_documents(dags_in_use())
+        found = [
+            Producer(dag_id, task["task_id"])
+            for dag_id, document in documents.items()
+            for task in document["tasks"]
+            if asset_id in _outlets(task)
+        ]
+    return sorted(found)
+
+
+def _outlets(task: dict[str, Any]) -> Iterator[str]:
+    for written in task["outlets"]:
+        outlet = decode_condition(written)
+        if isinstance(outlet, AssetLeaf):
+            yield leaf_id(outlet)

@@ -1,33 +1,34 @@
-"""A DAG's row and version as its definition wants them. Assigns, writes nothing.
+"""DAGs as a push defines them: read from what the sandbox found, and assigned to their rows.
 
-Owns: what a push changes on a row and what it leaves alone. The position of the schedule, the
-paused state and the occupied slots belong to the row; a push never touches them.
+Writes nothing. Owns: what a push changes on a row and what it leaves alone. The position of the
+schedule, the paused state and the occupied slots belong to the row; a push never touches them.
 """
 
+import gzip
 from dataclasses import dataclass
 from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.dags.dag import DAG
-from lamplighter.scheduler import cursor, schedule_edit
-from lamplighter.scheduler.cursor import Due, Outlook
+from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
+from lamplighter.loading import author_code_as_data
+from lamplighter.registry.pushes import Push
+from lamplighter.registry.sandbox import MAX_KEY_BYTES
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
-from lamplighter.scheduler.schedules import followed_until, own_schedule, schedule_in_force
-from lamplighter.serialization import to_json
+from lamplighter.scheduler.schedules import own_schedule
+from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable
-from lamplighter.timetables.foreign import is_foreign
+from lamplighter.timetables.codec import encode_timetable, is_foreign
 
-
-@dataclass(frozen=True)
-class Source:
-    """The push that brings a definition."""
-
-    bundle: str
-    version: str
-    push: int
-    skip_owed: bool = False  # runs that are due at this moment are not created
+# A person can read the document in the table up to here; then it is compressed.
+_READABLE_BYTES = 16_000
+# A row may have 400 KB in all.
+_MAX_STORED_BYTES = 350_000
+# It is on the DAG's row, which every claim reads.
+_MAX_TIMETABLE_BYTES = 64_000
 
 
 @dataclass(frozen=True)
@@ -38,28 +39,65 @@ class Definition:
     hash: str
     file: str
     stored: str | bytes  # the document as text, or compressed
-    schedule: str  # in the timetable's own words
+    schedule: str  # the timetable's summary
 
     @property
     def is_custom(self) -> bool:
-        """Whether only the sandbox can say when it runs."""
+        """Whether only the sandbox can compute when it runs."""
         return is_foreign(self.dag.timetable)
 
 
+def read_definition(found: CheckedDag) -> Definition:
+    """Return a DAG that is valid and can be stored, or raise a `DefinitionError`."""
+    document = {**found.document, "dag_id": found.dag_id}
+    try:
+        with author_code_as_data():
+            dag = decode_dag(document)
+        text = to_json(document)
+        definition = Definition(
+            dag=dag,
+            hash=content_hash(document),
+            file=found.file,
+            stored=_stored(found.dag_id, text),
+            # An author's timetable is only data here, and its summary comes from the sandbox.
+            schedule=in_short(found.schedule)
+            if is_foreign(dag.timetable)
+            else dag.timetable.summary,
+        )
+        timetable = len(to_json(document["timetable"]).encode())
+    except DefinitionError:
+        raise
+    except UNREADABLE as error:
+        raise SerializationError(f"DAG {found.dag_id!r} cannot be read: {error!r}") from error
+    if len(f"{found.file}#{found.dag_id}".encode()) > MAX_KEY_BYTES:
+        raise DefinitionError(f"DAG {found.dag_id!r}: its file and id are too long together")
+    if timetable > _MAX_TIMETABLE_BYTES:
+        raise DefinitionError(
+            f"DAG {found.dag_id!r}: schedule: it has {timetable:,} bytes when written down, at most"
+            f" {_MAX_TIMETABLE_BYTES:,} are allowed: list fewer events, or compute them"
+        )
+    return definition
+
+
+def _stored(dag_id: str, text: str) -> str | bytes:
+    data = text.encode()
+    if len(data) <= _READABLE_BYTES:
+        return text
+    packed = gzip.compress(data, mtime=0)
+    if len(data) > MAX_BYTES or len(packed) > _MAX_STORED_BYTES:
+        raise SerializationError(
+            f"DAG {dag_id!r}: its document has {len(data):,} bytes, {len(packed):,} compressed; at"
+            f" most {MAX_BYTES:,} and {_MAX_STORED_BYTES:,} can be stored: split the DAG"
+        )
+    return packed
+
+
 def new_row(definition: Definition) -> Dags:
-    """Return the row of a DAG that has never been seen."""
+    """Return the row of a new DAG."""
     return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
 
 
-def newest_version(dag_id: str) -> str | None:
-    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
-    newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
-    return next((version.version for version in newest), None)
-
-
-def define(
-    row: Dags, definition: Definition, condition: Any, source: Source, *, now: DateTime
-) -> bool:
+def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime) -> bool:
     """Assign a definition to its row; return whether the schedule has to be asked anew.
 
     `condition` is what the DAG waits for, on the ids of assets.
@@ -87,13 +125,13 @@ def define(
     if row.hash != definition.hash:
         row.version = f"{int(row.version or 0) + 1:06}"
         row.hash = definition.hash
-    row.bundle, row.bundle_version, row.push = source.bundle, source.version, source.push
-    row.place = f"{definition.file}#{dag.dag_id}"
+    row.bundle, row.bundle_version, row.push = push.bundle, push.version, push.number
+    row.source_key = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
-        schedule_edit.forget(row)  # an old schedule that failed cannot be followed any further
+        cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further
     elif old is not None and _schedule(row) != before:
-        schedule_edit.keep_if_owed(row, old, now=now)
+        cursor.keep_previous_if_due(row, old, now=now)
     return is_changed or definition.is_custom
 
 
@@ -104,36 +142,6 @@ def has_new_schedule(row: Dags) -> bool:
 
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
-
-
-def owed_of(row: Dags, outlook: Outlook, *, now: DateTime, stop_at: int) -> int:
-    """Return how many runs a row owes, those of an old schedule first; counting stops somewhere.
-
-    `outlook` is that of the schedule in force.
-    """
-    stored = cursor.stored_next(row)
-    if stored is None or stored.run_after > now or stop_at < 1:
-        return 0
-    due = _due(row, outlook, now=now, limit=stop_at)
-    count = len(due.runs)
-    if row.schedule_switch_at is None or (
-        due.then is not None and due.then.run_after <= row.schedule_switch_at
-    ):
-        return count
-    later = schedule_edit.after_old(row, due.runs[-1], now=now)
-    if later.is_custom:
-        return count  # its timetable is asked when its turn comes
-    return count + owed_of(later, cursor.rule_of(later), now=now, stop_at=stop_at - count)
-
-
-def _due(row: Dags, outlook: Outlook, *, now: DateTime, limit: int) -> Due:
-    stored = cursor.stored_next(row)
-    assert stored is not None
-    until = followed_until(row, now)
-    if cursor.is_continuous(row):
-        return Due((cursor.continuous_now(row, stored, now=until),), None)
-    catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(outlook, stored, catchup=catchup, now=until, limit=limit)
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:

@@ -1,7 +1,8 @@
 """Registers a push: DAG rows and their versions, references to assets, import errors.
 
-Owns: the order of the writes. A row and its version change together, so that nobody ever sees half
-a registration. Every step may be repeated, so a register that was interrupted is simply run again.
+What a push no longer defines is retired. Owns: the order of the writes. A row and its version
+change together, so that nobody ever sees half a registration. Every step may be repeated, so a
+register that was interrupted is simply run again.
 """
 
 from collections import defaultdict
@@ -10,43 +11,46 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lamplighter import clock, queues, settings
-from lamplighter.bundles.check import CheckedDag, combine
-from lamplighter.bundles.importer import Problem
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.bundles.importer import ImportProblem
+from lamplighter.bundles.parsing import CheckedDag, combine
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
-from lamplighter.registry import bundles, problems, references, watchers
-from lamplighter.registry.assets import register_assets
-from lamplighter.registry.authors import Answer, agree, ask_authors
+from lamplighter.registry import assets, import_problems, pushes, watchers
+from lamplighter.registry.custom_timetables import (
+    NextRuns,
+    has_same_due_runs,
+    query_definitions,
+)
 from lamplighter.registry.definition import (
     Definition,
-    Source,
     define,
     has_new_schedule,
     new_row,
-    newest_version,
-    owed_of,
+    read_definition,
     version_row,
 )
-from lamplighter.registry.reading import keep_sound, read_definition
-from lamplighter.registry.retire import retire
-from lamplighter.registry.sandbox import Sandbox
-from lamplighter.registry.skipping import skip_owed
-from lamplighter.scheduler import cursor, foretold, schedule_edit
-from lamplighter.scheduler.cursor import Foretold, NothingForetold
+from lamplighter.registry.owed import count_owed, skip_owed
+from lamplighter.registry.pushes import Push
+from lamplighter.registry.sandbox import Sandbox, drop_malformed
+from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
-from lamplighter.scheduler.schedules import own_schedule
+from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
+from lamplighter.store.dags import (
+    dag_ids_of_bundle,
+    dag_write,
+    read_dag,
+    read_dags,
+)
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
     Write,
-    dag_write,
     pack,
-    read_dag,
-    read_dags,
     retry_attempts,
 )
+from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -62,28 +66,28 @@ _INDEX_LAG_SECONDS = 60
 
 @dataclass
 class RegisterReport:
-    """What a push brought."""
+    """What a push changed."""
 
-    source: Source
+    push: Push
     new: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     unchanged: int = 0
     stale: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     owed: dict[str, int] = field(default_factory=dict)
-    errors: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    errors: list[ImportProblem] = field(default_factory=list)
+    warnings: list[ImportProblem] = field(default_factory=list)
 
 
-def register(source: Source) -> RegisterReport:
+def register(push: Push) -> RegisterReport:
     """Write everything a push defines; refuse it if a newer one has been seen."""
-    is_tidy = bundles.begin(source)
-    return _Registration(source, is_tidy=is_tidy).run()
+    is_tidy = pushes.begin(push)
+    return _Registration(push, is_tidy=is_tidy).run()
 
 
 @dataclass
 class _Member:
-    """One DAG's part of a transaction."""
+    """The writes of one DAG in a transaction."""
 
     item: Definition
     row: Dags
@@ -105,46 +109,45 @@ def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
 class _Registration:
     """One run of `register`."""
 
-    def __init__(self, source: Source, *, is_tidy: bool) -> None:
-        self.source = source
+    def __init__(self, push: Push, *, is_tidy: bool) -> None:
+        self.push = push
         self.is_tidy = is_tidy
-        self.sandbox = Sandbox(source.bundle, source.version)
+        self.sandbox = Sandbox(push.bundle, push.version)
         self.now = clock.now()
-        self.report = RegisterReport(source)
+        self.report = RegisterReport(push)
         self.steps_left = _STEPS_FOR_COUNTING
         self.refused: dict[str, set[str]] = defaultdict(set)
         # What authors' timetables say, and after which run of their DAGs.
-        self.answers: dict[str, Answer] = {}
+        self.next_runs: dict[str, NextRuns] = {}
         self.asked_after: dict[str, DagRunInfo | None] = {}
 
     def run(self) -> RegisterReport:
         try:
-            parsed, nonsense = keep_sound(self.sandbox.parse())
+            parsed, malformed = drop_malformed(self.sandbox.parse())
         except DefinitionError as error:
             # Nothing can be read: what was registered before stays as it is.
-            problem = Problem("(the whole bundle)", None, str(error))
-            problems.note(self.source, problem)
+            problem = ImportProblem("(the whole bundle)", None, str(error))
+            import_problems.add_error(self.push, problem)
             self.report.errors.append(problem)
-            bundles.end_unread(self.source)
+            pushes.end_unreadable(self.push)
             return self.report
         found = combine(parsed)
-        self.report.errors += [*found.errors, *nonsense]
+        self.report.errors += [*found.errors, *malformed]
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))
-        dags = [item.dag for item in definitions]
-        register_assets(dags, self.source)
+        assets.register_assets([item.dag for item in definitions], self.push)
         for at in range(0, len(definitions), _DAGS_AT_ONCE):
             self._write(definitions[at : at + _DAGS_AT_ONCE])
-        problems.store(
-            self.source,
+        import_problems.replace_problems(
+            self.push,
             self.report.errors,
             self.report.warnings,
             broken={problem.file for problem in found.errors},
             refused=self.refused,
         )
-        self.report.stale, self.report.broken = retire(self.source)
-        bundles.end(self.source)
-        queues.send_retire(self.source.bundle, self.source.push, delay=_INDEX_LAG_SECONDS)
+        self.report.stale, self.report.broken = retire(self.push)
+        pushes.end(self.push)
+        queues.send_retire(self.push.bundle, self.push.number, delay=_INDEX_LAG_SECONDS)
         return self.report
 
     def _read(self, dags: Iterable[CheckedDag]) -> Iterator[Definition]:
@@ -152,13 +155,13 @@ class _Registration:
             try:
                 definition = read_definition(found)
             except DefinitionError as error:
-                self._refuse(found.dag_id, Problem(found.file, found.line, str(error)))
+                self._refuse(found.dag_id, ImportProblem(found.file, found.line, str(error)))
                 continue
             for sentence in watchers.unwired(definition.dag, settings.current()):
-                self.report.warnings.append(Problem(found.file, found.line, sentence))
+                self.report.warnings.append(ImportProblem(found.file, found.line, sentence))
             yield definition
 
-    def _refuse(self, dag_id: str, problem: Problem) -> None:
+    def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
         """Note that a DAG is defined, but in a way that cannot be stored."""
         self.report.errors.append(problem)
         self.refused[problem.file].add(dag_id)
@@ -172,8 +175,8 @@ class _Registration:
         mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
         dags = {item.dag.dag_id: item.dag for item in mine}
         wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
-        references.add_consumers(wanted, self.source)
-        self._ask_authors(mine, rows)
+        assets.add_consumers(wanted, self.push)
+        self._query_timetables(mine, rows)
         written: list[Dags] = []
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
@@ -181,10 +184,10 @@ class _Registration:
             # Noted on the row, so that whoever repeats this after a crash still knows of them; not
             # those of a push that died before it wrote the row.
             if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
-                references.drop_consumers(row.dag_id, wanted[row.dag_id], self.source)
+                assets.drop_consumers(row.dag_id, wanted[row.dag_id], self.push)
             if row.watchers:
                 declared = watchers.watchers_of(dags[row.dag_id])
-                watchers.register_watchers(row, declared, self.source)
+                watchers.register_watchers(row, declared, self.push)
         queues.announce_due(entry for row in written for entry in announcement(row))
 
     def _readable(
@@ -196,35 +199,35 @@ class _Registration:
             if problem is None:
                 yield item
             else:
-                self._refuse(item.dag.dag_id, Problem(item.file, None, problem))
+                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, problem))
 
-    def _ask_authors(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
+    def _query_timetables(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
         """Ask timetables what follows the positions of their DAGs, where that is not known."""
         ids = [item.dag.dag_id for item in items]
         positions = {id_: cursor.position(rows[id_]) if id_ in rows else None for id_ in ids}
         new = [
             item
             for item, id_ in zip(items, ids, strict=True)
-            if id_ not in self.answers or self.asked_after[id_] != positions[id_]
+            if id_ not in self.next_runs or self.asked_after[id_] != positions[id_]
         ]
-        self.answers |= ask_authors(self.sandbox, new, rows, now=self.now)
+        self.next_runs |= query_definitions(self.sandbox, new, rows, now=self.now)
         self.asked_after |= positions
 
-    def _condition(self, item: Definition) -> references.Compiled:
-        return references.compile_condition(item.dag.timetable.asset_condition)
+    def _condition(self, item: Definition) -> assets.Compiled:
+        return assets.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
         """Return whether this push may write a DAG's row."""
         if row is None:
             return True
-        if row.bundle != self.source.bundle and not row.is_stale:
+        if row.bundle != self.push.bundle and not row.is_stale:
             message = (
                 f"DAG {row.dag_id!r} belongs to bundle {row.bundle!r}; give this one another id"
             )
-            self.report.errors.append(Problem(item.file, None, message))
+            self.report.errors.append(ImportProblem(item.file, None, message))
             return False
         # A newer push was faster. (Numbers of another bundle, which gave the DAG up, do not count.)
-        return row.bundle != self.source.bundle or row.push <= self.source.push
+        return row.bundle != self.push.bundle or row.push <= self.push.number
 
     def _member(self, item: Definition, row: Dags | None) -> _Member:
         """Return what to write for one DAG, given its row as it is now."""
@@ -232,14 +235,14 @@ class _Registration:
         before = row.hash
         condition = self._condition(item)
         writes = self._first_events(row, set(ids_of(condition)))
-        must_ask = define(row, item, condition, self.source, now=self.now)
+        must_ask = define(row, item, condition, self.push, now=self.now)
         watchers.announce_watchers(row, watchers.watchers_of(item.dag))
         size = 0
         if row.hash != before:
             version = version_row(row, item, now=self.now)
             size = len(item.stored)
             writes.append(Put(version))
-        if must_ask or (row.schedule_switch_at is not None and self.source.skip_owed):
+        if must_ask or (row.schedule_switch_at is not None and self.push.skip_owed):
             writes += self._next_run(item, row)
         return _Member(
             item,
@@ -254,28 +257,27 @@ class _Registration:
         """Assign the next run to a DAG's row; return the writes that go with it."""
         writes: Sequence[Write] = []
         if not item.is_custom:
-            schedule_edit.ask_schedule(row, now=self.now)
+            cursor.ask_schedule(row, now=self.now)
         else:
             self._keep_other_code(row)
             if row.schedule_switch_at is None:
-                writes = [self.answers[row.dag_id].apply(row)]
-        if self.source.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
-            # Whatever was foretold before is foretold again, from the new position.
+                writes = [self.next_runs[row.dag_id].apply(row)]
+        if self.push.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
+            # The precomputed runs are replaced by those after the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
 
     def _keep_other_code(self, row: Dags) -> None:
-        """Keep the old schedule if the code of its timetable says other due runs than before."""
+        """Keep the old schedule if the new code of its timetable gives other due runs."""
         before = row.as_stored()
         if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
         if before.bundle_version == row.bundle_version or not before.is_custom:
             return
-        if schedule_edit.is_owing(before, now=self.now):
-            old = foretold.outlooks_of([before])[row.dag_id]
-            assert isinstance(old, Foretold)
-            if not agree(old, self.answers[row.dag_id], row, now=self.now):
-                schedule_edit.keep(row, own_schedule(before), now=self.now)
+        if cursor.is_owing(before, now=self.now):
+            old = precomputed_runs_of([before])[row.dag_id]
+            if not has_same_due_runs(old, self.next_runs[row.dag_id], row, now=self.now):
+                cursor.keep_previous(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
         """Return the writes that make sure with which events a changed condition begins."""
@@ -288,12 +290,12 @@ class _Registration:
             return []
         if not share_events(before_and_after):
             return []
-        return references.begin_now(row.dag_id, new)
+        return assets.begin_now(row.dag_id, new)
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
         """Commit some DAGs together, or each alone if one of them stands in the way."""
         try:
-            bundles.write(self.source, [write for member in bulk for write in member.writes])
+            pushes.write(self.push, [write for member in bulk for write in member.writes])
         except (TransactionCanceled, PermanentError):
             done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
         else:
@@ -311,19 +313,19 @@ class _Registration:
                 row = new_row(item)
                 row.version = newest_version(item.dag.dag_id)
             # A claim may have moved the schedule on: what follows must be asked again.
-            self._ask_authors([item], {row.dag_id: row})
+            self._query_timetables([item], {row.dag_id: row})
             member = self._member(item, row)
             try:
-                bundles.write(self.source, member.writes)
+                pushes.write(self.push, member.writes)
             except TransactionCanceled:
                 continue
             except PermanentError as error:
-                self._refuse(item.dag.dag_id, Problem(item.file, None, str(error)))
+                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, str(error)))
                 return None
             return member
         raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
 
-    # What to tell.
+    # The report.
 
     def _count(self, member: _Member) -> None:
         row, report = member.row, self.report
@@ -335,25 +337,61 @@ class _Registration:
             report.unchanged += 1
         if not member.is_asked:
             return
-        answer = self.answers.get(row.dag_id)
-        error = row.schedule_error or (None if answer is None else answer.error)
+        found = self.next_runs.get(row.dag_id)
+        error = row.schedule_error or (None if found is None else found.error)
         if error is not None:
-            report.errors.append(Problem(member.item.file, None, error))
+            report.errors.append(ImportProblem(member.item.file, None, error))
         owed = self._owed(member)
         if owed:
             report.owed[row.dag_id] = owed
 
     def _owed(self, member: _Member) -> int:
         row = member.row
-        if not schedule_edit.is_owing(row, now=self.now):
+        if not cursor.is_owing(row, now=self.now):
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
-            return self.answers[row.dag_id].owed
-        stop_at = min(STOP_COUNTING_AT, max(1, self.steps_left))
-        outlook = foretold.outlooks_of([row]).get(row.dag_id) or cursor.rule_of(row)
-        try:
-            owed = owed_of(row, outlook, now=self.now, stop_at=stop_at)
-        except NothingForetold:
-            owed = 1  # at least the next one
+            return self.next_runs[row.dag_id].owed
+        stop_at = min(MAX_OWED_COUNTED, max(1, self.steps_left))
+        owed = count_owed(row, now=self.now, stop_at=stop_at)
         self.steps_left -= owed
         return owed
+
+
+# What a push no longer defines: its DAGs leave the index and keep their history.
+
+
+def retire(push: Push) -> tuple[list[str], list[str]]:
+    """Mark the DAGs of a bundle that this push did not write; return the stale and the broken.
+
+    A DAG whose file could not be imported, or which was refused, is not gone: it waits for its
+    author.
+    """
+    broken_files, refused = import_problems.read_broken(push.bundle)
+    stale: list[str] = []
+    broken: list[str] = []
+    # A row that cannot be read is named by `doctor`; the others are retired.
+    for row in read_dags(dag_ids_of_bundle(push.bundle), malformed=[]):
+        is_broken = row.dag_id in refused or row.file in broken_files
+        if _mark(row, push, is_broken=is_broken):
+            (broken if is_broken else stale).append(row.dag_id)
+    return sorted(stale), sorted(broken)
+
+
+def _mark(row: Dags, push: Push, *, is_broken: bool) -> bool:
+    is_marked = False
+    if row.watchers and not is_broken and row.bundle == push.bundle and row.push < push.number:
+        watchers.drop_watchers(row, frozenset(), push)
+
+    def change(row: Dags) -> Sequence[Write] | None:
+        nonlocal is_marked
+        is_marked = False
+        if row.bundle != push.bundle or row.push >= push.number:
+            return None  # written by this push, a newer one, or another bundle
+        if row.is_stale or (is_broken and row.has_import_errors):
+            return None
+        is_marked = True
+        row.has_import_errors, row.is_stale = is_broken, not is_broken
+        return []
+
+    pushes.change_dag(push, row.dag_id, change, row=row)
+    return is_marked

@@ -1,21 +1,33 @@
-"""Asks the sandbox: the function that runs author code, and whose word is not taken for it."""
+"""Invokes the sandbox, the function that runs author code; its results are never trusted."""
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lamplighter import aws, settings
-from lamplighter.bundles.following import Question
-from lamplighter.bundles.importer import ParsedFile, Problem
-from lamplighter.bundles.layout import bundle_key
-from lamplighter.bundles.sandbox import MAX_FILES_PER_CALL
-from lamplighter.errors import DefinitionError, TransientError
+from lamplighter.bundles.importer import ImportProblem, ParsedFile
+from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
+from lamplighter.dags.upcoming import NextRunsQuery
+from lamplighter.errors import DefinitionError, TransientError, in_short
+from lamplighter.identifiers import bundle_key
 
 # As long as a Lambda can take.
 _READ_SECONDS = 900.0
 # Each may take its 30 seconds, one after the other.
-_QUESTIONS_PER_CALL = 20
+_QUERIES_PER_CALL = 20
+# What an index takes for a key.
+MAX_KEY_BYTES = 1_024
+
+_NO_DAG = "the sandbox returned something that is not a DAG"
+_SHAPE: dict[str, type | tuple[type, ...]] = {
+    "dag_id": str,
+    "line": (int, type(None)),
+    "hash": str,
+    "schedule": str,
+    "description": str,
+    "document": dict,
+}
 
 
 class Sandbox:
@@ -27,41 +39,41 @@ class Sandbox:
         self._results = f"results/{bundle}/{version}"
 
     def parse(self) -> Iterator[ParsedFile]:
-        """Yield what each DAG file defines; an answer that is none is an error of its file."""
-        files = self._ask({"verb": "list"})["files"]
+        """Yield what each DAG file defines; an invalid result is an error of its file."""
+        files = self._invoke({"verb": "list"})["files"]
         for at in range(0, len(files), MAX_FILES_PER_CALL):
             asked = files[at : at + MAX_FILES_PER_CALL]
-            answer = self._ask({"verb": "parse", "files": asked})
-            # By position: author code may have had a hand in the name that an answer gives.
-            for file, data in zip(asked, answer["files"], strict=True):
+            found = self._invoke({"verb": "parse", "files": asked})["files"]
+            # By position: author code may have tampered with the name in a result.
+            for file, data in zip(asked, found, strict=True):
                 yield _read_file(file, data)
 
-    def coming_runs(self, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what authors' timetables say about the runs to come, by DAG id."""
+    def upcoming_runs(self, queries: Sequence[NextRunsQuery]) -> dict[str, Any]:
+        """Return what authors' timetables say about upcoming runs, by DAG id."""
         found: dict[str, Any] = {}
-        for at in range(0, len(questions), _QUESTIONS_PER_CALL):
-            asked = list(questions[at : at + _QUESTIONS_PER_CALL])
-            answers = self._ask({"verb": "runs", "questions": asked})["answers"]
-            for question, answer in zip(asked, answers, strict=True):
-                found[question["dag_id"]] = answer
+        for at in range(0, len(queries), _QUERIES_PER_CALL):
+            asked = list(queries[at : at + _QUERIES_PER_CALL])
+            results = self._invoke({"verb": "runs", "queries": asked})["results"]
+            for query, result in zip(asked, results, strict=True):
+                found[query["dag_id"]] = result
         return found
 
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         result_key = f"{self._results}/{uuid.uuid4().hex}.json"
         event = {
-            **question,
+            **request,
             "bucket": self._bucket,
             "key": self._key,
             "result_key": result_key,
         }
-        answer = aws.client("lambda", read_seconds=_READ_SECONDS).invoke(
+        response = aws.client("lambda", read_seconds=_READ_SECONDS).invoke(
             FunctionName=settings.current().require("sandbox_function"),
             Payload=json.dumps(event).encode(),
         )
-        payload: dict[str, Any] = json.loads(answer["Payload"].read())
-        if answer.get("FunctionError"):
+        payload: dict[str, Any] = json.loads(response["Payload"].read())
+        if response.get("FunctionError"):
             # The function itself failed: out of time or memory, or not allowed to read. No author
-            # can mend that; the message is delivered again and parked if it stays so.
+            # can fix that; the message is delivered again, and ends in the dead-letter queue.
             raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
         if "result_key" in payload:
             body = aws.client("s3").get_object(Bucket=self._bucket, Key=result_key)
@@ -75,5 +87,44 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     try:
         return ParsedFile.from_json({**data, "file": file})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = Problem(file, None, f"the sandbox gave an answer that is none: {error!r}")
+        problem = ImportProblem(file, None, f"the sandbox returned an invalid result: {error!r}")
         return ParsedFile(file, errors=[problem])
+
+
+def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:
+    """Return the files with what has the shape of a DAG, and a problem for everything else."""
+    kept: list[ParsedFile] = []
+    malformed: list[ImportProblem] = []
+    for file in files:
+        name = _name_of(file)
+        dags = file.dags if isinstance(file.dags, list) else [file.dags]
+        valid = [found for found in dags if _is_dag(found)]
+        malformed += [ImportProblem(name, None, _NO_DAG)] * (len(dags) - len(valid))
+        kept.append(
+            ParsedFile(
+                name,
+                valid,
+                [_own_problem(name, problem) for problem in file.warnings],
+                [_own_problem(name, problem) for problem in file.errors],
+            )
+        )
+    return kept, malformed
+
+
+def _name_of(file: ParsedFile) -> str:
+    is_name = isinstance(file.file, str) and 0 < len(file.file.encode()) <= MAX_KEY_BYTES
+    return file.file if is_name else "(a file without a name)"
+
+
+def _own_problem(file: str, problem: ImportProblem) -> ImportProblem:
+    """Return a problem of this file, whichever file it names."""
+    line = problem.line if isinstance(problem.line, int) else None
+    return ImportProblem(file, line, in_short(problem.message), tuple(map(str, problem.frames)))
+
+
+def _is_dag(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and found.keys() == _SHAPE.keys()
+        and all(isinstance(found[name], kind) for name, kind in _SHAPE.items())
+    )

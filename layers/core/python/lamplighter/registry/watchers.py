@@ -1,8 +1,8 @@
 """The watchers of a push: a row each, for the function that runs them.
 
-The row of a DAG says which ones it may have, before they come and until they are gone, so that none
-is left behind. New ones come before old ones go: a source is heard by someone who is not needed any
-more, but never unheard by someone who is.
+The row of a DAG lists its watchers before their rows are written and until they are deleted, so
+that none is left behind. New ones are written before old ones are deleted: a source may be read for
+a watcher that is no longer needed, but is never left unread for one that is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,101 +13,99 @@ from lamplighter import clock, settings
 from lamplighter.assets.asset import Asset
 from lamplighter.assets.codec import encode_watcher
 from lamplighter.dags.dag import DAG
-from lamplighter.registry import bundles
-from lamplighter.registry.definition import Source
+from lamplighter.registry import pushes
+from lamplighter.registry.pushes import Push
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
+from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, change_dag, pack
-from lamplighter.store.watchers import Place, mark_of
-from lamplighter.triggers.feeds import SOURCES, Feed, Watched
+from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, pack
+from lamplighter.store.watchers import WatcherKey, read_watchers_by_key, trigger_hash
+from lamplighter.triggers.feeds import SOURCES, Feed, StreamInfo
 
-# In a list of what is wired: a deployment on one machine wires whatever is asked for.
+# In a list of what is wired: a local deployment wires everything.
 EVERYTHING = "*"
 
-Watchers = Mapping[Place, dict[str, Any]]
+Watchers = Mapping[WatcherKey, dict[str, Any]]
 
 
 def watchers_of(dag: DAG) -> Watchers:
-    """Return what a DAG declares on the assets that it waits for, as rows keep it."""
-    found: dict[Place, dict[str, Any]] = {}
+    """Return the watchers of the assets that a DAG waits for, as rows keep them."""
+    found: dict[WatcherKey, dict[str, Any]] = {}
     for leaf in dag.timetable.asset_condition.leaves():
         if not isinstance(leaf, Asset):
             continue
         for watcher in leaf.watchers:
-            queue, written = Watched.by(watcher.trigger).feed.queue, encode_watcher(watcher)
-            mark = mark_of(written["trigger"])
-            place = Place(queue, dag.dag_id, leaf_id(leaf), mark, watcher.name)
-            found[place] = {"asset": leaf.name, **written}
+            queue, document = StreamInfo.of(watcher.trigger).feed.queue, encode_watcher(watcher)
+            digest = trigger_hash(document["trigger"])
+            key = WatcherKey(queue, dag.dag_id, leaf_id(leaf), digest, watcher.name)
+            found[key] = {"asset": leaf.name, **document}
     return found
 
 
 def announce_watchers(row: Dags, wanted: Watchers) -> None:
-    """Let the row of a DAG say that it may have these watchers too."""
-    row.watchers = (row.watchers or set()) | {str(place) for place in wanted} or None
+    """List these watchers on the row of a DAG, in addition to those that it has."""
+    row.watchers = (row.watchers or set()) | {str(key) for key in wanted} or None
 
 
-def register_watchers(row: Dags, wanted: Watchers, source: Source) -> None:
-    """Let the watchers of a DAG have their rows, and no others, as this push declares them."""
-    _write([Put(row, may_replace=True) for row in _changed(wanted, source)], source)
-    keep = {str(place) for place in wanted}
+def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
+    """Write the rows of a DAG's watchers as this push declares them, and delete all others."""
+    _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
+    keep = {str(key) for key in wanted}
     if (row.watchers or set()) != keep:
-        drop_watchers(row, keep, source)
+        drop_watchers(row, keep, push)
 
 
-def drop_watchers(row: Dags, keep: AbstractSet[str], source: Source) -> None:
-    """Remove the watchers of a DAG, but those to keep."""
-    gone = [Place.of(text) for text in (row.watchers or set()) - keep]
-    _write([Delete(place.row) for place in gone], source)
+def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
+    """Delete the watchers of a DAG, but those to keep."""
+    gone = (row.watchers or set()) - keep
+    _write([Delete(WatcherKey.parse(text).row) for text in gone], push)
 
     def change(row: Dags) -> list[Write]:
         row.watchers = set(keep) or None
-        return [bundles.is_newest(source)]
+        return [pushes.newest_check(push)]
 
     try:
         change_dag(row.dag_id, change)
     except TransactionCanceled as cancelled:
-        bundles.require_newest(source, cancelled)
+        pushes.require_newest(push, cancelled)
         raise
 
 
-def _changed(wanted: Watchers, source: Source) -> Iterator[Catalog]:
-    """Yield the rows that are not there as they should be."""
-    keys = {(place.row.kind, place.row.id): watcher for place, watcher in wanted.items()}
-    there = {(row.kind, row.id): row for row in Catalog.batch_get(keys, consistent_read=True)}
-    for key, watcher in keys.items():
-        before = there.get(key)
-        bundle = (source.bundle, source.version)
-        is_same = before is not None and before.watcher == watcher
-        if before is not None and is_same and (before.bundle, before.bundle_version) == bundle:
-            continue
-        # What happened before a watcher was there is no news to it.
-        since = before.since if before is not None and is_same else clock.now()
-        yield Catalog(
-            *key,
-            watcher=watcher,
-            bundle=source.bundle,
-            bundle_version=source.version,
-            since=since,
-            updated_at=clock.now(),
-        )
+def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
+    """Yield the rows that are missing or differ."""
+    rows = read_watchers_by_key(wanted, consistent=True)
+    found = {(row.kind, row.id): row for row in rows}
+    bundle = (push.bundle, push.version)
+    for key, watcher in wanted.items():
+        row = key.row
+        before = found.get((row.kind, row.id))
+        created_at = now = clock.now()
+        if before is not None and before.watcher == watcher:
+            if (before.bundle, before.bundle_version) == bundle:
+                continue
+            # What happened before a watcher existed does not make it fire.
+            created_at = before.created_at
+        row.watcher, row.created_at, row.updated_at = watcher, created_at, now
+        row.bundle, row.bundle_version = bundle
+        yield row
 
 
-def _write(writes: Sequence[Write], source: Source) -> None:
+def _write(writes: Sequence[Write], push: Push) -> None:
     room = settings.current().transaction_actions - 1  # one is for the check of the push
-    for some in pack(writes, (lambda _: 1, room)):
-        bundles.write(source, some)
+    for chunk in pack(writes, (lambda _: 1, room)):
+        pushes.write(push, chunk)
 
 
 # What must be wired.
 
 
 def unwired(dag: DAG, deployment: Settings) -> Iterator[str]:
-    """Yield a sentence for each watcher of a DAG that would never hear anything."""
-    for place, watcher in watchers_of(dag).items():
-        missing = _missing(Watched.from_json(watcher["trigger"]).feed, deployment)
+    """Yield a sentence for each watcher of a DAG whose source is not wired to the deployment."""
+    for key, watcher in watchers_of(dag).items():
+        missing = _missing(StreamInfo.from_json(watcher["trigger"]).feed, deployment)
         if missing is not None:
-            title = f"watcher {place.name!r} of asset {watcher['asset']!r}"
+            title = f"watcher {key.name!r} of asset {watcher['asset']!r}"
             yield f"DAG {dag.dag_id!r}: {title}: {missing}"
 
 

@@ -1,24 +1,34 @@
-"""Moves a live run on: the one verb that everything ends in.
+"""Advances runs: the one operation that every message and every sweep ends in.
 
 Owns: the order in which things happen. What is known is read, what follows is written in one
 transaction, and only then jobs are started or cancelled and others told. Whoever dies on the way
 leaves rows that say what is to be done; doing it again changes nothing.
+
+A message about a job only names it: what it is now, its executor says; whose it is, its argument
+says; what that means, the rows say. So events may be late, doubled, in any order, or missing.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from lamplighter import settings
+from lamplighter import clock, queues, settings
 from lamplighter.errors import PermanentError, TransientError
+from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.current import NamedJob, job_of_event, named
 from lamplighter.queues import RunName
-from lamplighter.runs.acts import act, cancel_strays
-from lamplighter.runs.observe import Seen
-from lamplighter.runs.report import RunsReport
-from lamplighter.runs.turn import SETTLE, SUBMIT, Hands, Turn
-from lamplighter.runs.view import RunView
+from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
+from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs
+from lamplighter.runs.job_observation import JobObservation
+from lamplighter.runs.job_request import JobName, SubmissionKey
+from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store.models import Steps
+from lamplighter.store.runs import runs_to_wake
+from lamplighter.store.steps import record_running, run_ref
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
-__all__ = ["SETTLE", "SUBMIT", "Hands", "advance", "advance_all", "each_of"]
+__all__ = ["SETTLE", "SUBMIT", "JobPermissions", "RunsReport", "advance", "advance_all", "settle"]
 
 log = logging.getLogger(__name__)
 
@@ -26,63 +36,69 @@ _TRIES = 24
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-def advance(dag_id: str, run_key: str, *, seen: Sequence[Seen] = (), hands: Hands) -> RunsReport:
-    """Let a run be as far as it can be now, given what is known of its jobs."""
+def advance(
+    dag_id: str,
+    run_key: str,
+    *,
+    observations: Sequence[JobObservation] = (),
+    permissions: JobPermissions,
+) -> RunsReport:
+    """Advance a run as far as possible, given what is known of its jobs."""
     report = RunsReport()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
         view = RunView.read(dag_id, run_key)
         if view is None:
-            report.cancelled_jobs += cancel_strays(seen, hands)
+            report.cancelled_jobs += cancel_orphaned_jobs(observations, permissions)
             return report
-        turn = Turn(view, hands, report)
-        turn.decide(seen)
-        if turn.has_to_write:
+        decision = RunDecision(view, permissions, report)
+        decision.decide(observations)
+        if decision.has_to_write:
             try:
                 view.commit()
             except TransactionCanceled:
                 sleep_with_jitter(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
-        more = act(turn)
-        if not more and not turn.is_cut_short:
+        learned = apply_effects(decision)
+        if not learned and not decision.is_partial:
             return report
-        seen = [*seen, *more]
+        observations = [*observations, *learned]
         pause = _FIRST_PAUSE
-    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by too many at once")
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")
 
 
-def advance_all(names: Sequence[RunName], *, hands: Hands) -> RunsReport:
-    """Let each run be as far as it can be now; those that only begin something share a write.
+def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
+    """Advance each run as far as possible; those that only start something share a transaction.
 
-    One that fails does not keep the others from being moved; its error is raised in the end.
+    If one fails, the others are still advanced; its error is raised at the end.
     """
     report = RunsReport()
-    turns = _decided(names, hands, report)
-    done = [turn for turn in turns if not turn.has_to_write]
-    shared = [turn for turn in turns if turn.has_to_write and not turn.shares_a_row]
+    decisions = _decide_all(names, permissions, report)
+    done = [each for each in decisions if not each.has_to_write]
+    shared = [each for each in decisions if each.has_to_write and not each.shares_a_row]
     limit = settings.current().transaction_actions
-    for bulk in pack(shared, (lambda turn: turn.view.size + 1, limit)):
+    for bulk in pack(shared, (lambda decision: decision.view.size + 1, limit)):
         try:
-            transact([write for turn in bulk for write in turn.view.writes()])
+            transact([write for decision in bulk for write in decision.view.writes()])
         except (TransactionCanceled, TransientError, PermanentError):
-            continue  # one of them has moved, or it was written unheard: alone, each finds out
+            continue  # one has changed, or the answer was lost: each finds out on its own
         done += bulk
-    written = {turn.view.name: turn for turn in done}
+    written = {decision.view.name: decision for decision in done}
 
     def go_on(name: RunName) -> RunsReport:
         found = written.get(name)
-        more = act(found) if found is not None else []
-        if found is None or found.is_cut_short or more:
-            return advance(*name, seen=more, hands=hands)
+        learned = apply_effects(found) if found is not None else []
+        if found is None or found.is_partial or learned:
+            return advance(*name, observations=learned, permissions=permissions)
         return RunsReport()
 
-    report.add(each_of(names, go_on))
+    report.add(advance_each(names, go_on))
     return report
 
 
-def each_of(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> RunsReport:
-    """Move each run; the error of one is raised when the others have been moved."""
+def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> RunsReport:
+    """Advance each run; the error of one is raised after the others have been advanced."""
     report = RunsReport()
     failures: list[Exception] = []
     for name in dict.fromkeys(names):
@@ -95,15 +111,134 @@ def each_of(names: Iterable[RunName], move: Callable[[RunName], RunsReport]) -> 
     return report
 
 
-def _decided(names: Sequence[RunName], hands: Hands, report: RunsReport) -> list[Turn]:
-    """Return the turns of those runs about which a decision is possible."""
-    turns = []
+def _decide_all(
+    names: Sequence[RunName], permissions: JobPermissions, report: RunsReport
+) -> list[RunDecision]:
+    """Return the decisions about all runs for which there can be one."""
+    decisions = []
     for view in RunView.read_all(names):
-        turn = Turn(view, hands, report)
+        decision = RunDecision(view, permissions, report)
         try:
-            turn.decide(())
-        except Exception:  # whoever moves it alone is told what is wrong with it
-            log.debug("run %s has to be moved alone", view.name, exc_info=True)
+            decision.decide(())
+        except Exception:  # advanced on its own, it raises what is wrong with it
+            about = {"dag_id": view.run.dag_id, "run_id": view.run.run_id}
+            log.debug("run has to be advanced on its own", exc_info=True, extra=about)
         else:
-            turns.append(turn)
-    return turns
+            decisions.append(decision)
+    return decisions
+
+
+# Messages about jobs.
+
+
+def settle(body: str) -> RunsReport:
+    """Handle a message on `jobstates`."""
+    runs, job = _read(body)
+    if runs:
+        return advance_each(runs, lambda name: check_run(*name))
+    return settle_job(job) if job is not None else RunsReport()
+
+
+def _read(body: str) -> tuple[list[queues.RunName], NamedJob | None]:
+    """Return the runs or the job that a message names; None if the job is not one of ours."""
+    with queues.reject_unreadable():
+        message: dict[str, Any] = json.loads(body)
+        if "runs" in message:
+            return queues.read_runs(message), None
+        if "job" in message:
+            return [], NamedJob(named(message.get("executor")), str(message["job"]))
+        return [], job_of_event(message)
+
+
+def settle_job(found: NamedJob) -> RunsReport:
+    """Advance the run of a job, given how the job is now."""
+    job = found.executor.describe(found.job_run_id)
+    key = _key_of(job) if job is not None else None
+    if job is None or key is None:
+        return RunsReport()  # not one of ours
+    if _note_running(key, job):
+        return RunsReport()
+    observation = JobObservation.of(key, job, found.executor.name)
+    return advance(key.dag_id, key.run_key, observations=[observation], permissions=SETTLE)
+
+
+def _key_of(job: Job) -> SubmissionKey | None:
+    return SubmissionKey.read(job.context_uri, bucket=settings.current().require("bucket"))
+
+
+def _note_running(key: SubmissionKey, job: Job) -> bool:
+    """Mark the step as running, if that is all that is new: nothing else follows from it."""
+    if job.state is not JobState.RUNNING:
+        return False
+    run = key.dag_id, key.run_key
+    step = record_running(
+        run_ref(*run),
+        key.task_id,
+        key.submission,
+        job_run_id=job.job_run_id,
+        started_at=job.started_at or clock.now(),
+    )
+    if step is None:
+        return False
+    if step.scheduler_timeout_seconds is not None:
+        queues.send_settles([run], delay=step.scheduler_timeout_seconds)
+    return True
+
+
+# Runs that no message was about.
+
+
+def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
+    """Check every run that is due; yield what came of each."""
+    now = clock.now()
+    for shard in range(settings.current().run_shards):
+        for dag_id, run_key in runs_to_wake(shard, now):
+            try:
+                report = check_run(dag_id, run_key)
+            except Exception:  # one run must not hold up those after it
+                about = {"dag_id": dag_id, "run_key": run_key}
+                log.exception("run could not be checked", extra=about)
+                report = RunsReport()
+            yield report
+            if not has_time():
+                return
+
+
+def check_run(dag_id: str, run_key: str) -> RunsReport:
+    """Ask the executors about the jobs of a run, and advance it."""
+    view = RunView.read(dag_id, run_key)
+    if view is None:
+        return RunsReport()
+    found = [_observe(view, step) for step in view.live if step.job_run_id is not None]
+    observations = [one for one in found if one is not None]
+    report = advance(dag_id, run_key, observations=observations, permissions=SETTLE)
+    _schedule_timeouts(view, observations)
+    return report
+
+
+def _observe(view: RunView, step: Steps) -> JobObservation | None:
+    assert step.job_run_id is not None
+    given = settings.current()
+    key = JobName.of(view.run, step).key
+    job = named(step.executor).describe(step.job_run_id)
+    if job is None:
+        if seconds_since(step.asked_at, clock.now()) <= given.job_start_timeout_seconds:
+            return None  # it may be too new for its executor to list it
+        details = f"the executor does not know job {step.job_run_id} any more"
+        job = Job(step.job_run_id, JobState.FAILED, "", details=details)
+        return JobObservation(key, job, step.executor)
+    return JobObservation.of(key, job, step.executor)
+
+
+def _schedule_timeouts(view: RunView, observations: list[JobObservation]) -> None:
+    """Send messages for time limits that end before the next sweep; they began with the job."""
+    now = clock.now()
+    for one in observations:
+        step = view.steps[one.key.task_id]
+        limit = view.dag.tasks[step.step_id].execution_timeout
+        began_at = one.job.started_at if step.started_at is None else step.started_at
+        if limit is None or began_at is None or one.job.state is not JobState.RUNNING:
+            continue
+        left = (began_at + limit - now).total_seconds()
+        if 0 < left < queues.LONGEST_DELAY:
+            queues.send_settles([view.name], delay=left)

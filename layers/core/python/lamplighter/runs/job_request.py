@@ -1,36 +1,147 @@
-"""What a job is started with: its context, and the request to the executor.
+"""One job of a step: its names, its context, and the request to its executor.
 
-Owns: the document `context.json`, and how a task's options become settings of Spark.
+Owns: the names that belong to one submission of one step, made from nothing but the row, so that
+whoever repeats a submission finds what was there; the document `context.json`; and which of a
+task's options its executor is told.
 """
 
+import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
+from urllib.parse import quote, unquote
 
 from lamplighter import settings
 from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
-from lamplighter.bundles.layout import bundle_key
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
-from lamplighter.events.ledger import triggering_asset_events
-from lamplighter.executors.job import JobRequest
+from lamplighter.errors import DefinitionError
+from lamplighter.events.lineage import RunEvents, triggering_asset_events
+from lamplighter.executors.base import JobRequest
+from lamplighter.identifiers import OUTLET, bundle_key
 from lamplighter.runs import templates
-from lamplighter.runs.job_names import JobName
 from lamplighter.store.models import Runs, Steps
+from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso
 
-VERSION = 1
+CONTEXT_VERSION = 1
 
-_SIZES = {
-    "driver_cores": "spark.driver.cores",
-    "driver_memory": "spark.driver.memory",
-    "executor_cores": "spark.executor.cores",
-    "executor_memory": "spark.executor.memory",
-    "max_executors": "spark.dynamicAllocation.maxExecutors",
-}
+_PREFIX = "jobs"
+_CONTEXT = "context.json"
+_REPORT = "report.json"
+_LONGEST_NAME = 256
+_LONGEST_KEY = 1_024
+_FOLDER = re.compile(
+    rf"s3://([^/]+)/{_PREFIX}/([^/]+)/([^/]+)/([^/]+)/(\d+)-([0-9a-f]+)/{re.escape(_CONTEXT)}"
+)
+# What AWS does not allow in a tag.
+_NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 /_.:=+@-]")
+_LONGEST_TAG = 256
+
+_SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", "max_executors")
+
+
+@dataclass(frozen=True)
+class SubmissionKey:
+    """Which submission of which step a job is of, as its only argument says."""
+
+    dag_id: str
+    run_key: str
+    task_id: str
+    submission: int
+    fingerprint: str
+
+    @classmethod
+    def read(cls, context_uri: str, *, bucket: str | None = None) -> Self | None:
+        """Return whose job has this context, or None if it is not one in our bucket."""
+        found = _FOLDER.fullmatch(context_uri)
+        # Deployments may share an application, and see each other's jobs.
+        if found is None or bucket not in (None, found[1]):
+            return None
+        dag_id, run_key, task_id = (unquote(part) for part in found.group(2, 3, 4))
+        return cls(dag_id, run_key, task_id, int(found[5]), found[6])
+
+
+@dataclass(frozen=True)
+class JobName:
+    """One submission of one step of one run."""
+
+    dag_id: str
+    run_key: str
+    task_id: str
+    submission: int
+    # Also of when the run was created: a run of the same name, created after the first was
+    # deleted, is another run.
+    digest: str
+
+    @classmethod
+    def of(cls, run: Runs, step: Steps) -> Self:
+        """Return the name of a step's current submission."""
+        number = int(step.submission)
+        run_created_at = instant_text(run.created_at)
+        parts = (run.dag_id, run.run_key, step.step_id, str(number), run_created_at)
+        digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:48]
+        return cls(run.dag_id, run.run_key, step.step_id, number, digest)
+
+    @property
+    def key(self) -> SubmissionKey:
+        """The submission, as the argument of its job names it."""
+        return SubmissionKey(
+            self.dag_id, self.run_key, self.task_id, self.submission, self._fingerprint
+        )
+
+    @property
+    def _fingerprint(self) -> str:
+        return self.digest[:12]
+
+    @property
+    def token(self) -> str:
+        """The client token: with it, an executor starts one job however often it is asked."""
+        return self.digest
+
+    @property
+    def name(self) -> str:
+        """The name of the job, as people see it in the console."""
+        full = f"{self.dag_id}/{self.run_key}/{self.task_id}/{self.submission}"
+        ending = f"#{self._fingerprint}"
+        seen = "".join(char if char.isprintable() else "_" for char in full)
+        return seen[: _LONGEST_NAME - len(ending)] + ending
+
+    def context_uri(self, bucket: str) -> str:
+        """Return where the job finds its context."""
+        parts = (quote(part, safe="") for part in (self.dag_id, self.run_key, self.task_id))
+        place = f"{self.submission}-{self._fingerprint}"
+        key = f"{_PREFIX}/{'/'.join(parts)}/{place}/{_CONTEXT}"
+        if len(key) > _LONGEST_KEY:
+            raise DefinitionError(
+                f"task {self.task_id!r}: the names of DAG, run and task are too long together: S3"
+                f" takes {_LONGEST_KEY} characters, and they have {len(key)}"
+            )
+        return f"s3://{bucket}/{key}"
+
+    def event_id(self, asset: str) -> str:
+        """Return the id of the event that tells of an outlet."""
+        text = f"{self.digest}|{asset}"
+        return f"{OUTLET}{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+    def tags(self, run_id: str) -> dict[str, str]:
+        """Return tags by which costs can be told apart."""
+        values = {
+            "lamplighter:dag_id": self.dag_id,
+            "lamplighter:run_id": run_id,
+            "lamplighter:task_id": self.task_id,
+            "lamplighter:submission": str(self.submission),
+        }
+        return {key: _NOT_IN_A_TAG.sub("_", text)[:_LONGEST_TAG] for key, text in values.items()}
+
+
+def report_uri(context_uri: str) -> str:
+    """Return where a job leaves its report."""
+    return context_uri.removesuffix(_CONTEXT) + _REPORT
 
 
 @dataclass(frozen=True)
@@ -41,13 +152,19 @@ class PreparedJob:
     request: JobRequest
 
 
-def prepare(run: Runs, step: Steps, dag: DAG) -> PreparedJob:
-    """Return what a step is started with; a template that cannot be filled in is an error."""
+def prepare(
+    run: Runs,
+    step: Steps,
+    dag: DAG,
+    *,
+    read_events: Callable[[Runs], RunEvents] = triggering_asset_events,
+) -> PreparedJob:
+    """Return the job of a step; a template that cannot be rendered is a `DefinitionError`."""
     deployment = settings.current()
     task = dag.tasks[step.step_id]
     name = JobName.of(run, step)
     bucket = deployment.require("bucket")
-    context = _context(run, step, dag, task)
+    context = _context(run, step, dag, task, read_events(run).events if run.events else {})
     names = _names(context, run)
     what = f"task {task.task_id!r}"
     context["arguments"] = [
@@ -63,9 +180,7 @@ def prepare(run: Runs, step: Steps, dag: DAG) -> PreparedJob:
         context_uri=name.context_uri(bucket),
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
         sizes={
-            key: str(value)
-            for option, key in _SIZES.items()
-            if (value := getattr(task, option)) is not None
+            option: str(value) for option in _SIZES if (value := getattr(task, option)) is not None
         },
         spark_conf=spark_conf,
         py_files=task.py_files,
@@ -76,15 +191,20 @@ def prepare(run: Runs, step: Steps, dag: DAG) -> PreparedJob:
     return PreparedJob(json.dumps(context), request)
 
 
-def _context(run: Runs, step: Steps, dag: DAG, task: SparkTask) -> dict[str, Any]:
+def _context(
+    run: Runs,
+    step: Steps,
+    dag: DAG,
+    task: SparkTask,
+    events: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, Any]:
     conf = run.conf or {}
     instants = {
         name: None if (at := getattr(run, name)) is None else iso(at)
         for name in ("logical_date", "data_interval_start", "data_interval_end", "run_after")
     }
-    events = triggering_asset_events(run).events if run.events else {}
     return {
-        "version": VERSION,
+        "version": CONTEXT_VERSION,
         "dag_id": run.dag_id,
         "run_id": run.run_id,
         "run_type": run.run_type,
@@ -113,7 +233,7 @@ def _described(asset: Asset | AssetAlias | AssetRef) -> dict[str, Any]:
 
 
 def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
-    """Return all that templates may name."""
+    """Return everything that templates may use, by name."""
     step = SimpleNamespace(
         **{name: context[name] for name in ("dag_id", "run_id", "task_id", "try_number")}
     )

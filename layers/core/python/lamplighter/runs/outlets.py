@@ -18,13 +18,12 @@ from lamplighter.errors import UNREADABLE, RejectedError
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.reports import Report, readable
+from lamplighter.runs.job_report import JobReport, readable
+from lamplighter.runs.job_request import JobName
 from lamplighter.runs.view import RunView
+from lamplighter.store.assets import pending_events, read_unsent_events, send_event_later
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
-from lamplighter.store.single import update_if
-from lamplighter.store.wire import pending_events
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90
@@ -32,7 +31,7 @@ _LONGEST_PAUSE_SECONDS = 4 * 3600
 
 
 @dataclass(frozen=True)
-class _Told:
+class _OutletEvent:
     """One event that follows from a step."""
 
     asset: str | None
@@ -42,9 +41,9 @@ class _Told:
 
 
 def outlet_events(
-    view: RunView, step: Steps, report: Report, *, now: DateTime
+    view: RunView, step: Steps, report: JobReport, *, now: DateTime
 ) -> tuple[list[AssetEvents], str | None]:
-    """Return the rows of a step's outlets, and what could not be told as the job reported it."""
+    """Return the events of a step's outlets, and what is wrong with the job's report of them."""
     name = JobName.of(view.run, step)
     source = {
         "dag_id": view.run.dag_id,
@@ -54,27 +53,27 @@ def outlet_events(
     }
     rows: dict[tuple[str, str], AssetEvents] = {}
     problems: list[str] = []
-    for told in _told(view, step, report):
-        if isinstance(told, str):
-            problems.append(told)
+    for event in _reported_events(view, step, report):
+        if isinstance(event, str):
+            problems.append(event)
             continue
-        if len(rows) >= _most_events():
-            problems.append(f"only the first {_most_events()} assets were told of")
+        if len(rows) >= _max_events():
+            problems.append(f"only the first {_max_events()} assets were told of")
             break
-        key = told.asset or told.uri or ""
+        key = event.asset or event.uri or ""
         facts: dict[str, Any] = {
-            "event_id": name.event_id("|".join((key, *told.aliases))),
+            "event_id": name.event_id("|".join((key, *event.aliases))),
             "timestamp": now,
             "source": source,
         }
-        facts |= {"asset": told.asset} if told.asset else {"uri": told.uri}
+        facts |= {"asset": event.asset} if event.asset else {"uri": event.uri}
         try:
-            body = event_body(aliases=told.aliases, extra=told.extra, **facts)
+            body = event_body(aliases=event.aliases, extra=event.extra, **facts)
         except (RejectedError, *UNREADABLE) as error:
             problems.append(f"outlet {key!r}: {error}")
-            if told.aliases:
-                continue  # which asset it was is part of what cannot be taken
-            # The step did its work; what it says about it is the least of it.
+            if event.aliases:
+                continue  # without its report, the asset is not known
+            # The step succeeded: its event is recorded, without what cannot be taken.
             body = event_body(**facts)
         row = AssetEvents(
             asset_id(key),
@@ -85,30 +84,30 @@ def outlet_events(
             source=source,
             message=body,
             pending_shard=shard_of(key, settings.current().run_shards),
-            send_at=now.add(seconds=settings.current().wake_after_seconds),
-            expires_at=now.add(days=settings.current().keep_events_days),
+            send_at=now.add(seconds=settings.current().resend_after_seconds),
+            expires_at=now.add(days=settings.current().event_retention_days),
         )
         rows[row.asset_id, row.event_id] = row
     return list(rows.values()), "; ".join(problems) or None
 
 
-def room_needed(task: SparkTask, report: Report) -> int:
-    """Return how many events a step may have to tell of."""
+def max_writes(task: SparkTask, report: JobReport) -> int:
+    """Return how many events a step may have at most."""
     named = [report.aliases.get(outlet.name) for outlet in task.outlets]
     added = sum(len(found) for found in named if isinstance(found, list))
-    return min(len(task.outlets) + added, _most_events())
+    return min(len(task.outlets) + added, _max_events())
 
 
-def _most_events() -> int:
+def _max_events() -> int:
     # Beside them, a transaction holds the step, its run and its DAG.
     return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
-def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
-    """Yield what follows from the report, or what is wrong with it."""
+def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[_OutletEvent | str]:
+    """Yield the events that follow from a report, or what is wrong with it."""
     for outlet in view.dag.tasks[step.step_id].outlets:
         if not isinstance(outlet, AssetAlias):
-            yield _Told(outlet.name, outlet.uri, _extra(report.extras.get(outlet.name)))
+            yield _OutletEvent(outlet.name, outlet.uri, _extra(report.extras.get(outlet.name)))
             continue
         found = report.aliases.get(outlet.name)
         for added in found if isinstance(found, list) else ():
@@ -124,11 +123,11 @@ def _told(view: RunView, step: Steps, report: Report) -> Iterator[_Told | str]:
             except RejectedError as error:
                 yield f"outlet {outlet.name!r}: {error}"
                 continue
-            yield _Told(name, uri, _extra(added.get("extra")), (outlet.name,))
+            yield _OutletEvent(name, uri, _extra(added.get("extra")), (outlet.name,))
 
 
 def _is_text(value: object) -> bool:
-    # JSON may hold half a letter, which no table can.
+    # JSON may hold half a surrogate pair, which cannot be stored.
     return isinstance(value, str) and bool(value) and readable(value) == value
 
 
@@ -137,30 +136,28 @@ def _extra(value: object) -> Mapping[str, Any]:
 
 
 def send_outlets(rows: Iterable[AssetEvents]) -> None:
-    """Ask for events to be numbered and handed on."""
-    queues.send("events_queue_url", [{"MessageBody": row.message} for row in rows if row.message])
+    """Send events to `ingest`, which numbers them and hands them on."""
+    queues.send("events", [{"MessageBody": row.message} for row in rows if row.message])
 
 
 def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
-    """Send again what was sent and, as it seems, did not arrive; return how many events."""
+    """Send events again that seem not to have arrived; return how many."""
     sent, now = 0, clock.now()
     for shard in range(settings.current().run_shards):
         for keys in queues.chunks(pending_events(shard, now), 100):
-            found = AssetEvents.batch_get(keys, consistent_read=True)
-            rows = [row for row in found if row.pending_shard is not None]
+            rows = read_unsent_events(keys)
             # Sent first: whoever dies here sends twice, which changes nothing.
             send_outlets(rows)
             for row in rows:
-                _send_later(row, now)
+                _postpone(row, now)
             sent += len(rows)
             if not has_time():
                 return sent
     return sent
 
 
-def _send_later(row: AssetEvents, now: DateTime) -> None:
-    """Let an event be sent again when it is twice as old: its messages may only be waiting."""
+def _postpone(row: AssetEvents, now: DateTime) -> None:
+    """Have an event sent again when it is twice as old: its message may still be in the queue."""
     age = (now - row.recorded_at).total_seconds()
-    pause = min(max(age, settings.current().wake_after_seconds), _LONGEST_PAUSE_SECONDS)
-    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
-    update_if(row, [AssetEvents.send_at.set(now.add(seconds=pause))], is_pending)
+    pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
+    send_event_later(row, now.add(seconds=pause))

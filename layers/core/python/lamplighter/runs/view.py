@@ -15,33 +15,50 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
+from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.queues import RunName
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import LIVE, NONE
+from lamplighter.runs.states import LIVE, NONE, RUNNING
+from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
+from lamplighter.store.runs import read_run, read_runs, runs_before
+from lamplighter.store.steps import read_step, run_ref, steps_of
 from lamplighter.store.transactions import (
     Change,
     Put,
     Write,
-    dag_write,
-    read_dag,
-    read_dags,
     transact,
 )
+from lamplighter.store.versions import definition_of
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
 
 
-def run_ref(dag_id: str, run_key: str) -> str:
-    """Return the key under which the steps of a run are."""
-    return f"{dag_id}|{run_key}"
-
-
 def seconds_since(instant: DateTime | None, now: DateTime) -> float:
-    """Return how long ago something was; no time at all, if nobody has noted it."""
+    """Return the seconds since an instant; none, if it is not known."""
     return 0.0 if instant is None else (now - instant).total_seconds()
+
+
+class RunReader:
+    """Reads what a decision may need beside its run's own rows, only when it is needed."""
+
+    def runs_before(self, run: Runs) -> Iterable[Runs]:
+        """Return the runs of the same DAG before one, the nearest first."""
+        return runs_before(run)
+
+    def read_step(self, run: Runs, task_id: str) -> Steps | None:
+        """Return a step of another run, if it has a row."""
+        return read_step(run, task_id)
+
+    def definition_of(self, run: Runs) -> DAG:
+        """Return the DAG as another run has it."""
+        return definition_of(run)
+
+    def triggering_events(self, run: Runs) -> RunEvents:
+        """Return the events that a run consumed."""
+        return triggering_asset_events(run)
 
 
 @dataclass
@@ -56,23 +73,23 @@ class RunView:
     # Whose slot it occupies, if not one of its DAG's.
     backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
+    reader: RunReader = field(default_factory=RunReader)
 
     @classmethod
     def read(cls, dag_id: str, run_key: str) -> Self | None:
         """Return a run as it is now, or None if there is no such run."""
-        try:
-            # Before its steps: whoever changes them later raises a number that is known already.
-            run = Runs.get(dag_id, run_key, consistent_read=True)
-        except Runs.DoesNotExist:
+        # Before its steps: a later change of them raises `rev`, which is then known as it was.
+        run = read_run(dag_id, run_key)
+        if run is None:
             return None
         backfill = None if run.slot_backfill_id is None else read_backfill(run.slot_backfill_id)
-        return cls(run, _steps_of(run), definition_of(run), read_dag(dag_id), backfill)
+        return cls(run, steps_of(run), definition_of(run), read_dag(dag_id), backfill)
 
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
         """Return the runs that can be read, in fewer calls than one by one."""
         malformed: list[Malformed] = []
-        runs = list(Runs.batch_get(dict.fromkeys(names), True, malformed=malformed))
+        runs = read_runs(names, malformed=malformed)
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
         rows = {row.dag_id: row for row in found}
         unreadable = {key[0] for key, _ in malformed}
@@ -82,14 +99,14 @@ class RunView:
         views = []
         for run in runs:
             if run.dag_id in unreadable:
-                continue  # whoever reads it alone is told what is wrong with it
+                continue  # read on its own, it raises what is wrong with it
             with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
                 backfill = backfills.get(run.slot_backfill_id or "")
-                # Each its own: what one of them assigns is not what the others have read.
+                # A copy for each: what one assigns must not look as if the others had read it.
                 own = None if backfill is None else backfill.as_stored()
                 row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
-                views.append(cls(run, _steps_of(run), dag, row, own))
+                views.append(cls(run, steps_of(run), dag, row, own))
         return views
 
     @property
@@ -101,6 +118,17 @@ class RunView:
     def live(self) -> list[Steps]:
         """The steps for which a job may be running."""
         return [step for step in self.steps.values() if step.state in LIVE]
+
+    @property
+    def holds_slot(self) -> bool:
+        """Whether the run occupies one of its DAG's slots; without a DAG, none are counted."""
+        row, run = self.row, self.run
+        return row is None or slots.holds_slot(row, run.run_key, is_running=run.state == RUNNING)
+
+    @property
+    def has_given_back(self) -> bool:
+        """Whether the run has given its slot back until the run before it is repaired."""
+        return self.row is not None and slots.waits_for_past(self.row, self.run.run_key)
 
     def step(self, task_id: str) -> Steps:
         """Return the step of a task; it gets a row when it is written."""
@@ -117,7 +145,7 @@ class RunView:
 
     @property
     def size(self) -> int:
-        """How many writes the steps and what comes of them take."""
+        """How many writes the steps and their events need."""
         return len(self.puts) + sum(map(_is_changed, self.steps.values()))
 
     @property
@@ -140,13 +168,6 @@ class RunView:
         if self.backfill is not None and self.backfill.is_changed:
             writes.append(backfill_write(self.backfill, now=clock.now()))
         return writes
-
-
-def _steps_of(run: Runs) -> dict[str, Steps]:
-    if run.rev == 1:
-        return {}  # nobody has decided anything about it yet, so that none can have begun
-    found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
-    return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 def _is_changed(step: Steps) -> bool:

@@ -7,7 +7,7 @@ finds it changed has lost, which is normal and never an error.
 
 import logging
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,30 +21,29 @@ from lamplighter.errors import (
     TransientError,
     in_short,
 )
-from lamplighter.scheduler import cursor, foretold
-from lamplighter.scheduler.cursor import Foretold, NothingForetold, Outlook
-from lamplighter.scheduler.pending import PendingEvents, pending_of
-from lamplighter.scheduler.plan import (
+from lamplighter.scheduler import cursor, schedules
+from lamplighter.scheduler.claim_decision import (
     BACKING_OFF,
     MAX_RUNS,
-    Plan,
+    ClaimDecision,
     Skipped,
+    decide_claim,
     note_condition,
-    plan_claim,
     step_over,
 )
-from lamplighter.scheduler.report import ClaimReport
-from lamplighter.store.due import announcement, run_of
+from lamplighter.scheduler.pending import PendingEvents, pending_of
+from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, RunSource
+from lamplighter.store.dags import note_failed_claim, read_dags
+from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
+from lamplighter.store.slots import run_of
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,
     TransactionCanceled,
-    Update,
     pack,
-    read_dags,
     retry_attempts,
     transact,
 )
@@ -55,6 +54,42 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 500
 # The clocks of two machines differ: a message may come this much too early, and waits.
 _PATIENCE_SECONDS = 1.0
+
+
+@dataclass
+class ClaimReport:
+    """What became of the DAGs that were named."""
+
+    considered: int = 0
+    claimed_dags: int = 0
+    claimed_runs: int = 0
+    released_runs: int = 0
+    lost_claims: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    # DAGs whose rows kept changing, which is worth another try in a moment.
+    contended_dags: set[str] = field(default_factory=set)
+    failed: int = 0
+    # Rows that hold what no version of this library writes.
+    malformed_rows: int = 0
+    # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
+    # named them must not forget them.
+    unclaimed: set[str] = field(default_factory=set)
+    # Of each DAG that is up to date: from when its newest run was due until it was created.
+    lateness_seconds: list[float] = field(default_factory=list)
+
+    def add(self, other: "ClaimReport") -> None:
+        """Count in what another claim did."""
+        self.considered += other.considered
+        self.claimed_dags += other.claimed_dags
+        self.claimed_runs += other.claimed_runs
+        self.released_runs += other.released_runs
+        self.lost_claims += other.lost_claims
+        self.skipped += other.skipped
+        self.contended_dags |= other.contended_dags
+        self.failed += other.failed
+        self.malformed_rows += other.malformed_rows
+        self.unclaimed |= other.unclaimed
+        self.lateness_seconds += other.lateness_seconds
 
 
 def claim_all(
@@ -92,15 +127,15 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
     malformed: list[Malformed] = []
     rows = read_dags(dag_ids, malformed=malformed)
     _wait_for_the_second(rows)
-    this = _Claim(limit, foretold.outlooks_of(rows))
+    this = _Claim(limit, schedules.precomputed_runs_of(rows))
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
-    found = [this.plan(row, pending.get(row.dag_id)) for row in rows]
-    plans = [plan for plan in found if plan is not None]
+    found = [this.decide(row, pending.get(row.dag_id)) for row in rows]
+    decisions = [decision for decision in found if decision is not None]
     # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
     unfinished = this.tell()
-    for bulk in _bulks(plans):
+    for bulk in _bulks(decisions):
         this.commit(bulk)
         unfinished += this.tell()
     return this.report, unfinished
@@ -115,8 +150,8 @@ def _wait_for_the_second(rows: Sequence[Dags]) -> None:
         clock.sleep(max(short))
 
 
-def _bulks(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    return pack(plans, (lambda plan: plan.size, settings.current().transaction_actions))
+def _bulks(decisions: Sequence[ClaimDecision]) -> Iterator[list[ClaimDecision]]:
+    return pack(decisions, (lambda decision: decision.size, settings.current().transaction_actions))
 
 
 @dataclass
@@ -124,42 +159,44 @@ class _Claim:
     """One call of `claim`: what it knows, and what it has done so far."""
 
     limit: int
-    outlooks: dict[str, Outlook]
+    precomputed: dict[str, PrecomputedRuns]
     now: DateTime = field(default_factory=clock.now)
     # How this call knows its own work again after an answer was lost.
     claim_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     report: ClaimReport = field(default_factory=ClaimReport)
-    won: list[Plan] = field(default_factory=list)
+    won: list[ClaimDecision] = field(default_factory=list)
     refills: list[str] = field(default_factory=list)
     # By DAG, what refused commits have taught: keys of runs that exist, and entries of `waiting`
-    # whose runs need no slot any more. A replan that forgot one would try it again, and so on.
+    # whose runs need no slot any more. A decision that forgot one would try it again, and so on.
     taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     over: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def skip(self, malformed: Iterable[Malformed]) -> None:
         """Mark and count rows that cannot be read; nobody else is held up by them."""
         for (dag_id,), problem in malformed:
-            self.report.malformed += 1
+            self.report.malformed_rows += 1
             self._give_up(dag_id, problem)
 
-    def plan(self, row: Dags, pending: PendingEvents | None) -> Plan | None:
+    def decide(self, row: Dags, pending: PendingEvents | None) -> ClaimDecision | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
         if pending is None:
             self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
-        plan = self._try(lambda outlook: self._plan(row, outlook, pending), row, pending)
-        if isinstance(plan, Skipped):
-            self.report.skipped[plan.reason] += 1
-            if plan.reason == BACKING_OFF:
+        decision = self._try(lambda source: self._decide(row, source, pending), row, pending)
+        if isinstance(decision, Skipped):
+            self.report.skipped[decision.reason] += 1
+            if decision.reason == BACKING_OFF:
                 self.report.unclaimed.add(row.dag_id)
             return None
-        return plan
+        return decision
 
-    def _plan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
+    def _decide(
+        self, row: Dags, run_source: RunSource | None, pending: PendingEvents
+    ) -> ClaimDecision | Skipped:
         room = settings.current().transaction_actions - len(pending.assets) - 1
-        return plan_claim(
+        return decide_claim(
             row,
-            outlook,
+            run_source,
             now=self.now,
             claim_id=self.claim_id,
             limit=max(1, min(self.limit, room)),
@@ -167,14 +204,16 @@ class _Claim:
             taken=self.taken[row.dag_id],
         )
 
-    def _replan(self, row: Dags, outlook: Outlook | None, pending: PendingEvents) -> Plan | Skipped:
+    def _decide_again(
+        self, row: Dags, run_source: RunSource | None, pending: PendingEvents
+    ) -> ClaimDecision | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
         if not taken and not over:
-            return self._plan(row, outlook, pending)
+            return self._decide(row, run_source, pending)
         moved = step_over(
             row,
-            outlook,
+            run_source,
             taken=taken,
             over=over,
             now=self.now,
@@ -182,51 +221,54 @@ class _Claim:
             pending=pending,
         )
         # If it is not the first that exists, those before it do not, and are created.
-        return self._plan(row, outlook, pending) if isinstance(moved, Skipped) else moved
+        return self._decide(row, run_source, pending) if isinstance(moved, Skipped) else moved
 
     def _try(
-        self, plan: Callable[[Outlook | None], Plan | Skipped], row: Dags, pending: PendingEvents
-    ) -> Plan | Skipped:
-        """Return what `plan` says; a schedule that cannot answer holds up nobody else.
+        self,
+        decide: Callable[[RunSource | None], ClaimDecision | Skipped],
+        row: Dags,
+        pending: PendingEvents,
+    ) -> ClaimDecision | Skipped:
+        """Return what `decide` says; a schedule that cannot answer holds up nobody else.
 
         Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
         """
         try:
-            return _written(plan(self._outlook(row)))
-        except NothingForetold:
+            return _written(decide(self._run_source(row)))
+        except PrecomputedRunsExhausted:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
             if note_condition(waiting, pending, self.now):
-                return Plan(waiting, self.claim_id, self.now, pending=pending)
+                return ClaimDecision(waiting, self.claim_id, self.now, pending=pending)
             return Skipped("waits for its timetable")
         except UNREADABLE as error:
             log.exception("DAG cannot be claimed", extra={"dag_id": row.dag_id})
             return self._note_error(row, pending, in_short(error))
 
-    def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> Plan | Skipped:
-        """Return the plan that takes a DAG whose schedule fails out of the index, and says why."""
+    def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> ClaimDecision | Skipped:
+        """Take a DAG whose schedule fails out of the index, and say why on its row."""
         try:
             broken = row.as_stored()
             note_condition(broken, pending, self.now)
             broken.schedule_error = error
             cursor.set_next(broken, None)
-            return _written(Plan(broken, self.claim_id, self.now, pending=pending))
+            return _written(ClaimDecision(broken, self.claim_id, self.now, pending=pending))
         except UNREADABLE:  # not only its schedule: nothing can be made of the row
-            self.report.malformed += 1
+            self.report.malformed_rows += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
 
-    def _outlook(self, row: Dags) -> Outlook | None:
+    def _run_source(self, row: Dags) -> RunSource | None:
         if row.next_run_after is None:
             return None  # nothing is asked; its timetable may be the one that could not be read
-        return self.outlooks.get(row.dag_id) or cursor.rule_of(row)
+        return self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
 
     # Committing.
 
-    def commit(self, bulk: list[Plan], *, is_second: bool = False) -> None:
-        """Commit plans together. Whoever stands in the way is taken out, and the rest go again."""
+    def commit(self, bulk: list[ClaimDecision], *, is_second: bool = False) -> None:
+        """Commit decisions together; those in the way are taken out, and the rest go again."""
         try:
-            transact([write for plan in bulk for write in plan.writes])
+            transact([write for decision in bulk for write in decision.writes])
         except TransactionCanceled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
         except (TransientError, PermanentError):
@@ -239,102 +281,98 @@ class _Claim:
             again, alone = [], [*alone, *again]
         for part in _bulks(again):
             self.commit(part, is_second=True)
-        for plan in alone:
-            self._commit_alone(plan)
+        for decision in alone:
+            self._commit_alone(decision)
 
     def _sort_out(
-        self, bulk: list[Plan], cancelled: TransactionCanceled
-    ) -> tuple[list[Plan], list[Plan]]:
-        """Return the plans that may go again together, and those whose rows are busy."""
-        again: list[Plan] = []
-        alone: list[Plan] = []
+        self, bulk: list[ClaimDecision], cancelled: TransactionCanceled
+    ) -> tuple[list[ClaimDecision], list[ClaimDecision]]:
+        """Return the decisions that may go again together, and those whose rows are busy."""
+        again: list[ClaimDecision] = []
+        alone: list[ClaimDecision] = []
         reasons = iter(cancelled.reasons)
-        for plan in bulk:
-            own = [next(reasons) for _ in range(plan.size)]
+        for decision in bulk:
+            own = [next(reasons) for _ in range(decision.size)]
             causes = {reason.cause for reason in own}
             if Cause.CONDITION_FAILED in causes:
-                replanned = self._learn(plan, own)
-                again += [replanned] if replanned else []
+                revised = self._learn(decision, own)
+                again += [revised] if revised else []
             else:
-                (alone if Cause.BUSY in causes else again).append(plan)
+                (alone if Cause.BUSY in causes else again).append(decision)
         return again, alone
 
-    def _commit_alone(self, plan: Plan) -> None:
+    def _commit_alone(self, decision: ClaimDecision) -> None:
         for _ in retry_attempts():
             try:
-                transact(plan.writes)
+                transact(decision.writes)
             except TransactionCanceled as cancelled:
                 if any(reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons):
-                    replanned = self._learn(plan, cancelled.reasons)
-                    if replanned is None:
+                    revised = self._learn(decision, cancelled.reasons)
+                    if revised is None:
                         return
-                    plan = replanned
+                    decision = revised
             except TransientError:
-                log.warning("claim is repeated", extra={"dag_id": plan.row.dag_id})
+                log.warning("claim is repeated", extra={"dag_id": decision.row.dag_id})
             except PermanentError as error:
-                log.exception("claim is not possible", extra={"dag_id": plan.row.dag_id})
-                self.report.malformed += isinstance(error, MalformedRowError)
-                self._give_up(plan.row.dag_id, str(error))
+                log.exception("claim is not possible", extra={"dag_id": decision.row.dag_id})
+                self.report.malformed_rows += isinstance(error, MalformedRowError)
+                self._give_up(decision.row.dag_id, str(error))
                 return
             else:
-                self.won.append(plan)
+                self.won.append(decision)
                 return
-        self._give_up(plan.row.dag_id, "its row or its runs kept changing", is_busy=True)
+        self._give_up(decision.row.dag_id, "its row or its runs kept changing", is_busy=True)
 
     def _give_up(self, dag_id: str, problem: str, *, is_busy: bool = False) -> None:
         """Leave a DAG to a later claim, and note that this one got nowhere."""
         self.report.unclaimed.add(dag_id)
         if is_busy:
-            self.report.left_busy.add(dag_id)
+            self.report.contended_dags.add(dag_id)
         else:
             self.report.failed += 1
-        actions = [
-            # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
-            Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
-            Dags.claim_failed_at.set(self.now),
-            Dags.claim_error.set(in_short(problem)),
-        ]
         try:
-            # As a transaction, which does not read the row back: it may be malformed.
-            transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
+            note_failed_claim(dag_id, in_short(problem), now=self.now)
         # A note that cannot be written must not keep others from their claims.
         except (TransactionCanceled, TransientError, PermanentError) as error:
-            log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
+            about = {"dag_id": dag_id, "error": str(error)}
+            log.warning("failed claim was not noted", extra=about)
 
-    def _learn(self, plan: Plan, reasons: Sequence[CancellationReason]) -> Plan | None:
+    def _learn(
+        self, decision: ClaimDecision, reasons: Sequence[CancellationReason]
+    ) -> ClaimDecision | None:
         """Return what is left to do for a DAG whose conditions did not hold, if anything.
 
-        All that the new plan uses is read again: the schedule may have been pushed anew.
+        All that the new decision uses is read again: the schedule may have been pushed anew.
         """
         dag = reasons[-1]
         refused = {
             key: reason.row
-            for key, reason in zip(plan.keys, reasons, strict=False)
+            for key, reason in zip(decision.keys, reasons, strict=False)
             if reason.cause is Cause.CONDITION_FAILED
         }
         # The runs first: if they are this claim's own, an earlier try was committed after all, and
         # then the DAG's row has moved because of it.
         if any(isinstance(run, Runs) and run.claim_id == self.claim_id for run in refused.values()):
-            self.won.append(plan)
+            self.won.append(decision)
             return None
-        row = plan.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
+        row = decision.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
         if row is None:  # the DAG is gone
-            self.report.lost += 1
+            self.report.lost_claims += 1
             return None
-        created = {run.run_key for run in plan.runs}
+        created = {run.run_key for run in decision.runs}
         self.taken[row.dag_id] |= created & refused.keys()
-        self.over[row.dag_id] |= {each for each in plan.released if run_of(each) in refused}
-        self.outlooks.pop(row.dag_id, None)
-        self.outlooks |= foretold.outlooks_of([row])
+        self.over[row.dag_id] |= {each for each in decision.released if run_of(each) in refused}
+        self.precomputed.pop(row.dag_id, None)
+        self.precomputed |= schedules.precomputed_runs_of([row])
         pending = pending_of([row]).get(row.dag_id)
         if pending is None:
             self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
-        replanned = self._try(lambda outlook: self._replan(row, outlook, pending), row, pending)
-        if isinstance(replanned, Skipped):
-            self.report.lost += 1
+        revised = self._try(lambda source: self._decide_again(row, source, pending), row, pending)
+        if isinstance(revised, Skipped):
+            self.report.lost_claims += 1
             return None
-        return replanned
+        return revised
 
     # Telling others.
 
@@ -344,34 +382,34 @@ class _Claim:
         unfinished: list[str] = []
         announced: list[tuple[str, DateTime]] = []
         submits: list[tuple[str, str]] = []
-        for plan in self.won:
-            row = plan.row
-            report.claimed_dags += bool(plan.runs)
-            report.claimed_runs += len(plan.runs)
-            report.released_runs += len(plan.released)
-            for run in plan.runs:
+        for decision in self.won:
+            row = decision.row
+            report.claimed_dags += bool(decision.runs)
+            report.claimed_runs += len(decision.runs)
+            report.released_runs += len(decision.released)
+            for run in decision.runs:
                 log_move(run)
-            if plan.runs and not plan.has_more:
+            if decision.runs and not decision.has_more:
                 # Of the newest run: how late a backlog is says nothing about the scheduler.
-                lateness = self.now.timestamp() - plan.runs[-1].run_after.timestamp()
+                lateness = self.now.timestamp() - decision.runs[-1].run_after.timestamp()
                 report.lateness_seconds.append(lateness)
-            submits += [(row.dag_id, key) for key in plan.keys]
-            if plan.has_more:
+            submits += [(row.dag_id, key) for key in decision.keys]
+            if decision.has_more:
                 unfinished.append(row.dag_id)
             else:
                 announced += announcement(row)
-            outlook = self.outlooks.get(row.dag_id)
-            if isinstance(outlook, Foretold) and outlook.is_short_after(cursor.position(row)):
+            precomputed = self.precomputed.get(row.dag_id)
+            if precomputed is not None and precomputed.is_short_after(cursor.position(row)):
                 self.refills.append(row.dag_id)
         queues.send_submits(submits)
         queues.announce_due(announced)
-        foretold.ask_for_more(self.refills)
+        schedules.request_refill(self.refills)
         self.won, self.refills = [], []
         return unfinished
 
 
-def _written(plan: Plan | Skipped) -> Plan | Skipped:
-    """Return a plan whose writes have been made, so that what is wrong with its row shows here."""
-    if isinstance(plan, Plan):
-        _ = plan.writes
-    return plan
+def _written(decision: ClaimDecision | Skipped) -> ClaimDecision | Skipped:
+    """Return a decision whose writes are made, so that what is wrong with its row shows here."""
+    if isinstance(decision, ClaimDecision):
+        _ = decision.writes
+    return decision

@@ -1,118 +1,34 @@
 """Where a schedule stands on a DAG's row, and how it moves on. Reads and assigns, writes nothing.
 
-Owns: the columns `last_…` (the position) and `next_…` (the run that comes next). The position is
-never derived from the history of runs, so that expiring old runs or backfilling cannot move it.
+Owns: the columns `last_…` (the position), `next_…` (the run that comes next), and those of a
+schedule that a push has replaced. The position is never derived from the history of runs, so that
+expiring old runs or backfilling cannot move it.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from pendulum import DateTime
 
 from lamplighter import clock, settings
-from lamplighter.dags.next_run import ask, next_run
+from lamplighter.errors import UNREADABLE, DefinitionError, in_short
 from lamplighter.loading import author_code_as_data
-from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.scheduler.schedules import (
+    MAX_STEPS,
+    PrecomputedRunsExhausted,
+    RunSource,
+    Schedule,
+    TimetableRuns,
+    precomputed_runs_of,
+    schedule_in_force,
+    timed,
+)
 from lamplighter.store.models import Dags
-from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable
 from lamplighter.timetables.codec import decode_timetable
-from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.timetables.simple import ContinuousTimetable
-
-# Missed runs that are walked through one by one, where a timetable has no shorter way.
-_MAX_STEPS = 100_000
-
-
-class Outlook(Protocol):
-    """Anything that can say which run follows another."""
-
-    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
-        """Return the run after `last`, or None when there is no more."""
-        ...
-
-
-class NothingForetold(Exception):
-    """The runs that the sandbox foretold are used up; it must be asked for more."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The outlook of a built-in timetable: asked directly, within the bounds of the DAG."""
-
-    timetable: Timetable
-    earliest: DateTime | None
-    latest: DateTime | None
-
-    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
-        restriction = TimeRestriction(self.earliest, self.latest, catchup)
-        return next_run(self.timetable, last, restriction)
-
-    def after_another(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
-        """Return the first run after `last`, which another schedule gave, that lies beyond it."""
-        if last is None:
-            return self.after(None, catchup=catchup)
-        if last.data_interval is None:  # a partition; here, where it stands in time is what counts
-            last = DagRunInfo.exact(last.run_after)
-        if isinstance(timed(self.timetable), DataIntervalTimetable):
-            return self._continue_from(last.data_interval or DataInterval.exact(last.run_after))
-        restriction = TimeRestriction(self.earliest, self.latest, catchup)
-        info = ask(self.timetable, last, restriction)
-        for _ in range(_MAX_STEPS):
-            if info is None or (_place(info) > _place(last) and info.run_after > last.run_after):
-                break
-            info = self.after(info, catchup=True)
-        return info
-
-    def _continue_from(self, last: DataInterval) -> DagRunInfo | None:
-        """Return the first interval, cut to begin where another schedule's last one ended."""
-        # A run without length has taken the key of this very instant.
-        begin = last.end if last.end > last.start else last.end.add(microseconds=1)
-        earliest = begin if self.earliest is None else max(begin, self.earliest)
-        timetable = timed(self.timetable)
-        assert isinstance(timetable, DataIntervalTimetable)
-        rest = timetable.rest_of_interval(begin) if earliest == begin else None
-        if rest is None:
-            return replace(self, earliest=earliest).after(None, catchup=True)
-        if self.latest is not None and begin > self.latest:
-            return None
-        return DagRunInfo.interval(*rest)
-
-
-@dataclass(frozen=True)
-class Foretold:
-    """The outlook of an author's timetable: what it said in the sandbox, with catchup on."""
-
-    runs: Sequence[DagRunInfo]
-    is_last: bool
-
-    def after(
-        self,
-        last: DagRunInfo | None,
-        *,
-        catchup: bool,  # noqa: ARG002 - it was on when these were told; the claim skips among them
-    ) -> DagRunInfo | None:
-        for info in self.runs_after(last):
-            return info
-        if self.is_last:
-            return None
-        raise NothingForetold
-
-    def is_short_after(self, last: DagRunInfo | None) -> bool:
-        """Return whether half of what was foretold is used, and more should be asked for."""
-        left = len(self.runs_after(last))
-        return not self.is_last and 2 * left < len(self.runs)
-
-    def runs_after(self, last: DagRunInfo | None) -> list[DagRunInfo]:
-        """Return those that follow a run."""
-        return [info for info in self.runs if last is None or _place(info) > _place(last)]
-
-
-def _place(info: DagRunInfo) -> DateTime:
-    return info.logical_date or info.run_after
 
 
 @lru_cache(maxsize=4096)
@@ -127,15 +43,15 @@ def timetable_of(row: Dags) -> Timetable:
     return read_timetable(schedule_in_force(row).timetable)
 
 
-def rule_of(row: Dags) -> Rule:
-    """Return the outlook of a row with a built-in timetable."""
+def timetable_runs(row: Dags) -> TimetableRuns:
+    """Return the runs of a DAG with a built-in timetable."""
     schedule = schedule_in_force(row)
-    return Rule(read_timetable(schedule.timetable), schedule.earliest, schedule.latest)
+    return TimetableRuns(read_timetable(schedule.timetable), schedule.earliest, schedule.latest)
 
 
-def timed(timetable: Timetable) -> Timetable:
-    """Return the part of a timetable that decides about times."""
-    return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
+def run_source_of(row: Dags) -> RunSource:
+    """Return the source of a DAG's runs; those of an author's timetable are read."""
+    return precomputed_runs_of([row]).get(row.dag_id) or timetable_runs(row)
 
 
 def is_continuous(row: Dags) -> bool:
@@ -201,7 +117,7 @@ class Due:
 
 
 def runs_due(
-    outlook: Outlook, first: DagRunInfo, *, catchup: bool, now: DateTime, limit: int
+    run_source: RunSource, first: DagRunInfo, *, catchup: bool, now: DateTime, limit: int
 ) -> Due:
     """Return the runs that are due from `first` on, at most so many.
 
@@ -210,14 +126,14 @@ def runs_due(
     if first.run_after > now or limit < 1:
         return Due((), first)
     if not catchup:
-        first = newest_due(outlook, first, now=now)
-        return Due((first,), outlook.after(first, catchup=True))
+        first = newest_due(run_source, first, now=now)
+        return Due((first,), run_source.after(first, catchup=True))
     runs: list[DagRunInfo] = []
     following: DagRunInfo | None = first
     while following is not None and following.run_after <= now and len(runs) < limit:
         try:
-            then = outlook.after(following, catchup=True)
-        except NothingForetold:
+            then = run_source.after(following, catchup=True)
+        except PrecomputedRunsExhausted:
             if not runs:
                 raise
             break  # this one is created when the sandbox has said what follows it
@@ -226,21 +142,21 @@ def runs_due(
     return Due(tuple(runs), following)
 
 
-def newest_due(outlook: Outlook, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
+def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
     """Return the run that stands for all that were missed, given the stored one, which is due.
 
     The stored run stands if the one after it is not due yet. Otherwise the timetable is asked
     without catchup. Some timetables then answer with the future; for them the missed runs are
     walked through, so that none can lose its run.
     """
-    following = outlook.after(stored, catchup=True)
+    following = run_source.after(stored, catchup=True)
     if following is None or following.run_after > now:
         return stored
     with clock.at(now):
-        skipped = outlook.after(stored, catchup=False)
+        skipped = run_source.after(stored, catchup=False)
     newest = skipped if skipped is not None and skipped.run_after <= now else following
-    for _ in range(_MAX_STEPS):
-        following = outlook.after(newest, catchup=True)
+    for _ in range(MAX_STEPS):
+        following = run_source.after(newest, catchup=True)
         if following is None or following.run_after > now:
             break
         newest = following
@@ -264,3 +180,119 @@ def continuous_now(row: Dags, stored: DagRunInfo, *, now: DateTime) -> DagRunInf
     latest = schedule_in_force(row).latest
     end = now if latest is None else min(now, latest)
     return DagRunInfo.interval(stored.data_interval.start, end)
+
+
+# A push replaces the schedule: due runs of the previous one are created, then the new begins.
+
+
+def keep_previous_if_due(row: Dags, old: Schedule, *, now: DateTime) -> None:
+    """Let claims follow the schedule that was just replaced, if runs of it are due."""
+    # One that is followed already stays: the schedule between was never in force.
+    if row.schedule_switch_at is None and is_owing(row, now=now):
+        keep_previous(row, old, now=now)
+
+
+def keep_previous(row: Dags, old: Schedule, *, now: DateTime) -> None:
+    """Let claims follow a schedule up to the last of its runs that is due."""
+    row.previous_schedule = old.as_json()
+    try:
+        row.schedule_switch_at = _last_due(row, now)
+    except UNREADABLE:  # nobody could follow it
+        drop_previous(row)
+
+
+def is_owing(row: Dags, *, now: DateTime) -> bool:
+    """Return whether the next run of the schedule in force is due."""
+    return row.next_run_after is not None and row.next_run_after <= now
+
+
+def drop_previous(row: Dags) -> None:
+    """Let claims follow the row's own schedule."""
+    row.previous_schedule = row.schedule_switch_at = None
+
+
+def _last_due(row: Dags, now: DateTime) -> DateTime:
+    """Return when the last due run may be created; where that is not known, no later than now."""
+    stored = stored_next(row)
+    if schedule_in_force(row).is_custom or is_continuous(row) or stored is None:
+        return now
+    rule = timetable_runs(row)
+    newest = newest_due(rule, stored, now=now)
+    following = rule.after(newest, catchup=True)
+    return now if following is not None and following.run_after <= now else newest.run_after
+
+
+# Moving on.
+
+
+def advance(row: Dags, due: Due, *, now: DateTime) -> None:
+    """Let the schedule stand after runs that were created or skipped."""
+    set_position(row, due.runs[-1])
+    set_next(row, due.then)
+    switch_if_done(row, now=now)
+
+
+def switch_if_done(row: Dags, *, now: DateTime) -> None:
+    """Begin the new schedule if all runs of the old one that were due at the push are created."""
+    following = row.next_run_after
+    if row.schedule_switch_at is not None and (
+        following is None or following > row.schedule_switch_at
+    ):
+        switch_schedule(row, now=now)
+
+
+def switch_schedule(row: Dags, *, now: DateTime) -> None:
+    """Begin the new schedule where the old one stands."""
+    drop_previous(row)
+    if row.is_custom:
+        # The sandbox must be asked first. Until then the DAG stays due, so that the claim asks for
+        # it, with a next run that exists already and therefore cannot be created again.
+        set_next(row, position(row))
+    else:
+        # Claims skip what is due without catchup; a timetable that did so here could skip it all.
+        ask_schedule(row, now=now, catchup=True)
+
+
+def has_switched(row: Dags) -> bool:
+    """Return whether the schedule has changed since the row was read.
+
+    What the caller knows of its runs is then of the old one; the next claim goes on.
+    """
+    return row.schedule_switch_at is None and row.stored.get("schedule_switch_at") is not None
+
+
+def after_previous(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:
+    """Return a copy of the row as it will be when the old schedule has had its last due run."""
+    later = copy(row)
+    later.attribute_values = dict(row.attribute_values)
+    set_position(later, newest)
+    switch_schedule(later, now=now)
+    return later
+
+
+# Asking a built-in timetable.
+
+
+def ask_schedule(row: Dags, *, now: DateTime, catchup: bool | None = None) -> None:
+    """Let the next run be what the built-in timetable says, from where the schedule stands."""
+    if row.schedule_switch_at is not None:
+        return  # the next run is the old schedule's, until then
+    row.schedule_error = None
+    try:
+        with clock.at(now):
+            info = next_run_of(row, now=now, catchup=row.catchup if catchup is None else catchup)
+    except DefinitionError as error:
+        info = None
+        row.schedule_error = in_short(error)
+    set_next(row, info)
+
+
+def next_run_of(row: Dags, *, now: DateTime, catchup: bool) -> DagRunInfo | None:
+    """Return the run that follows the row's position."""
+    if is_continuous(row):
+        end = row.last_interval_end
+        if end is not None and end == row.last_interval_start:
+            # Another schedule's run at this very instant has the key that this one would take.
+            end = end.add(microseconds=1)
+        return next_continuous(row, end, now=now)
+    return timetable_runs(row).after_another(position(row), catchup=catchup)

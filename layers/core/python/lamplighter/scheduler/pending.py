@@ -7,14 +7,15 @@ cannot be wrong (see docs/adr/0011). A range of numbers, never of time.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
+from lamplighter.assets.condition import AssetId, AssetLeaf, decode_on_ids
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
-from lamplighter.store.assets import read_assets, read_assets_at_one_moment
+from lamplighter.store.assets import read_asset_queue, read_assets, read_assets_at_one_moment
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.transactions import Change, Check
 from lamplighter.zones import iso
@@ -75,7 +76,7 @@ def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
     keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
     pending: dict[str, dict[str, Pending]] = {dag_id: {} for dag_id in newest}
     malformed: list[Malformed] = []
-    for row in AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed):
+    for row in read_asset_queue(keys, malformed=malformed):
         asset = newest[row.dag_id][row.asset_id]
         if asset.recorded_at is not None and asset.seq > row.consumed_seq:
             found = Pending(row, int(asset.seq), asset.recorded_at)
@@ -88,7 +89,7 @@ def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
 def waited_for(row: Dags) -> set[str]:
     """Return the assets of a DAG's condition."""
     try:
-        return set(ids_of(row.asset_condition))
+        return ids_of(row.asset_condition)
     except UNREADABLE:
         # Someone has changed the row by hand. Its own plan says so; the others go on.
         return set()
@@ -118,29 +119,17 @@ def share_events(ids: Iterable[str]) -> bool:
     return any(":" in key for key in ids)
 
 
-def ids_of(condition: Any) -> Iterator[str]:
-    """Yield the assets of a condition on asset ids."""
-    if isinstance(condition, str):
-        yield condition
-    elif condition:
-        (members,) = condition.values()
-        for member in members:
-            yield from ids_of(member)
+def ids_of(condition: Any) -> set[str]:
+    """Return the assets of a condition, as the row of a DAG has it."""
+    leaves = decode_on_ids(condition).leaves()
+    return {leaf.asset_id for leaf in leaves if isinstance(leaf, AssetId)}
 
 
-_OPERATORS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"all": all, "any": any}
+def is_met(condition: Any, pending: Collection[str]) -> bool:
+    """Return whether there are events, and enough of them, given the assets that have any."""
 
+    def has_events(leaf: AssetLeaf) -> bool:
+        return isinstance(leaf, AssetId) and leaf.asset_id in pending
 
-def is_met(condition: Any, pending: Mapping[str, Pending]) -> bool:
-    """Return whether there are events, and enough of them."""
     # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
-    return _holds(condition, pending) and bool(pending)
-
-
-def _holds(condition: Any, pending: Mapping[str, Pending]) -> bool:
-    if isinstance(condition, str):
-        return condition in pending
-    if not condition:
-        return False
-    ((kind, members),) = condition.items()
-    return _OPERATORS[kind](_holds(member, pending) for member in members)
+    return decode_on_ids(condition).holds(has_events) and bool(pending)

@@ -1,16 +1,37 @@
-"""The schedule that claims must follow: the row's own, or the one that a push has replaced.
+"""The schedule that claims must follow, and the source of its runs.
 
-Owns: the column `previous_schedule`. Whoever asks when a DAG runs next starts here,
-so that all of them follow the same schedule.
+Owns: the column `previous_schedule`, and the Catalog rows of kind `runs`, in which the coming runs
+of authors' timetables stand: the sandbox worked them out, so that claims run no author code.
+Everything that asks when a DAG runs next starts here, so that all of them follow the same schedule.
 """
 
-from typing import Any, NamedTuple
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 from pendulum import DateTime
 
-from lamplighter.store.models import Dags
+from lamplighter import clock, queues
+from lamplighter.dags.schedule import ask, next_run
+from lamplighter.errors import UNREADABLE
+from lamplighter.store.catalog import PRECOMPUTED_RUNS, note_refill, read_precomputed_runs
+from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.rows import Malformed
+from lamplighter.store.transactions import Put
+from lamplighter.timetables.assets import AssetOrTimeSchedule
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.zones import iso, parse_instant
 
+log = logging.getLogger(__name__)
+
+# How many runs the sandbox works out ahead.
+PRECOMPUTED_COUNT = 64
+_REFILL_AGAIN_SECONDS = 300
+# Missed runs that are walked through one by one, where a timetable has no shorter way.
+MAX_STEPS = 100_000
 _INSTANTS = ("earliest", "latest")
 
 
@@ -58,7 +79,7 @@ def own_schedule(row: Dags) -> Schedule:
         row.version,
         row.bundle,
         row.bundle_version,
-        row.place.rpartition("#")[0],
+        row.file,
     )
 
 
@@ -79,3 +100,180 @@ def is_custom(row: Dags) -> bool:
 def followed_until(row: Dags, now: DateTime) -> DateTime:
     """Return up to when the schedule in force is followed: now, or the switch to the next one."""
     return now if row.schedule_switch_at is None else min(now, row.schedule_switch_at)
+
+
+# Where its runs come from.
+
+
+class RunSource(Protocol):
+    """Anything that can say which run follows another."""
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        """Return the run after `last`, or None when there is no more."""
+        ...
+
+
+class PrecomputedRunsExhausted(Exception):
+    """The runs that the sandbox worked out are used up; it must be asked for more."""
+
+
+@dataclass(frozen=True)
+class TimetableRuns:
+    """The runs of a built-in timetable: it is asked directly, within the bounds of the DAG."""
+
+    timetable: Timetable
+    earliest: DateTime | None
+    latest: DateTime | None
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        restriction = TimeRestriction(self.earliest, self.latest, catchup)
+        return next_run(self.timetable, last, restriction)
+
+    def after_another(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        """Return the first run after `last`, which another schedule gave, that lies beyond it."""
+        if last is None:
+            return self.after(None, catchup=catchup)
+        if last.data_interval is None:  # a partition; here, where it stands in time is what counts
+            last = DagRunInfo.exact(last.run_after)
+        if isinstance(timed(self.timetable), DataIntervalTimetable):
+            return self._continue_from(last.data_interval or DataInterval.exact(last.run_after))
+        restriction = TimeRestriction(self.earliest, self.latest, catchup)
+        info = ask(self.timetable, last, restriction)
+        for _ in range(MAX_STEPS):
+            if info is None or (_place(info) > _place(last) and info.run_after > last.run_after):
+                break
+            info = self.after(info, catchup=True)
+        return info
+
+    def _continue_from(self, last: DataInterval) -> DagRunInfo | None:
+        """Return the first interval, cut to begin where another schedule's last one ended."""
+        # A run without length has taken the key of this very instant.
+        begin = last.end if last.end > last.start else last.end.add(microseconds=1)
+        earliest = begin if self.earliest is None else max(begin, self.earliest)
+        timetable = timed(self.timetable)
+        assert isinstance(timetable, DataIntervalTimetable)
+        rest = timetable.rest_of_interval(begin) if earliest == begin else None
+        if rest is None:
+            return replace(self, earliest=earliest).after(None, catchup=True)
+        if self.latest is not None and begin > self.latest:
+            return None
+        return DagRunInfo.interval(*rest)
+
+
+@dataclass(frozen=True)
+class PrecomputedRuns:
+    """The runs of an author's timetable, as it gave them in the sandbox, with catchup on."""
+
+    runs: Sequence[DagRunInfo]
+    is_last: bool
+
+    def after(
+        self,
+        last: DagRunInfo | None,
+        *,
+        catchup: bool,  # noqa: ARG002 - on when these were worked out; the claim skips among them
+    ) -> DagRunInfo | None:
+        for info in self.runs_after(last):
+            return info
+        if self.is_last:
+            return None
+        raise PrecomputedRunsExhausted
+
+    def is_short_after(self, last: DagRunInfo | None) -> bool:
+        """Return whether half of them are used, and more should be asked for."""
+        left = len(self.runs_after(last))
+        return not self.is_last and 2 * left < len(self.runs)
+
+    def runs_after(self, last: DagRunInfo | None) -> list[DagRunInfo]:
+        """Return those that follow a run."""
+        return [info for info in self.runs if last is None or _place(info) > _place(last)]
+
+
+def _place(info: DagRunInfo) -> DateTime:
+    return info.logical_date or info.run_after
+
+
+def timed(timetable: Timetable) -> Timetable:
+    """Return the part of a timetable that decides about times."""
+    return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
+
+
+# Runs that the sandbox worked out ahead.
+
+
+def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
+    """Return the coming runs of each of the DAGs that have an author's timetable."""
+    custom = dict(_custom_schedules(rows))
+    runs_of = {dag_id: PrecomputedRuns((), is_last=False) for dag_id in custom}
+    malformed: list[Malformed] = []
+    for found in read_precomputed_runs(custom, malformed=malformed):
+        # Written for another definition: what it says about this one is unknown.
+        if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
+            try:
+                runs = tuple(run_from_json(run) for run in found.runs)
+            except UNREADABLE as error:
+                malformed.append(Malformed((PRECOMPUTED_RUNS, found.id), str(error)))
+            else:
+                runs_of[found.id] = PrecomputedRuns(runs, is_last=bool(found.is_last))
+    # They can be worked out again: the claim finds none, and asks for more.
+    for (_, dag_id), problem in malformed:
+        about = {"dag_id": dag_id, "error": problem}
+        log.error("precomputed runs are malformed", extra=about)
+    return runs_of
+
+
+def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
+    for row in rows:
+        # One whose previous schedule cannot be read gets its error when it is claimed.
+        with suppress(*UNREADABLE):
+            if is_custom(row):
+                yield row.dag_id, schedule_in_force(row)
+
+
+def request_refill(dag_ids: Iterable[str]) -> None:
+    """Have timetables asked for more runs, unless that is on its way already."""
+    now = clock.now()
+    recently = now.subtract(seconds=_REFILL_AGAIN_SECONDS)
+    queues.send_refill(
+        dag_id
+        for dag_id in sorted(set(dag_ids))
+        if note_refill(dag_id, now=now, unless_since=recently)
+    )
+
+
+def precomputed_runs_write(
+    dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
+) -> Put:
+    """Return the write that replaces the coming runs of a DAG by the answers of a schedule."""
+    row = Catalog(
+        PRECOMPUTED_RUNS,
+        dag_id,
+        version=schedule.version,
+        bundle=schedule.bundle,
+        bundle_version=schedule.bundle_version,
+        runs=runs,
+        is_last=is_last,
+        updated_at=clock.now(),
+    )
+    return Put(row, may_replace=True)
+
+
+def run_from_json(data: dict[str, Any]) -> DagRunInfo:
+    """Return a run as it was stored."""
+    start, end = data["data_interval_start"], data["data_interval_end"]
+    interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
+    key = data["partition_key"]
+    if not isinstance(key, str | None):
+        raise TypeError(f"partition key {key!r} is no text")
+    return DagRunInfo(parse_instant(data["run_after"]), interval, partition_key=key)
+
+
+def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
+    """Return a run as it is stored."""
+    start, end = info.data_interval or (None, None)
+    return {
+        "run_after": iso(info.run_after),
+        "data_interval_start": None if start is None else iso(start),
+        "data_interval_end": None if end is None else iso(end),
+        "partition_key": info.partition_key,
+    }

@@ -5,15 +5,32 @@ lost costs nothing as long as the ticks before it looked far enough, and a lost 
 minute, since every tick reads again all that is overdue.
 """
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.scheduler.due import UNKNOWN, due_until
-from lamplighter.scheduler.report import TickReport
-from lamplighter.store.look_ahead import raise_covered_until, read_look_ahead
+from lamplighter.scheduler.claim import ClaimReport, claim_all
+from lamplighter.store.catalog import raise_covered_until, read_look_ahead
+from lamplighter.store.dags import due_keys
+from lamplighter.zones import UTC, parse_instant
+
+log = logging.getLogger(__name__)
+
+# When a DAG counts as due whose row does not say it.
+UNKNOWN = DateTime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class TickReport(ClaimReport):
+    """What a tick did: its claims, and what it sent ahead."""
+
+    sent_ahead: int = 0
+    # The age of the oldest due time that the tick found.
+    backlog_seconds: float = 0.0
 
 
 def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) -> TickReport:
@@ -43,3 +60,28 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     finally:
         report.add(claim_all((dag_id for _, dag_id in overdue), has_time=has_time))
     return report
+
+
+# The due index.
+
+
+class DueDag(NamedTuple):
+    """A DAG as the index knows it."""
+
+    due_at: DateTime
+    dag_id: str
+
+
+def due_until(until: DateTime, *, shards: int) -> list[DueDag]:
+    """Return every DAG that the index has up to an instant, oldest first, whatever their number."""
+    found = sorted(pair for shard in range(shards) for pair in due_keys(shard, until))
+    return [DueDag(_instant(text, dag_id), dag_id) for text, dag_id in found]
+
+
+def _instant(text: str, dag_id: str) -> DateTime:
+    try:
+        return parse_instant(text)
+    except ValueError:
+        # The row is malformed. It counts as due, so that the claim marks and skips it.
+        log.exception("due time is malformed", extra={"dag_id": dag_id})
+        return UNKNOWN

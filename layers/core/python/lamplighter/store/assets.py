@@ -1,9 +1,12 @@
-"""The rows of assets, aliases and URIs: how they begin, and how far their events have come."""
+"""The rows of assets, aliases and URIs, of their events, and of who consumes them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.transactions import TransactGet
 
@@ -12,16 +15,22 @@ from lamplighter.assets.asset import Asset, AssetAlias, AssetRef
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
-from lamplighter.store.models import Assets
-from lamplighter.store.models.assets import ITSELF
+from lamplighter.store import wire
+from lamplighter.store.models import AssetEvents, AssetQueue, Assets
+from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 from lamplighter.store.rows import Malformed, connection
 from lamplighter.store.transactions import (
+    Delete,
     Put,
     TransactionCanceled,
+    delete_if,
     pack,
     retry_attempts,
     transact_with_retry,
+    update_if,
 )
+
+_THREADS = 8
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
@@ -87,6 +96,11 @@ def read_assets(
     return found
 
 
+def read_asset(asset_id: str) -> Assets:
+    """Return the row of an asset, alias or URI, which must exist, as it is now."""
+    return Assets.get(asset_id, ITSELF, consistent_read=True)
+
+
 def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
     """Return the rows that exist as they are together at one moment.
 
@@ -110,3 +124,154 @@ def _or_none(future: Any) -> Assets | None:
     except Assets.DoesNotExist:
         return None
     return row
+
+
+def open_assets(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the assets of one shard whose events may not have been handed on, oldest first."""
+    items = wire.query_shard(Assets, "open", ("open_shard", "open_since"), shard, until)
+    return (item["asset_id"]["S"] for item in items)
+
+
+def consumers_of(asset_id: str) -> Iterator[str]:
+    """Yield the ids of the DAGs that wait for an asset."""
+    items = wire.query(
+        Assets,
+        ConsistentRead=True,
+        KeyConditionExpression="asset_id = :asset AND begins_with(#ref, :consumer)",
+        ProjectionExpression="#ref",
+        ExpressionAttributeNames={"#ref": "ref"},
+        ExpressionAttributeValues={":asset": {"S": asset_id}, ":consumer": {"S": CONSUMER}},
+    )
+    return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
+
+
+def all_asset_ids() -> list[str]:
+    """Return the ids of all assets, aliases and URIs."""
+    rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
+    return [row.asset_id for row in rows]
+
+
+def read_asset_queue(
+    keys: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
+) -> list[AssetQueue]:
+    """Return how far DAGs have consumed assets, by the ids of both."""
+    return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
+
+
+def asset_queue_of(dag_id: str) -> list[AssetQueue]:
+    """Return how far a DAG has consumed each of the assets that it waits for."""
+    return list(AssetQueue.query(dag_id, consistent_read=True))
+
+
+def read_references(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return which of the pairs of asset and DAG are there: the DAG is a consumer of the asset."""
+    keys = [(asset, f"{CONSUMER}{dag_id}") for asset, dag_id in pairs]
+    rows = Assets.batch_get(keys, consistent_read=True)
+    return {(row.asset_id, row.ref.removeprefix(CONSUMER)) for row in rows}
+
+
+def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
+    """Return the writes that make a DAG a consumer of an asset, of events after number `seq`."""
+    return [
+        Put(Assets(asset, f"{CONSUMER}{dag_id}", created_at=clock.now())),
+        Put(AssetQueue(dag_id, asset, since_seq=seq, consumed_seq=seq)),
+    ]
+
+
+def delete_reference(asset: str, dag_id: str) -> list[Delete]:
+    """Return the writes after which a DAG is no consumer of an asset any more."""
+    return [Delete(Assets(asset, f"{CONSUMER}{dag_id}")), Delete(AssetQueue(dag_id, asset))]
+
+
+# Events.
+
+
+def read_asset_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return the events that exist, by the ids of their assets and their own."""
+    return list(AssetEvents.batch_get(keys, consistent_read=True))
+
+
+def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents]:
+    """Return the events of an asset with numbers above one and up to another."""
+    return list(AssetEvents.by_seq.query(asset_id, AssetEvents.seq.between(after + 1, until)))
+
+
+def save_rejections(reasons: Mapping[str, str]) -> None:
+    """Write down why events were rejected, by their ids, for whoever looks for them later."""
+    now = clock.now()
+    expires_at = now.add(days=settings.current().event_retention_days)
+    with AssetEvents.batch_write() as batch:
+        for event_id, reason in reasons.items():
+            batch.save(
+                AssetEvents(
+                    REJECTED,
+                    event_id,
+                    timestamp=now,
+                    recorded_at=now,
+                    rejected=reason,
+                    expires_at=expires_at,
+                )
+            )
+
+
+def delete_unnumbered_event(asset_id: str, event_id: str) -> None:
+    """Remove an event, unless it has its number."""
+    delete_if(AssetEvents(asset_id, event_id), AssetEvents.seq.does_not_exist())
+
+
+def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the keys of one shard's events without a number that are to be sent again."""
+    items = wire.query_shard(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
+    return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
+
+
+def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
+    """Return the newest events of assets; one request each, several at once."""
+
+    def read(asset_id: str) -> list[AssetEvents]:
+        return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=limit))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = [event for some in threads.map(read, asset_ids) for event in some]
+    return sorted(found, key=lambda event: (event.recorded_at, event.seq), reverse=True)[:limit]
+
+
+def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
+    """Return those of these events that still have to be numbered and handed on."""
+    return [row for row in read_asset_events(keys) if row.pending_shard is not None]
+
+
+def send_event_later(row: AssetEvents, at: DateTime) -> None:
+    """Let an event be sent again at a time, unless it has its number by then."""
+    is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
+    update_if(row, [AssetEvents.send_at.set(at)], is_pending)
+
+
+# Lists for people.
+
+
+def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
+    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    rows = list(Assets.scan())
+    consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
+    return [row for row in rows if row.ref == ITSELF], consumers
+
+
+def all_asset_names() -> set[str]:
+    """Return the names and URIs of all assets and aliases."""
+    known = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["name", "uri"])
+    return {text for each in known for text in (each.name, each.uri) if text}
+
+
+def assets_of_kind(kind: str) -> list[Assets]:
+    """Return the assets, the aliases or the URIs."""
+    return list(Assets.scan(Assets.kind == kind))
+
+
+def last_updated_assets(*, limit: int) -> list[Assets]:
+    """Return the assets that had the newest events, newest first."""
+    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
+    dated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
+    updated = [(at, row) for at, row in dated if at is not None]
+    return [row for _, row in sorted(updated, key=lambda pair: pair[0], reverse=True)][:limit]

@@ -6,14 +6,15 @@ backfill occupies none of its DAG: neither ever waits for the other.
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter import settings
+from lamplighter import runtime, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
+from lamplighter.store import wire
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
@@ -63,6 +64,17 @@ def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
     return (
         row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
     )
+
+
+def occupy(row: Backfills, run_keys: Iterable[str]) -> None:
+    """Give runs a slot each."""
+    row.active = set(row.active or ()) | set(run_keys) or None
+
+
+def release_dead(row: Backfills, run_keys: AbstractSet[str]) -> None:
+    """Free the slots of runs that are over or gone; what became of them nobody knows."""
+    row.active = set(row.active or ()) - run_keys or None
+    row.cancelled += len(run_keys)
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
@@ -121,6 +133,12 @@ def read_backfills(backfill_ids: Iterable[str]) -> dict[str, Backfills]:
     ids = sorted(set(backfill_ids))
     rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
     return {row.backfill_id: row for row in rows}
+
+
+def due_backfills(shard: int, until: DateTime) -> Iterator[str]:
+    """Yield the backfills of one shard that may create runs, oldest first."""
+    items = wire.query_shard(Backfills, "due", ("due_shard", "next_run_create_after"), shard, until)
+    return (item["backfill_id"]["S"] for item in items)
 
 
 def change_backfill(
@@ -209,15 +227,10 @@ def planned_dates(row: Backfills, *, first: int, limit: int) -> list[dict[str, A
 
 
 # They never change.
-@lru_cache(maxsize=16)
+@runtime.cached(maxsize=16)
 def _dates(row_id: str) -> Sequence[dict[str, Any]]:
     found = read_backfill(row_id)
     if found is None or found.dates is None:
         raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} are gone")
     dates: list[dict[str, Any]] = json.loads(gzip.decompress(found.dates))
     return dates
-
-
-def forget_dates() -> None:
-    """Forget all planned dates: for tests, which begin again with other tables."""
-    _dates.cache_clear()

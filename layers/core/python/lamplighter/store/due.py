@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 from pendulum import DateTime
 
-from lamplighter.identifiers import FREE_TEXT
-from lamplighter.store.attributes import Instant, instant_text
 from lamplighter.store.models.dags import Dags
-
-_INSTANT = Instant()
+from lamplighter.store.slots import free_slots, oldest_waiting, slots_for_schedule
 
 
 class Entry(NamedTuple):
@@ -43,41 +40,6 @@ def announcement(row: Dags) -> list[tuple[str, DateTime]]:
 def is_open(row: Dags) -> bool:
     """Return whether the DAG may have runs at all."""
     return not (row.is_paused or row.is_stale or row.has_import_errors)
-
-
-def free_slots(row: Dags) -> int:
-    """Return how many more runs may be active; the limit may have been lowered meanwhile."""
-    return max(0, int(row.max_active_runs) - len(row.active or ()))
-
-
-def slots_for_schedule(row: Dags) -> int:
-    """Return how many more runs the schedule may create.
-
-    Runs that wait for the run before occupy no slot, but count here: a run that failed would
-    otherwise be followed by one waiting run for every date.
-    """
-    return max(0, free_slots(row) - len(row.waiting_for_past or ()))
-
-
-def oldest_waiting(row: Dags) -> DateTime | None:
-    """Return since when the run that has waited longest for a slot is waiting."""
-    return _INSTANT.deserialize(min(row.waiting)) if row.waiting else None
-
-
-def waiting_entry(since: DateTime, run_key: str) -> str:
-    """Return how a waiting run is written: texts sort by the time they began to wait."""
-    return f"{instant_text(since)}|{run_key}"
-
-
-def run_of(entry: str) -> str:
-    """Return the key of the run that a waiting entry names."""
-    return entry.partition("|")[2]
-
-
-def by_logical_date(entry: str) -> tuple[str, str]:
-    """Return what waiting runs are sorted by; an id of free text says nothing about time."""
-    since, _, run_key = entry.partition("|")
-    return (since if run_key.startswith(FREE_TEXT) else run_key, run_key)
 
 
 def shard_of(dag_id: str, shards: int) -> int:

@@ -1,47 +1,86 @@
-"""What all rows have in common: whose table they are in, and what has changed since they were read.
+"""What all rows have in common: their table, how instants are written, what changed since reading.
 
 Owns: the connection. All models share one client, so that a cold start pays for one.
 """
 
+import datetime
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cache
-from threading import RLock
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from pendulum import DateTime
+from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection, TableConnection
+from pynamodb.connection.base import MetaTable
+from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.models import Model
 
-from lamplighter import aws, settings
+from lamplighter import aws, runtime, settings
 from lamplighter.errors import UNREADABLE, MalformedRowError, TransientError
-from lamplighter.settings import Settings
+from lamplighter.zones import UTC, as_utc
 
 log = logging.getLogger(__name__)
+
+# What reading or writing a row raises when AWS does not do it.
+StoreError = PynamoDBException
 
 # DynamoDB's limit for BatchGetItem, and how often it may leave some of the keys out.
 _KEYS_PER_CALL = 100
 _MAX_CALLS_PER_PAGE = 10
 
-_lock = RLock()
-_connection: tuple[Settings, Connection] | None = None
+_adding_tables = Lock()
 
 
 def connection() -> Connection:
-    """Return the connection that all tables share under the settings in force."""
-    global _connection  # noqa: PLW0603 - made on first use and kept for the life of the process
-    now = settings.current()
-    with _lock:
-        if _connection is None or _connection[0] is not now:
-            made = Connection(
-                connect_timeout_seconds=aws.CONNECT_SECONDS,
-                read_timeout_seconds=aws.READ_SECONDS,
-                max_retry_attempts=aws.ATTEMPTS - 1,
-                max_pool_connections=50,
-            )
-            _connection = (now, made)
-        return _connection[1]
+    """Return the connection that all tables of the current runtime share."""
+    found: Connection = runtime.current().client(Connection, _connect)
+    return found
+
+
+def _connect() -> Connection:
+    return Connection(
+        connect_timeout_seconds=aws.CONNECT_SECONDS,
+        read_timeout_seconds=aws.READ_SECONDS,
+        max_retry_attempts=aws.ATTEMPTS - 1,
+        max_pool_connections=50,
+    )
+
+
+class Instant(Attribute[DateTime]):
+    """An instant as ISO text in UTC, always with microseconds: texts sort as instants do."""
+
+    attr_type = STRING
+
+    def serialize(self, value: DateTime) -> str:
+        return instant_text(value)
+
+    def deserialize(self, value: str) -> DateTime:
+        # Cut by hand: a row has a dozen of these, and parsing was most of the cost of reading one.
+        return DateTime(
+            int(value[:4]),
+            int(value[5:7]),
+            int(value[8:10]),
+            int(value[11:13]),
+            int(value[14:16]),
+            int(value[17:19]),
+            int(value[20:26]),
+            tzinfo=UTC,
+        )
+
+
+def instant_text(value: datetime.datetime) -> str:
+    """Return the written form: `2026-01-31T06:00:00.000000Z`."""
+    at = as_utc(value)
+    # By hand, like reading: `isoformat` asks the zone for its offset, which takes longer than this.
+    return (
+        f"{at.year:04}-{at.month:02}-{at.day:02}"
+        f"T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
+    )
 
 
 class Malformed(NamedTuple):
@@ -59,22 +98,19 @@ class Row(Model):
 
     # The values that were read; a set or a document is replaced when it changes, never altered.
     stored: Mapping[str, Any] = MappingProxyType({})
-    _settings: ClassVar[Settings | None] = None
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
         # PynamoDB fixes names when a class is made; here a process learns them when it runs.
-        with _lock:
-            if cls._settings is not settings.current():
-                cls.Meta.table_name = f"{settings.current().table_prefix}{cls.__name__}"
-                cls._connection = None
-                table = super()._get_connection()
-                shared = connection()
-                if cls.Meta.table_name not in shared._tables:  # noqa: SLF001 - it has no other way
-                    shared.add_meta_table(table.get_meta_table())
-                table.connection = shared
-                cls._settings = settings.current()
-            return super()._get_connection()
+        table = _table(cls)
+        # Its own batches look for the name here, after they have asked for the connection.
+        cls.Meta.table_name = table.table_name
+        return table
+
+    @classmethod
+    def table_name(cls) -> str:
+        """Return the name of the table in the current deployment."""
+        return _table(cls).table_name
 
     @classmethod
     def key_names(cls) -> tuple[str, ...]:
@@ -180,6 +216,35 @@ class Row(Model):
     def is_changed(self) -> bool:
         """Whether something was assigned that was not stored."""
         return any(self.stored.get(name) != now for name, now in self.attribute_values.items())
+
+
+@runtime.cached()
+def _table(model: type[Row]) -> TableConnection:
+    """Return the table of a model in the current deployment."""
+    name = f"{settings.current().table_prefix}{model.__name__}"
+    shared = connection()
+    table = TableConnection(name)
+    table.connection = shared
+    with _adding_tables:
+        if name not in shared._tables:  # noqa: SLF001 - it has no other way
+            shared.add_meta_table(_meta_table(model, name))
+    return table
+
+
+def _meta_table(model: type[Row], name: str) -> MetaTable:
+    schema = model._get_schema()  # noqa: SLF001 - what PynamoDB itself makes it from
+    indexes = [
+        {"IndexName": index["index_name"], "KeySchema": index["key_schema"]}
+        for index in schema["global_secondary_indexes"]
+    ]
+    return MetaTable(
+        {
+            "TableName": name,
+            "KeySchema": schema["key_schema"],
+            "AttributeDefinitions": schema["attribute_definitions"],
+            "GlobalSecondaryIndexes": indexes,
+        }
+    )
 
 
 @cache

@@ -1,21 +1,38 @@
-"""A run's columns that follow from its state: where it is found, and until when it is kept."""
+"""The rows of runs: what follows from a run's state, how runs are found, and lists for people.
+
+Runs of one DAG stand in the order of their logical dates; ids that people chose freely stand apart
+and are put where they belong. Runs of all DAGs are found by state, in an index with a partition for
+each state and shard and, of finished runs, day.
+"""
 
 import logging
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from pendulum import DateTime
 
-from lamplighter import settings
-from lamplighter.identifiers import run_key
+from lamplighter import clock, settings
+from lamplighter.errors import RefusedError
+from lamplighter.identifiers import FREE_TEXT, run_key
+from lamplighter.store import wire
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags, Runs
+from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Update
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
 
 QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED = "queued", "running", "success", "failed", "cancelled"
+STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
+# Runs of free ids of one DAG are read whole, because their keys say nothing about time.
+_MAX_FREE = 1_000
+# Runs without a date stand between those with one; beyond so many the past is too far away.
+_MAX_RUNS_BEFORE = 500
+_THREADS = 8
 
 
 def new_run(
@@ -51,11 +68,8 @@ def new_run(
 def log_move(run: Runs) -> None:
     """Write the one line in the log that every change of a run's state has."""
     moved = {"from": run.stored.get("state"), "to": run.state}
-    log.info(
-        "run is %s",
-        run.state,
-        extra={"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key, **moved},
-    )
+    about = {"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key}
+    log.info("run changed its state", extra={**about, **moved})
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
@@ -75,7 +89,7 @@ def _bucket(state: str, since: DateTime, shard: int) -> str:
 
 def wake_time(now: DateTime) -> DateTime:
     """Return when a run that was just handed on is looked at again, should its message be lost."""
-    return now.add(seconds=settings.current().wake_after_seconds)
+    return now.add(seconds=settings.current().resend_after_seconds)
 
 
 def set_state_columns(run: Runs, now: DateTime) -> None:
@@ -84,7 +98,7 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     run.state_since = now
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
-    run.expires_at = now.add(days=settings.current().keep_finished_runs_days) if is_over else None
+    run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
     run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
     run.wake_at = None if is_over else wake_time(now)
 
@@ -102,3 +116,178 @@ def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
     # One that has begun may wait too: it gave its slot back while it waited for its past.
     is_mine_to_release = Runs.state.is_in(QUEUED, RUNNING) & (Runs.claim_id != claim_id)
     return Update(Runs(dag_id, key), actions, is_mine_to_release)
+
+
+def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
+    items = wire.query_shard(Runs, "wake", ("wake_shard", "wake_at"), shard, until)
+    return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
+
+
+def read_run(dag_id: str, key: str) -> Runs | None:
+    """Return a run as it is now, or None."""
+    try:
+        return Runs.get(dag_id, key, consistent_read=True)
+    except Runs.DoesNotExist:
+        return None
+
+
+def require_run(name: str) -> Runs:
+    """Return the run that is called `DAG/RUN`, by its id or its key."""
+    dag_id, slash, rest = name.partition("/")
+    if not slash or not dag_id or not rest:
+        raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
+    for key in (run_key(rest), rest):
+        if (run := read_run(dag_id, key)) is not None:
+            return run
+    raise RefusedError(f"DAG {dag_id!r} has no run {rest!r}")
+
+
+def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
+    """Yield the runs of a DAG from a key on, in the order of their keys."""
+    return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
+
+
+def runs_before(run: Runs) -> Iterator[Runs]:
+    """Yield the runs of the same DAG before one, the nearest first."""
+    yield from Runs.query(
+        run.dag_id,
+        Runs.run_key < run.run_key,
+        scan_index_forward=False,
+        consistent_read=True,
+        limit=_MAX_RUNS_BEFORE,
+    )
+
+
+# Lists for people, newest first, in few requests.
+
+
+def runs_of(dag_id: str, *, limit: int, states: Collection[str] = ()) -> list[Runs]:
+    """Return the newest runs of a DAG, by logical date or, where there is none, by creation.
+
+    Two requests, where pages are not full.
+    """
+    wanted = Runs.state.is_in(*states) if states else None
+    dated = Runs.query(
+        dag_id,
+        Runs.run_key < FREE_TEXT,
+        filter_condition=wanted,
+        scan_index_forward=False,
+        limit=limit,
+        # Else a filter that finds little would be asked in pages of `limit` rows.
+        page_size=None if wanted is None else 1_000,
+        consistent_read=True,
+    )
+    free = Runs.query(
+        dag_id,
+        Runs.run_key >= FREE_TEXT,
+        filter_condition=wanted,
+        limit=_MAX_FREE,
+        consistent_read=True,
+    )
+    found = sorted([*dated, *free], key=_place, reverse=True)
+    return found[:limit]
+
+
+def _place(run: Runs) -> DateTime:
+    return run.run_after if run.logical_date is None else run.logical_date
+
+
+def last_runs(dag_ids: Sequence[str]) -> dict[str, Runs]:
+    """Return the run of each DAG that has the newest date; one request each, several at once."""
+
+    def last(dag_id: str) -> Runs | None:
+        found = Runs.query(dag_id, Runs.run_key < FREE_TEXT, scan_index_forward=False, limit=1)
+        return next(iter(found), None)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = zip(dag_ids, threads.map(last, dag_ids), strict=True)
+        return {dag_id: run for dag_id, run in found if run is not None}
+
+
+class Listed(NamedTuple):
+    """A run as the index by state has it."""
+
+    since: DateTime
+    dag_id: str
+    run_key: str
+
+
+def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> list[Runs]:
+    """Return the runs of all DAGs whose states changed last; finished ones of so many days.
+
+    A request for each shard of each state, and day if it is over, until there are enough.
+    """
+    listed = unfinished_runs(limit=limit, states=[each for each in states if each not in FINISHED])
+    over = [each for each in states if each in FINISHED]
+    now = clock.now()
+    for day in (now - timedelta(days=back) for back in range(days if over else 0)):
+        midnight = day.start_of("day")
+        listed += _in_buckets(
+            [bucket for state in over for bucket in state_buckets(state, midnight)], limit
+        )
+        # What ended on a day before that has not changed since.
+        if sum(each.since >= midnight for each in listed) >= limit:
+            break
+    newest = sorted(listed, reverse=True)[:limit]
+    order = {(each.dag_id, each.run_key): at for at, each in enumerate(newest)}
+    rows = Runs.batch_get(order, consistent_read=True) if order else ()
+    found = [run for run in rows if run.state in states]  # the index may lag behind
+    return sorted(found, key=lambda run: order[run.dag_id, run.run_key])
+
+
+def unfinished_runs(
+    *, limit: int | None = None, states: Iterable[str] = (QUEUED, RUNNING)
+) -> list[Listed]:
+    """Return the runs that the index has as unfinished: of each shard, at most so many."""
+    now = clock.now()
+    return _in_buckets([bucket for state in states for bucket in state_buckets(state, now)], limit)
+
+
+def _in_buckets(buckets: Sequence[str], limit: int | None) -> list[Listed]:
+    def read(bucket: str) -> list[Listed]:
+        found = Runs.by_state.query(bucket, scan_index_forward=False, limit=limit)
+        return [Listed(run.state_since, run.dag_id, run.run_key) for run in found]
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return [each for some in threads.map(read, buckets) for each in some]
+
+
+# Reading.
+
+
+def read_runs(
+    names: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
+) -> list[Runs]:
+    """Return the runs that exist, given as (dag id, run key), as they are now.
+
+    Those that cannot be read are left out, and added to `malformed`.
+    """
+    keys = dict.fromkeys(names)
+    return list(Runs.batch_get(keys, consistent_read=True, malformed=malformed)) if keys else []
+
+
+def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
+    """Return the states of a DAG's runs from one key to another, both included, by their keys."""
+    found = Runs.query(
+        dag_id,
+        Runs.run_key.between(first_key, last_key),
+        attributes_to_get=["run_key", "state"],
+        consistent_read=True,
+    )
+    return {run.run_key: run.state for run in found}
+
+
+def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
+    """Yield the runs of a state as the index has them: of one day if they are over.
+
+    Only the key, `run_id` and `run_type` of each are read.
+    """
+    newer = None if since is None else Runs.state_since >= since
+    for bucket in state_buckets(state, day):
+        yield from Runs.by_state.query(bucket, newer)
+
+
+def all_runs() -> list[Runs]:
+    """Return every run, as it is now; reads the whole table."""
+    return list(Runs.scan(consistent_read=True))

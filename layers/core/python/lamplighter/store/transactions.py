@@ -1,10 +1,10 @@
-"""Transactions: several rows change together or not at all, and whoever comes second is told.
+"""Conditional writes: of several rows together or not at all, and of one row alone.
 
-Owns: every `TransactWriteItems`, the translation of DynamoDB's failure codes, and the patience with
-rows that are busy, since the AWS libraries do not retry a cancelled transaction.
+Owns: every `TransactWriteItems`, the translation of DynamoDB's failure codes, and the retries while
+rows are busy: the AWS libraries retry neither a canceled transaction nor a single write of a row
+that a transaction is writing at that moment.
 """
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -16,15 +16,14 @@ from botocore.exceptions import (
     ConnectionError,  # noqa: A004 - botocore's, which is not Python's
     HTTPClientError,
 )
+from pynamodb.exceptions import DeleteError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from lamplighter import clock, settings
-from lamplighter.errors import PermanentError, RefusedError, TransientError
+from lamplighter import clock, runtime
+from lamplighter.errors import PermanentError, TransientError
 from lamplighter.store import wire
-from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags
-from lamplighter.store.rows import Malformed, Row
+from lamplighter.store.rows import Row
 
 T = TypeVar("T")
 
@@ -42,9 +41,6 @@ _TRANSIENT = frozenset(
 )
 _TRIES = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
-# Not one that is seeded when the module is loaded: functions that begin from one snapshot of
-# memory would all wait for the same time.
-DICE = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class CancellationReason:
-    """Why one member was refused, with the row as it is now where that was the problem."""
+    """The cause on one member, with the row as it is now where that was the problem."""
 
     cause: Cause
     row: Any = None
@@ -155,7 +151,7 @@ class TransactionCanceled(Exception):
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `TransactionCanceled` with a reason for each write, or why it failed."""
+    """Write all, or raise `TransactionCanceled` with a reason for each, or why it was not tried."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:
@@ -214,7 +210,7 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
 
 def sleep_with_jitter(longest: float = _LONGEST_PAUSE) -> None:
     """Wait for a random time, so that competitors do not meet again."""
-    clock.sleep(DICE.uniform(0, longest))
+    clock.sleep(runtime.current().random.uniform(0, longest))
 
 
 def transact_with_retry(writes: Sequence[Write]) -> None:
@@ -230,76 +226,36 @@ def transact_with_retry(writes: Sequence[Write]) -> None:
     raise TransientError(f"rows stayed busy during {_TRIES} tries")
 
 
-def dag_write(row: Dags) -> Put | Change:
-    """Return the write of all that was assigned to a DAG's row, valid only if no one wrote before.
-
-    Index membership is decided here, in the same write as whatever changed it.
-    """
-    row.next_run_create_after, row.due_shard = index_entry(
-        row, shards=settings.current().due_shards
-    )
-    if not row.is_stored:
-        row.rev = 1
-        return Put(row)
-    row.rev = row.stored["rev"] + 1
-    # `rev` is enough for our own writers; the flags also stop a claim after a person's edit in the
-    # console, which does not know about `rev`.
-    return Change(row, ("rev", "is_paused", "is_stale", "has_import_errors"))
+# One row, outside of a transaction: each write either happens or is refused.
 
 
-def change_dag(
-    dag_id: str, change: Callable[[Dags], Sequence[Write] | None], *, row: Dags | None = None
-) -> Dags | None:
-    """Change a DAG's row and others together; return the row as it is after that.
+def update(row: Row, actions: Sequence[Action]) -> None:
+    """Change a row, whatever it is."""
+    _is_done(lambda: row.update(list(actions)), row)
 
-    `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
-    is asked again with the row of the moment when someone else was faster. A refusal of one of the
-    other writes raises `TransactionCanceled`. Returns None if there is no such DAG.
-    """
-    row = row or read_dag(dag_id)
-    for _ in range(_TRIES * 4):
-        if row is None:
-            return None
-        others = change(row)
-        if others is None:
-            return row
-        if not row.is_changed and not others:
-            return row
-        writes = [*others, dag_write(row)]
+
+def update_if(row: Row, actions: Sequence[Action], condition: Condition) -> bool:
+    """Change a row if the condition holds, and return whether it did."""
+    return _is_done(lambda: row.update(list(actions), condition=condition), row)
+
+
+def delete_if(row: Row, condition: Condition) -> bool:
+    """Remove a row if the condition holds, and return whether it did."""
+    return _is_done(lambda: row.delete(condition=condition), row)
+
+
+def _is_done(write: Callable[[], object], row: Row) -> bool:
+    for _ in retry_attempts():
         try:
-            transact_with_retry(writes)
-        except TransactionCanceled as cancelled:
-            *reasons, own = cancelled.reasons
-            if any(reason.cause is Cause.CONDITION_FAILED for reason in reasons):
+            write()
+        except (DeleteError, UpdateError) as error:
+            # Not `cause_response_code`, which fails when there was no answer at all.
+            response = getattr(error.cause, "response", None) or {}
+            code = response.get("Error", {}).get("Code")
+            if code == "ConditionalCheckFailedException":
+                return False
+            if code != "TransactionConflictException":
                 raise
-            row = own.row
-            sleep_with_jitter(_FIRST_PAUSE)
         else:
-            return row
-    raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
-
-
-def read_dag(dag_id: str) -> Dags | None:
-    """Return the row of a DAG as it is now, or None."""
-    try:
-        return Dags.get(dag_id, consistent_read=True)
-    except Dags.DoesNotExist:
-        return None
-
-
-def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None) -> list[Dags]:
-    """Return the rows of the DAGs that exist, as they are now, in the order of the ids.
-
-    Those that cannot be read are left out, and added to `malformed`.
-    """
-    order = {dag_id: at for at, dag_id in enumerate(dag_ids)}
-    rows = Dags.batch_get(order, consistent_read=True, malformed=malformed)
-    return sorted(rows, key=lambda row: order[row.dag_id])
-
-
-def require_dag(dag_id: str) -> Dags:
-    """Return the row of a DAG, or say that there is none."""
-    row = read_dag(dag_id)
-    if row is None:
-        raise RefusedError(f"there is no DAG {dag_id!r}; push its bundle first")
-    return row
+            return True
+    raise TransientError(f"row {row.key_values()} of {type(row).__name__} stayed busy")

@@ -1,10 +1,12 @@
-"""The rows of watchers: who reads what, and how often each has fired.
+"""The rows of watchers, and of the sources that are polled for them.
 
-Owns: the kinds of Catalog that are about watchers, and how a row is named.
+Owns: the kinds of Catalog that are about watchers, how a row is named, how often each watcher has
+fired, and the lease that keeps two functions from polling one source at once.
 """
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,55 +14,69 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.store.models import Catalog
-from lamplighter.store.single import update_if
+from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.transactions import update_if
 
-_READERS = "watchers#"
-_FIRED, _PARKED = "fired", "parked"
+_FIRED, _PARKED, _STREAM = "fired", "parked", "stream"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the row of a watcher is. As text it stands on the row of its DAG."""
+class WatcherKey:
+    """The key of a watcher's row. As text it is listed on the row of its DAG."""
 
-    queue: str | None  # None: its source must be asked
+    queue: str | None  # None: its source is polled
     dag_id: str
     asset_id: str
-    mark: str  # of its trigger: an asset may have two watchers of one name
+    trigger_hash: str  # an asset may have two watchers of one name
     name: str
 
     @property
     def row(self) -> Catalog:
         """The row, with nothing but its key."""
-        return Catalog(readers_of(self.queue), str(self).partition("/")[2])
+        return Catalog(watcher_row_kind(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
-        return "/".join((self.queue or "", self.dag_id, self.asset_id, self.mark, self.name))
+        return "/".join(
+            (self.queue or "", self.dag_id, self.asset_id, self.trigger_hash, self.name)
+        )
 
     @classmethod
-    def of(cls, text: str) -> "Place":
-        """Return the place that a text names; only the last part may hold slashes."""
+    def parse(cls, text: str) -> "WatcherKey":
+        """Return the key that a text stands for; only the last part may hold slashes."""
         queue, *rest = text.split("/", 4)
         return cls(queue or None, *rest)
 
 
-def mark_of(trigger: Mapping[str, Any]) -> str:
-    """Return what tells a trigger, as it is written, from others."""
-    written = json.dumps([trigger["type"], trigger["data"]], sort_keys=True)
-    return hashlib.sha256(written.encode()).hexdigest()[:8]
+def trigger_hash(trigger: Mapping[str, Any]) -> str:
+    """Return a short hash of a serialized trigger."""
+    text = json.dumps([trigger["type"], trigger["data"]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def readers_of(queue: str | None) -> str:
-    """Return the kind of the rows of all who read a queue, or of those whose source is asked."""
-    return f"{_READERS}{queue or ''}"
+def watcher_row_kind(queue: str | None) -> str:
+    """Return the kind of the rows of all watchers of a queue, or of those that are polled."""
+    return f"watchers#{queue or ''}"
 
 
 def read_watchers(queue: str | None) -> list[Catalog]:
-    """Return the rows of all who read a queue, or of those whose source must be asked."""
-    return list(Catalog.query(readers_of(queue), consistent_read=True))
+    """Return the rows of all watchers of a queue, or of those whose source is polled."""
+    return list(Catalog.query(watcher_row_kind(queue), consistent_read=True))
 
 
-# Those who fire too often.
+def read_watchers_by_key(keys: Iterable[WatcherKey], *, consistent: bool) -> list[Catalog]:
+    """Return the rows of some watchers, as far as they exist."""
+    found = [(key.row.kind, key.row.id) for key in keys]
+    return list(Catalog.batch_get(found, consistent_read=consistent)) if found else []
+
+
+def read_registered_watchers() -> list[Catalog]:
+    """Return the rows of all watchers that DAGs list."""
+    dags = Dags.scan(Dags.watchers.exists(), attributes_to_get=["dag_id", "watchers"])
+    keys = [WatcherKey.parse(text) for row in dags for text in row.watchers or ()]
+    return read_watchers_by_key(keys, consistent=False)
+
+
+# Watchers that fire too often.
 
 
 def read_parked() -> dict[str, Catalog]:
@@ -69,7 +85,7 @@ def read_parked() -> dict[str, Catalog]:
 
 
 def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
-    """Add to what watchers have fired this minute, and park those beyond the limit; return them."""
+    """Add to what watchers have fired this minute; park those beyond the limit and return them."""
     minute = clock.now().start_of("minute")
     return [
         watcher
@@ -80,12 +96,12 @@ def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
 
 def _count(watcher: str, times: int, minute: DateTime) -> int:
     row = Catalog(_FIRED, watcher)
-    more = [Catalog.fired.add(times)]
-    if not update_if(row, more, Catalog.minute == minute):
-        anew = [Catalog.minute.set(minute), Catalog.fired.set(times)]
+    add = [Catalog.fired.add(times)]
+    if not update_if(row, add, Catalog.minute == minute):
+        reset = [Catalog.minute.set(minute), Catalog.fired.set(times)]
         is_older = Catalog.minute.does_not_exist() | (Catalog.minute < minute)
-        if not update_if(row, anew, is_older):
-            update_if(row, more, Catalog.minute >= minute)  # another began the minute meanwhile
+        if not update_if(row, reset, is_older):
+            update_if(row, add, Catalog.minute >= minute)  # another began the minute meanwhile
     return int(row.fired or 0)
 
 
@@ -99,3 +115,40 @@ def resume(watchers: Iterable[str]) -> None:
     for watcher in watchers:
         Catalog(_FIRED, watcher).delete()
         Catalog(_PARKED, watcher).delete()
+
+
+# Sources that are polled. Whoever is late finds that the lease is no longer theirs, and what they
+# saw is not remembered; then it is seen again, and known by its id.
+
+
+@dataclass(frozen=True)
+class StreamLease:
+    """The right to poll a source for a while, with what was seen there before."""
+
+    stream: str
+    owner: str
+    polled_at: DateTime | None
+    seen_items: bytes | None
+
+
+def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
+    """Return the right to poll a source, or None while another has it."""
+    now, owner = clock.now(), uuid.uuid4().hex
+    row = Catalog(_STREAM, stream)
+    is_free = Catalog.lease_expires_at.does_not_exist() | (Catalog.lease_expires_at <= now)
+    actions = [
+        Catalog.lease_owner.set(owner),
+        Catalog.lease_expires_at.set(now.add(seconds=seconds)),
+    ]
+    if not update_if(row, actions, is_free):
+        return None
+    return StreamLease(stream, owner, row.polled_at, row.seen_items)
+
+
+def release_lease(lease: StreamLease, *, seen_items: bytes | None) -> bool:
+    """End a lease and store what was seen, if anything; return whether the lease was still held."""
+    actions = [Catalog.lease_expires_at.set(clock.now())]
+    if seen_items is not None:
+        actions += [Catalog.seen_items.set(seen_items), Catalog.polled_at.set(clock.now())]
+    row = Catalog(_STREAM, lease.stream)
+    return update_if(row, actions, Catalog.lease_owner == lease.owner)

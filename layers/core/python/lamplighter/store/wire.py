@@ -1,8 +1,9 @@
 """Requests in DynamoDB's own words, for the paths that are walked once per run.
 
-Owns: the wire form of transactions and of the due index. PynamoDB remains the owner of names, types
-and keys, which are taken from the models; but its expressions cost several times what the rest of a
-claim does, and so does botocore's walk over a hundred nested actions (see docs/adr/0008).
+Owns: the wire form of transactions and of queries of sharded indexes. PynamoDB remains the owner of
+names, types and keys, which are taken from the models; but its expressions cost several times what
+the rest of a claim does, and so does botocore's walk over a hundred nested actions (see
+docs/adr/0008).
 """
 
 import base64
@@ -13,10 +14,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.store.attributes import instant_text
-from lamplighter.store.models import AssetEvents, Assets, Backfills, Dags, Runs
-from lamplighter.store.models.assets import CONSUMER
-from lamplighter.store.rows import Row, connection
+from lamplighter.store.rows import Row, connection, instant_text
 
 Request = dict[str, Any]
 
@@ -92,8 +90,7 @@ def key_of(row: Row) -> Request:
 
 
 def _table(row: Row) -> str:
-    row._get_connection()  # noqa: SLF001 - the name is known from then on
-    return row.Meta.table_name
+    return type(row).table_name()
 
 
 def _item(row: Row) -> Request:
@@ -144,44 +141,14 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-# Keys of many rows, of which nothing else is wanted.
+# Items of many rows, of which hardly more than the keys is wanted.
 
 
-def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
-    items = _until(Dags, "due", ("due_shard", "next_run_create_after"), shard, until)
-    return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
-
-
-def due_backfills(shard: int, until: DateTime) -> Iterator[str]:
-    """Yield the backfills of one shard that may create runs, oldest first."""
-    items = _until(Backfills, "due", ("due_shard", "next_run_create_after"), shard, until)
-    return (item["backfill_id"]["S"] for item in items)
-
-
-def open_assets(shard: int, until: DateTime) -> Iterator[str]:
-    """Yield the assets of one shard whose events may not have been handed on, oldest first."""
-    items = _until(Assets, "open", ("open_shard", "open_since"), shard, until)
-    return (item["asset_id"]["S"] for item in items)
-
-
-def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the keys of one shard's events without a number that are to be sent again."""
-    items = _until(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
-    return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
-
-
-def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
-    items = _until(Runs, "wake", ("wake_shard", "wake_at"), shard, until)
-    return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
-
-
-def _until(
+def query_shard(
     model: type[Row], index: str, names: tuple[str, str], shard: int, until: DateTime
 ) -> Iterator[Request]:
-    """Yield what one shard of an index has up to an instant."""
-    return _items(
+    """Yield what one shard of an index has up to an instant, oldest first."""
+    return query(
         model,
         IndexName=index,
         KeyConditionExpression="#shard = :shard AND #at <= :until",
@@ -193,25 +160,11 @@ def _until(
     )
 
 
-def consumers_of(asset_id: str) -> Iterator[str]:
-    """Yield the ids of the DAGs that wait for an asset."""
-    items = _items(
-        Assets,
-        ConsistentRead=True,
-        KeyConditionExpression="asset_id = :asset AND begins_with(#ref, :consumer)",
-        ProjectionExpression="#ref",
-        ExpressionAttributeNames={"#ref": "ref"},
-        ExpressionAttributeValues={":asset": {"S": asset_id}, ":consumer": {"S": CONSUMER}},
-    )
-    return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
-
-
-def _items(model: type[Row], **request: Any) -> Iterator[Request]:
+def query(model: type[Row], **request: Any) -> Iterator[Request]:
     """Yield what a query finds, page after page."""
-    model._get_connection()  # noqa: SLF001 - the name is known from then on
     client: Any = connection().client
     while True:
-        answer = client.query(TableName=model.Meta.table_name, **request)
+        answer = client.query(TableName=model.table_name(), **request)
         yield from answer["Items"]
         if "LastEvaluatedKey" not in answer:
             return

@@ -1,1 +1,1 @@
-"""Where shared streams meet Lambda: a batch of a queue as a stream, short sessions for the rest."""
+"""Shared streams in Lambda: a batch of a queue as a stream, and short polls of other sources."""

@@ -1,7 +1,7 @@
-"""What watchers have made of events, on its way to the queue `events`.
+"""The events of watchers, on their way to the queue `events`.
 
-Owns: when it counts as persisted, which is when SQS has taken it. What is sent twice has the same
-id, and is recorded once.
+Owns: when an event counts as persisted, which is when SQS has accepted it. What is sent twice has
+the same id, and is recorded once.
 """
 
 import asyncio
@@ -9,31 +9,28 @@ import logging
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
 from lamplighter import queues
-from lamplighter.events.dead_letters import letter
+from lamplighter.events.dead_letters import SOURCES_DLQ, dead_letter
 from lamplighter.streams.watchers import Watcher
 
 log = logging.getLogger(__name__)
 
-# Where events go that are not sent.
-KEPT = "watch_dead_queue_url"
-
 
 @dataclass(frozen=True)
-class Derived:
-    """An asset event that a watcher has made of something that happened."""
+class WatcherEvent:
+    """An asset event that a watcher has made of a message."""
 
     watcher: Watcher
     event_id: str
     body: str
-    raw: Any  # what it was made of
+    raw: Any  # the message, as the trigger saw it
     seq: int | None  # by which the stream is told that it is persisted
-    # Why it is not sent but kept among the dead letters, from where it can be sent.
-    kept_because: str | None = None
+    # Why it goes to the dead-letter queue, from where it can be replayed, and not to `events`.
+    parked_reason: str | None = None
 
     @property
     def lane(self) -> str | None:
@@ -43,66 +40,60 @@ class Derived:
 
     @property
     def queue(self) -> str:
-        """The setting that names where it goes; what came in order goes on in order."""
-        if self.kept_because is not None:
-            return KEPT
-        return "events_queue_url" if self.lane is None else "events_fifo_queue_url"
+        """The queue to which it goes; what came in order goes on in order."""
+        if self.parked_reason is not None:
+            return SOURCES_DLQ
+        return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:
         """What is sent there."""
-        if self.kept_because is not None:
-            return letter(
-                self.body, reason=self.kept_because, first_id=self.event_id, lane=self.lane
+        if self.parked_reason is not None:
+            return dead_letter(
+                self.body, reason=self.parked_reason, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:
             return {"MessageBody": self.body}
         # A group without a name is one all the same.
         group = self.lane or "none"
-        lane = {"MessageGroupId": group, "MessageDeduplicationId": self.event_id}
-        return {"MessageBody": self.body, **lane}
+        fifo = {"MessageGroupId": group, "MessageDeduplicationId": self.event_id}
+        return {"MessageBody": self.body, **fifo}
 
 
 # Persists some events that go to one queue, or raises.
-Send = Callable[[str, Sequence[Derived]], None]
+Send = Callable[[str, Sequence[WatcherEvent]], None]
 
 
-def send_to_sqs(queue: str, events: Sequence[Derived]) -> None:
-    """Send events to the queue that a setting names."""
+def send_to_sqs(queue: str, events: Sequence[WatcherEvent]) -> None:
+    """Send events to a queue."""
     queues.send(queue, [event.message for event in events])
 
 
+@dataclass(kw_only=True, eq=False)
 class Outbox:
-    """Sends in the order of coming, as few calls as possible."""
+    """Sends events in the order in which they were added, in as few calls as possible."""
 
-    def __init__(
-        self,
-        *,
-        send: Send,
-        confirm: Callable[[Iterable[int]], None],
-        on_lost: Callable[[Derived], None],
-    ) -> None:
-        self._send = send
-        self._confirm = confirm
-        self._on_lost = on_lost
-        # What comes after something that was lost in one of these is not sent before it.
-        self._lost_lanes: set[str] = set()
-        self._waiting: dict[str, deque[Derived]] = defaultdict(deque)
-        self._has_some = asyncio.Event()
-        self.sent = 0
-        self.kept = 0
+    send: Send
+    confirm: Callable[[Iterable[int]], None]
+    on_lost: Callable[[WatcherEvent], None]
+    sent: int = 0
+    parked: int = 0
+    # In these lanes an event was lost, and nothing is sent after it.
+    _lost_lanes: set[str] = field(default_factory=set)
+    _waiting: dict[str, deque[WatcherEvent]] = field(default_factory=lambda: defaultdict(deque))
+    _has_some: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, event: Derived) -> None:
-        """Let an event be sent soon."""
+    def add(self, event: WatcherEvent) -> None:
+        """Send an event soon."""
         self._waiting[event.queue].append(event)
         self._has_some.set()
 
     async def run(self) -> None:
-        """Send what comes, for ever."""
+        """Send what is added, until cancelled."""
         while True:
             await self._has_some.wait()
             self._has_some.clear()
-            # Those who are still at work may fill the call.
+            # Other watchers may fill the call.
             await asyncio.sleep(0)
             while self._send_some():  # noqa: ASYNC110 - nothing is waited for, others have their turn
                 await asyncio.sleep(0)
@@ -121,32 +112,32 @@ class Outbox:
         queue = next((name for name, waiting in self._waiting.items() if waiting), None)
         if queue is None:
             return False
-        some = self._take(self._waiting[queue])
+        events = self._take(self._waiting[queue])
         try:
-            self._send(queue, some)
-        except Exception:  # whatever it is, what these were made of comes again, and nothing else
-            log.exception("%d events of watchers could not be sent", len(some))
-            for event in some:
+            self.send(queue, events)
+        except Exception:  # whatever it is, only the messages of these events are delivered again
+            log.exception("%d events of watchers could not be sent", len(events))
+            for event in events:
                 self._lose(event)
             return True
-        if queue == KEPT:
-            self.kept += len(some)
+        if queue == SOURCES_DLQ:
+            self.parked += len(events)
         else:
-            self.sent += len(some)
-        self._confirm([event.seq for event in some if event.seq is not None])
+            self.sent += len(events)
+        self.confirm([event.seq for event in events if event.seq is not None])
         return True
 
-    def _take(self, waiting: deque[Derived]) -> list[Derived]:
-        some: list[Derived] = []
-        while waiting and len(some) < queues.PER_CALL:
+    def _take(self, waiting: deque[WatcherEvent]) -> list[WatcherEvent]:
+        events: list[WatcherEvent] = []
+        while waiting and len(events) < queues.PER_CALL:
             event = waiting.popleft()
             if event.lane in self._lost_lanes:
                 self._lose(event)
             else:
-                some.append(event)
-        return some
+                events.append(event)
+        return events
 
-    def _lose(self, event: Derived) -> None:
+    def _lose(self, event: WatcherEvent) -> None:
         if event.lane is not None:
             self._lost_lanes.add(event.lane)
-        self._on_lost(event)
+        self.on_lost(event)

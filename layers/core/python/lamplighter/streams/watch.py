@@ -1,43 +1,56 @@
 """A batch of a watched queue, from reading to answering: sent on first, acknowledged after that.
 
-Owns: what becomes of each message. Every watcher of the queue is done with it, and what they made
-of it is on the queue `events`: it is acknowledged. Someone rejected it, or there is nobody: it is
-kept among the dead letters with the reason, and acknowledged. Someone failed: it is delivered
-again, to everyone; what the others made of it is known by its id. If that goes on for too long, it
-is kept among the dead letters as well.
+Owns: by which id a message is known, so that what is reported twice fires once, and what becomes of
+each message. Every watcher of the queue is done with it, and their events are on the queue
+`events`: it is acknowledged. One rejected it, or there is none: it goes to the dead-letter queue
+with the reason, and is acknowledged. One failed: it is delivered again, to all; what the others
+made of it is known by its id. If that goes on for too long, it goes to the dead-letter queue too.
 """
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lamplighter import settings
-from lamplighter.events.dead_letters import WATCHED, Reject, give_up, letter
-from lamplighter.events.delivery import Delivery, from_first_in_lane
+from lamplighter.errors import RejectedError
+from lamplighter.events import fields
+from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_expired_to_dlq
+from lamplighter.events.message import CreatedObject, created_objects, open_eventbridge, open_sns
+from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
-from lamplighter.streams.messages import message_of
-from lamplighter.streams.report import WatchReport, park, send_to_dlq
-from lamplighter.streams.rounds import Arrival, Rounds
-from lamplighter.streams.session import run_in_a_loop, works_of
+from lamplighter.streams.delivery_rounds import (
+    DeliveryRounds,
+    StreamMessage,
+    WatchReport,
+    park_busy_watchers,
+)
+from lamplighter.streams.session import run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.feeds import SOURCES
+from lamplighter.triggers.sources import QueueMessage
 
 log = logging.getLogger(__name__)
 
 
 def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> WatchReport:
-    """Let everyone who watches a queue have a batch of it, within some seconds."""
-    # Until it is known what became of them, they come again.
-    came = [Delivery.of(record) for record in records]
-    report = WatchReport(received=len(records), failed={one.message_id for one in came})
-    failed = came
+    """Give a batch of a queue to all its watchers, within some seconds."""
+    deliveries = [Delivery.of(record) for record in records]
+    # Until it is known what became of them, they are delivered again.
+    failed = deliveries
+    report = WatchReport(received=len(records), failed={one.message_id for one in deliveries})
     try:
         if records:
-            failed = _watch(came, report, seconds=seconds)
-    except Exception:  # an error of Lambda's would bring them back at once, and without a pause
-        log.exception("a batch of %d messages failed", len(records))
-    kept = give_up([Reject(one, "a watcher failed; see its log") for one in failed], WATCHED)
-    report.given_up = len(kept)
+            failed = _watch(deliveries, report, seconds=seconds)
+    except Exception:  # if the function failed, they would come back at once, without a pause
+        queue = deliveries[0].queue_arn
+        log.exception("a batch of %d messages failed", len(records), extra={"queue": queue})
+    kept = send_expired_to_dlq(
+        [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
+    )
+    report.dead_lettered = len(kept)
     report.failed -= kept
     return report
 
@@ -45,62 +58,76 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
 def _watch(
     deliveries: Sequence[Delivery], report: WatchReport, *, seconds: float
 ) -> list[Delivery]:
-    """Return the messages that failed, without those that only come after one in its lane."""
-    queue = queue_of(deliveries[0].queue_arn)
-    # By the place in the batch: SQS may deliver a message twice at once.
-    came = {_arrival(delivery): delivery for delivery in deliveries}
-    rounds = Rounds(list(came), seconds=seconds)
+    """Return the messages that failed, without those that only follow one in its lane."""
+    queue = _queue_name(deliveries[0].queue_arn)
+    # Not by id: SQS may deliver a message twice at once.
+    received = {stream_message(delivery): delivery for delivery in deliveries}
+    rounds = DeliveryRounds(list(received), seconds=seconds)
     watchers = watchers_in(read_watchers(queue))
-    works, broken = works_of(watchers, read_parked())
-    for work in works:
-        # Whatever a trigger says: what is heard on this queue is one stream.
-        work.key = ("queue", queue)
+    subscriptions, broken = subscribe_all(watchers, read_parked())
+    for subscription in subscriptions:
+        # Whatever a trigger says: what comes on this queue is one stream.
+        subscription.key = ("queue", queue)
     if watchers:
-        run_in_a_loop(rounds.run(works))
+        run_in_new_loop(rounds.run(subscriptions))
     else:
-        rounds.done.update(came)
-        rounds.reasons.update({arrival: [f"no watcher reads queue {queue!r}"] for arrival in came})
+        rounds.done.update(received)
+        rounds.reasons.update({one: [f"no watcher reads queue {queue!r}"] for one in received})
     if broken:
         rounds.done.clear()
-    lost = send_to_dlq(
-        {
-            arrival: letter(
-                came[arrival].body,
-                reason=reason,
-                first_id=came[arrival].first_id,
-                lane=came[arrival].lane,
-                queue_arn=came[arrival].queue_arn,
-                texts=came[arrival].texts,
-            )
-            for arrival, reason in rounds.rejected.items()
-        }
-    )
-    report.rejected = len(rounds.rejected) - len(lost)
-    report.sent_events, report.kept_events = rounds.sent, rounds.kept
+    done = rounds.finish(report, received.__getitem__)
     report.failed_watchers = len(broken)
-    failed = {one.message_id for arrival, one in came.items() if arrival not in rounds.done - lost}
-    report.failed = from_first_in_lane(came.values(), failed)
-    report.parked_watchers = park(rounds.fired)
+    failed = {delivery.message_id for one, delivery in received.items() if one not in done}
+    report.failed = from_first_in_lane(deliveries, failed)
+    report.parked_watchers = park_busy_watchers(rounds.fired)
     return _first_of_lanes(one for one in deliveries if one.message_id in report.failed)
+
+
+def _queue_name(arn: str) -> str:
+    """Return the name by which watchers know a queue."""
+    name = arn.rpartition(":")[2]
+    is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
+    return SOURCES if is_ours else name
 
 
 def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
     first: list[Delivery] = []
-    lanes: set[str] = set()
+    lanes: set[str | None] = set()
     for one in deliveries:
         if one.lane is None or one.lane not in lanes:
             first.append(one)
-        if one.lane is not None:
-            lanes.add(one.lane)
+        lanes.add(one.lane)
     return first
 
 
-def _arrival(delivery: Delivery) -> Arrival:
-    return Arrival(message_of(delivery), delivery.lane)
+# What triggers see of a message.
 
 
-def queue_of(arn: str) -> str:
-    """Return the name by which watchers know a queue."""
-    name = arn.rpartition(":")[2]
-    is_ours = name == settings.current().sources_queue_url.rpartition("/")[2]
-    return SOURCES if is_ours else name
+def stream_message(delivery: Delivery) -> StreamMessage:
+    """Return a delivery as watchers read it."""
+    return StreamMessage(message_of(delivery), delivery.lane)
+
+
+def message_of(delivery: Delivery) -> QueueMessage:
+    """Return the content of a delivery; a queue may carry anything, so nothing is rejected here."""
+    message_id = delivery.first_id
+    content: Any = None
+    objects: tuple[CreatedObject, ...] = ()
+    try:
+        content, message_id = open_sns(fields.json_object(delivery.body, "body"), message_id)
+    except RejectedError:
+        with suppress(ValueError, RecursionError):
+            content = json.loads(delivery.body)
+    else:
+        with suppress(RejectedError):  # another event of S3, or it only looks like one
+            objects = tuple(created_objects(content) or ())
+        with suppress(RejectedError):  # it only looks like an event of EventBridge
+            message_id = _id_of(objects) or open_eventbridge(content, message_id)[1]
+    return QueueMessage(message_id, delivery.body, content, objects, delivery.texts, delivery.lane)
+
+
+def _id_of(objects: Sequence[CreatedObject]) -> str | None:
+    """Return an id that does not depend on how often, and through which service, S3 reports."""
+    ids = [created.event_id for created in objects]
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest() if len(ids) > 1 else None
+    return digest or next(iter(ids), None)

@@ -1,26 +1,50 @@
-"""Watchers as they are at work: read from their rows, their triggers built.
+"""Watchers ready to run: read from their rows, their triggers built.
 
 Owns: running an author's code outside the sandbox, which only `watch` does: it may send events and
-read bundles, and nothing else.
+read bundles, and nothing else. Two bundles may have modules of the same name: a module is found
+under its name only while its own bundle is being imported, so a trigger's file must import what it
+needs at its top, as is the custom.
 """
 
-import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import atexit
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import RLock
+from types import ModuleType
 from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter import aws, runtime, settings
 from lamplighter.assets.codec import decode_trigger
+from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
+from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path
+from lamplighter.identifiers import bundle_key
 from lamplighter.loading import author_code_allowed
 from lamplighter.store.models import Catalog
-from lamplighter.store.watchers import mark_of
-from lamplighter.streams.author_bundles import importing_from
+from lamplighter.store.watchers import trigger_hash
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.feeds import Watched
+from lamplighter.triggers.feeds import StreamInfo
 
-log = logging.getLogger(__name__)
+_lock = RLock()
+
+
+@runtime.cached()
+def _folders() -> dict[str, tuple[str, Path]]:
+    """Return, of each bundle, the version that is unpacked, and where."""
+    return {}
+
+
+@runtime.cached()
+def _modules() -> dict[Path, dict[str, ModuleType]]:
+    """Return the imported modules of each folder."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -29,73 +53,131 @@ class Watcher:
 
     asset: str  # by name
     name: str
-    trigger: dict[str, Any]  # as it is written
+    trigger: dict[str, Any]  # serialized
     bundle: str
     bundle_version: str
     dag_ids: tuple[str, ...]
-    since: DateTime
+    created_at: DateTime
+    # The folder of a bundle that has not been pushed.
+    root: Path | None = field(default=None, kw_only=True)
 
     @cached_property
     def id(self) -> str:
-        """What tells it from all others: a watcher that watches something else is another one."""
-        return f"{self.path}/{mark_of(self.trigger)}"
+        """What tells it from all others: a watcher with another trigger is another one."""
+        return f"{self.path}/{trigger_hash(self.trigger)}"
 
     @property
     def path(self) -> str:
-        """How people call it."""
+        """The name that people use for it."""
         return f"{self.asset}/{self.name}"
 
     @property
     def title(self) -> str:
-        """How it is called in messages to people."""
+        """How messages to people name it."""
         return f"watcher {self.name!r} of asset {self.asset!r}"
 
     @property
-    def watched(self) -> Watched:
-        """What it reads."""
-        return Watched.from_json(self.trigger)
+    def log_fields(self) -> dict[str, str]:
+        """What log lines about it carry as fields."""
+        return {"asset": self.asset, "watcher": self.name}
+
+    @property
+    def stream_info(self) -> StreamInfo:
+        """What it reads, and with whom it shares it."""
+        return StreamInfo.from_json(self.trigger)
 
     def build(self) -> BaseEventTrigger:
         """Return the trigger itself, which may be an author's."""
-        path = self.trigger["type"]
-        with importing_from(self.bundle, self.bundle_version, path), author_code_allowed():
+        is_built_in = self.trigger["type"].startswith("lamplighter.")
+        with nullcontext() if is_built_in else self._importable(), author_code_allowed():
             return decode_trigger(self.trigger)
+
+    @contextmanager
+    def _importable(self) -> Iterator[None]:
+        """Let the modules of the watcher's bundle be imported until the block ends."""
+        with _lock:
+            root = self.root or unpacked(self.bundle, self.bundle_version)
+            # Whatever else this process has imported as `jobs` or `triggers` is not this bundle's.
+            others = {
+                name: module
+                for name, module in sys.modules.items()
+                if name.partition(".")[0] in IMPORT_FOLDERS
+            }
+            import_path = list(sys.path)
+            _forget(others)
+            modules = _modules()
+            sys.modules.update(modules.get(root, {}))
+            add_to_import_path(root)
+            try:
+                yield
+            finally:
+                sys.path[:] = import_path
+                found = list(sys.modules.items())
+                modules[root] = {name: module for name, module in found if _is_below(module, root)}
+                _forget(modules[root])
+                sys.modules.update(others)
+
+
+def _forget(names: Iterable[str]) -> None:
+    for name in names:
+        del sys.modules[name]
+
+
+def _is_below(module: ModuleType, root: Path) -> bool:
+    # A folder without an `__init__` has no file, but a path.
+    paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    return any(path is not None and Path(path).is_relative_to(root) for path in paths)
+
+
+def unpacked(bundle: str, version: str) -> Path:
+    """Return the folder of a bundle's version, fetched once; older versions of it are removed."""
+    with _lock:
+        folders = _folders()
+        known = folders.get(bundle)
+        if known is not None and known[0] == version:
+            return known[1]
+        bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
+        archive = aws.client("s3").get_object(Bucket=bucket, Key=key)
+        content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
+        folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
+        # A function's disk is discarded with it, but not that of a developer's machine.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            root = open_stored(content, key, folder / "bundle")
+        except BaseException:
+            shutil.rmtree(folder)  # or a function that tries again and again fills its disk
+            raise
+        folders[bundle] = version, root
+        if known is not None:
+            _modules().pop(known[1], None)
+            shutil.rmtree(known[1].parent)
+        return root
 
 
 def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
     """Return the watchers of rows; one that several DAGs declare alike is one."""
     found: dict[str, Watcher] = {}
     for row in sorted(rows, key=lambda row: row.id):
-        dag_id = row.id.partition("/")[0]
         watcher = Watcher(
-            row.watcher["asset"],
-            row.watcher["name"],
-            row.watcher["trigger"],
-            row.bundle or "",
-            row.bundle_version or "",
-            (dag_id,),
-            row.since,
+            **row.watcher,
+            bundle=row.bundle or "",
+            bundle_version=row.bundle_version or "",
+            dag_ids=(row.id.partition("/")[0],),
+            created_at=row.created_at,
         )
-        known = found.get(watcher.id)
-        found[watcher.id] = watcher if known is None else _together(known, watcher)
+        known = found.setdefault(watcher.id, watcher)
+        if known is not watcher:
+            found[watcher.id] = replace(
+                known,
+                dag_ids=(*known.dag_ids, *watcher.dag_ids),
+                created_at=min(known.created_at, watcher.created_at),
+            )
     return list(found.values())
-
-
-def _together(one: Watcher, other: Watcher) -> Watcher:
-    return Watcher(
-        one.asset,
-        one.name,
-        one.trigger,
-        one.bundle,
-        one.bundle_version,
-        (*one.dag_ids, *other.dag_ids),
-        min(one.since, other.since),
-    )
 
 
 def by_stream(watchers: Sequence[Watcher]) -> dict[str, list[Watcher]]:
     """Return the watchers by the source that they share; one without a key has its own."""
     found: dict[str, list[Watcher]] = {}
     for watcher in watchers:
-        found.setdefault(watcher.watched.stream or f"(own) {watcher.id}", []).append(watcher)
+        found.setdefault(watcher.stream_info.stream or f"(own) {watcher.id}", []).append(watcher)
     return found

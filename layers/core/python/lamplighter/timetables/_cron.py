@@ -19,7 +19,7 @@ class CronTimetable(Timetable):
 
     def __init__(self, cron: str, timezone: str | int | datetime.tzinfo) -> None:
         if not isinstance(cron, str):
-            raise InvalidTimetableError(f"cron {cron!r} must be a text such as '0 6 * * *'")
+            raise InvalidTimetableError(f"cron {cron!r} must be a string such as '0 6 * * *'")
         self._expression = PRESETS.get(cron.strip(), cron.strip())
         self._timezone = parse_zone(timezone)
 

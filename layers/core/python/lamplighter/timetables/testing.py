@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pendulum import DateTime
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import UTC
 
@@ -24,7 +24,7 @@ def check_timetable(
     Returns the first runs from `earliest` on, for assertions of your own.
     """
     timetable.validate()
-    with clock.using(clock.FixedClock(earliest)):
+    with runtime.using(clock=clock.FixedClock(earliest)):
         _check_round_trip(timetable, earliest)
         runs = _walk(timetable, TimeRestriction(earliest, None, catchup=True), steps)
         _check_forward(timetable, runs, earliest)
@@ -112,7 +112,7 @@ def _check_catchup(timetable: Timetable, runs: list[DagRunInfo], earliest: DateT
     # A schedule may count from the present when it skips, so that its newest run need not be ours;
     # but it must be newer than our last but one.
     now = runs[-1].run_after
-    with clock.using(clock.FixedClock(now)):
+    with runtime.using(clock=clock.FixedClock(now)):
         restriction = TimeRestriction(earliest, None, catchup=False)
         for last in (None, runs[0]):
             info = _ask(timetable, last, restriction)

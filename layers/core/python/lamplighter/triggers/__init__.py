@@ -1,18 +1,21 @@
-"""Triggers: how an outside source tells that an asset has changed.
+"""Triggers: how an outside source reports that an asset has changed.
 
-The built-in ones are imported when they are asked for: most DAG files have none, and one of them
-needs half the web.
+The built-in ones are imported when they are used: most DAG files have none, and one of them imports
+an HTTP client.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lamplighter.triggers.aws import (
+        EventBridgeTrigger,
+        S3ObjectTrigger,
+        S3PrefixTrigger,
+        SqsTrigger,
+    )
     from lamplighter.triggers.directory import DirectoryTrigger
-    from lamplighter.triggers.eventbridge import EventBridgeTrigger
     from lamplighter.triggers.http import HttpPollTrigger
-    from lamplighter.triggers.s3 import S3ObjectTrigger, S3PrefixTrigger
-    from lamplighter.triggers.sqs import SqsTrigger
 
 __all__ = [
     "DirectoryTrigger",
@@ -23,18 +26,11 @@ __all__ = [
     "SqsTrigger",
 ]
 
-_HOMES = {
-    "DirectoryTrigger": "directory",
-    "EventBridgeTrigger": "eventbridge",
-    "HttpPollTrigger": "http",
-    "S3ObjectTrigger": "s3",
-    "S3PrefixTrigger": "s3",
-    "SqsTrigger": "sqs",
-}
+_OUTSIDE_AWS = {"DirectoryTrigger": "directory", "HttpPollTrigger": "http"}
 
 
 def __getattr__(name: str) -> object:
     """Return a built-in trigger."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_OUTSIDE_AWS.get(name, 'aws')}"), name)

@@ -16,18 +16,17 @@ import pendulum
 
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import class_path
-from lamplighter.triggers.offered import Sighting
-from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.triggers.sources import PollingTrigger, SourceItem
 from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
 
-class DirectoryTrigger(PolledTrigger):
+class DirectoryTrigger(PollingTrigger):
     """Fires for each file of a folder that is new or has changed, within a minute or two.
 
     `pattern` is matched with the name of the file, as a shell does; files whose names begin with a
-    dot are left alone, and so are the folders in the folder. The payload has the `path`, the `size`
+    dot are skipped, and so are subfolders. The payload has the `path`, the `size`
     and when the file was `modified`.
     """
 
@@ -36,8 +35,8 @@ class DirectoryTrigger(PolledTrigger):
         self.path = _absolute(path)
         if not isinstance(pattern, str) or not pattern or "/" in pattern:
             raise DefinitionError(
-                f"DirectoryTrigger: pattern {pattern!r} must be one for names of files, as in"
-                " '*.csv'; a folder in the folder needs a watcher of its own"
+                f"DirectoryTrigger: pattern {pattern!r} must match names of files, as in"
+                " '*.csv'; a subfolder needs a watcher of its own"
             )
         self.pattern = pattern
 
@@ -45,13 +44,13 @@ class DirectoryTrigger(PolledTrigger):
         return class_path(type(self)), {"path": self.path, "pattern": self.pattern}
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
+    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
         # In a thread, because a file system on a network can be slow.
         return await asyncio.to_thread(_files_in, kwargs["path"])
 
-    def payloads(self, sighting: Sighting) -> Iterable[Any]:
-        if fnmatchcase(sighting.name, self.pattern):
-            yield sighting.payload
+    def payloads(self, item: SourceItem) -> Iterable[Any]:
+        if fnmatchcase(item.name, self.pattern):
+            yield item.payload
 
     def shared_stream_key(self) -> Hashable | None:
         return ("directory", self.path)
@@ -60,23 +59,23 @@ class DirectoryTrigger(PolledTrigger):
 def _absolute(path: object) -> str:
     if not isinstance(path, str | PurePath) or not PurePath(path).is_absolute():
         raise DefinitionError(
-            f"DirectoryTrigger: path {str(path)!r} must be absolute: whoever looks may stand in any"
-            " folder"
+            f"DirectoryTrigger: path {str(path)!r} must be absolute: the poll runs in any"
+            " working directory"
         )
-    # In its normal form, so that two spellings of a folder share one look.
+    # In its normal form, so that two spellings of a folder share one poll.
     return os.path.normpath(path)
 
 
-def _files_in(folder: str) -> list[Sighting]:
+def _files_in(folder: str) -> list[SourceItem]:
     try:
         with os.scandir(folder) as entries:
-            return [seen for entry in entries for seen in _seen(entry)]
+            return [item for entry in entries for item in _item(entry)]
     except FileNotFoundError:
-        log.warning("%s is not there: nothing is seen in it until someone creates it", folder)
+        log.warning("%s does not exist: there is nothing in it until someone creates it", folder)
         return []
 
 
-def _seen(entry: "os.DirEntry[str]") -> Iterator[Sighting]:
+def _item(entry: "os.DirEntry[str]") -> Iterator[SourceItem]:
     """Yield a file as it is now, unless it is hidden, or gone since the folder was read."""
     try:
         if entry.name.startswith(".") or not entry.is_file():
@@ -86,12 +85,12 @@ def _seen(entry: "os.DirEntry[str]") -> Iterator[Sighting]:
     except FileNotFoundError:
         return
     except UnicodeEncodeError:
-        log.warning("%r is left alone: events can only name files in UTF-8", entry.path)
+        log.warning("%r is skipped: events can only name files in UTF-8", entry.path)
         return
     modified = pendulum.from_timestamp(found.st_mtime)
-    yield Sighting(
+    yield SourceItem(
         name=entry.name,
-        identity=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
+        version=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
         payload={"path": entry.path, "size": found.st_size, "modified": iso(modified)},
-        changed_at=modified,
+        modified_at=modified,
     )

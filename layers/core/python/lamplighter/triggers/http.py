@@ -1,4 +1,4 @@
-"""A trigger on what lies at an address of the web.
+"""A trigger on a page or file of the web.
 
 Takes no headers: definitions are stored, logged and shown, and a secret in one of them has leaked.
 """
@@ -21,8 +21,7 @@ from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.loading import class_path
-from lamplighter.triggers.offered import Sighting
-from lamplighter.triggers.polled import PolledTrigger
+from lamplighter.triggers.sources import PollingTrigger, SourceItem
 from lamplighter.zones import as_utc
 
 log = logging.getLogger(__name__)
@@ -34,8 +33,8 @@ _NOT_IN_URLS = re.compile(r"[^!-~]")
 _NOTHING_THERE = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
 
 
-class HttpPollTrigger(PolledTrigger):
-    """Fires when what lies at `url` is new or has changed, within a minute or two.
+class HttpPollTrigger(PollingTrigger):
+    """Fires when the content at `url` is new or has changed, within a minute or two.
 
     It has changed when its `ETag` has; without one when its `Last-Modified` has; without both when
     its content has, which may then be no longer than 1 MiB. The payload has `url` and `status`, and
@@ -57,11 +56,11 @@ class HttpPollTrigger(PolledTrigger):
         return class_path(type(self)), {"url": self.url, "timeout": self.timeout}
 
     @classmethod
-    async def look(cls, kwargs: dict[str, Any]) -> Sequence[Sighting]:
-        return await asyncio.to_thread(_look_at, kwargs["url"], kwargs["timeout"])
+    async def poll(cls, kwargs: dict[str, Any]) -> Sequence[SourceItem]:
+        return await asyncio.to_thread(_poll, kwargs["url"], kwargs["timeout"])
 
     def shared_stream_key(self) -> Hashable | None:
-        # Without the timeout: whoever changes it is to miss nothing, as with a new source.
+        # Without the timeout: another one must not make it a new source, which begins anew.
         return ("http", self.url)
 
 
@@ -83,15 +82,15 @@ def _address(url: object) -> str:
     return url
 
 
-def _look_at(url: str, timeout: float) -> list[Sighting]:
+def _poll(url: str, timeout: float) -> list[SourceItem]:
     latest = monotonic() + timeout
     try:
         with _opener().open(url, timeout=timeout) as response:
-            return [_sighting(url, response, latest=latest)]
+            return [_item(url, response, latest=latest)]
     except HTTPError as error:
         with error:
             if error.code in _NOTHING_THERE:
-                log.warning("%s answers %s: nothing is seen there", url, error.code)
+                log.warning("%s answers %s: there is nothing", url, error.code)
                 return []
             raise TransientError(f"{url} answers {error.code} {error.reason}") from error
     except (OSError, HTTPException, UnicodeError) as error:  # the last one is of odd hosts
@@ -114,19 +113,14 @@ def _opener() -> request.OpenerDirector:
     return opener
 
 
-def _sighting(url: str, response: HTTPResponse, *, latest: float) -> Sighting:
+def _item(url: str, response: HTTPResponse, *, latest: float) -> SourceItem:
     etag, last_modified = response.headers["ETag"], response.headers["Last-Modified"]
-    known = {
-        "url": url,
-        "status": response.status,
-        "etag": etag,
-        "last_modified": last_modified,
-    }
-    return Sighting(
+    known = {"url": url, "status": response.status, "etag": etag, "last_modified": last_modified}
+    return SourceItem(
         name=url,
-        identity=etag or last_modified or _digest(url, response, latest=latest),
+        version=etag or last_modified or _digest(url, response, latest=latest),
         payload={name: value for name, value in known.items() if value is not None},
-        changed_at=_instant(last_modified),
+        modified_at=_instant(last_modified),
     )
 
 

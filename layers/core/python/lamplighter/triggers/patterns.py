@@ -7,6 +7,7 @@ at by itself, and `anything-but` is true of every value of which its operand is 
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import ip_address, ip_network
 from operator import eq, ge, gt, le, lt
 from typing import Any, TypeGuard
@@ -20,6 +21,7 @@ ValueTest = Callable[[Any], bool]
 FieldTest = Callable[[Sequence[Any]], bool]
 # The name of the pattern, and then the fields that lead to a place in it.
 Path = tuple[str, ...]
+Operator = Callable[[Any, Path], ValueTest]
 
 _OR = "$or"
 _COMPARISONS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -106,18 +108,14 @@ def _one_of_leaf(wanted: object, path: Path) -> FieldTest:
         return _some(_equal_to(wanted))
     name, operand = _only_item(wanted, path)
     if name == "exists":
-        return _exists(operand, (*path, name))
+        if not isinstance(operand, bool):
+            raise _wrong((*path, name), "must be true or false")
+        return lambda values: bool(values) is operand
     return _some(_operator(name, operand, among=_OPERATORS, path=path))
 
 
 def _some(test: ValueTest) -> FieldTest:
     return lambda values: any(test(value) for value in values)
-
-
-def _exists(operand: object, path: Path) -> FieldTest:
-    if not isinstance(operand, bool):
-        raise _wrong(path, "must be true or false")
-    return lambda values: bool(values) is operand
 
 
 def _equal_to(wanted: object) -> ValueTest:
@@ -126,33 +124,23 @@ def _equal_to(wanted: object) -> ValueTest:
     return lambda value: (isinstance(value, bool), value) == key
 
 
-def _operator(
-    name: str, operand: object, *, among: "dict[str, Callable[[Any, Path], ValueTest]]", path: Path
-) -> ValueTest:
+def _operator(name: str, operand: object, *, among: "dict[str, Operator]", path: Path) -> ValueTest:
     if name not in among:
         known = ", ".join(sorted({*among, "exists"} if among is _OPERATORS else among))
         raise _wrong(path, f"unknown operator {name!r}; one of {known}")
     return among[name](operand, (*path, name))
 
 
-def _prefix(operand: object, path: Path) -> ValueTest:
-    text, cased = _cased(operand, path)
-    return lambda value: isinstance(value, str) and cased(value).startswith(text)
-
-
-def _suffix(operand: object, path: Path) -> ValueTest:
-    text, cased = _cased(operand, path)
-    return lambda value: isinstance(value, str) and cased(value).endswith(text)
-
-
-def _cased(operand: object, path: Path) -> tuple[str, Callable[[str], str]]:
-    """Return a text, and what makes of a value that which is to be compared with it."""
+def _affix(is_affix: Callable[[str, str], bool], operand: object, path: Path) -> ValueTest:
+    normalize: Callable[[str], str] = str
     if not isinstance(operand, dict):
-        return _text(operand, path), str
-    name, inner = _only_item(operand, path)
-    if name != "equals-ignore-case":
-        raise _wrong(path, f"unknown operator {name!r}; one of equals-ignore-case")
-    return _text(inner, (*path, name)).casefold(), str.casefold
+        text = _text(operand, path)
+    else:
+        name, inner = _only_item(operand, path)
+        if name != "equals-ignore-case":
+            raise _wrong(path, f"unknown operator {name!r}; one of equals-ignore-case")
+        text, normalize = _text(inner, (*path, name)).casefold(), str.casefold
+    return lambda value: isinstance(value, str) and is_affix(normalize(value), text)
 
 
 def _equals_ignore_case(operand: object, path: Path) -> ValueTest:
@@ -256,13 +244,13 @@ def _only_item(wanted: dict[str, Any], path: Path) -> tuple[str, Any]:
 
 def _text(operand: object, path: Path) -> str:
     if not isinstance(operand, str):
-        raise _wrong(path, f"must be a text, not {operand!r}")
+        raise _wrong(path, f"must be a string, not {operand!r}")
     return operand
 
 
 def _text_or_number(operand: object, path: Path) -> object:
     if not isinstance(operand, str) and not _is_number(operand):
-        raise _wrong(path, f"must be a text, a number, or a list of them, not {operand!r}")
+        raise _wrong(path, f"must be a string, a number, or a list of them, not {operand!r}")
     return operand
 
 
@@ -276,13 +264,13 @@ def _wrong(path: Path, message: str) -> DefinitionError:
     return DefinitionError(f"{place}: {message}")
 
 
-_TEXT_OPERATORS: dict[str, Callable[[Any, Path], ValueTest]] = {
-    "prefix": _prefix,
-    "suffix": _suffix,
+_TEXT_OPERATORS: dict[str, Operator] = {
+    "prefix": partial(_affix, str.startswith),
+    "suffix": partial(_affix, str.endswith),
     "equals-ignore-case": _equals_ignore_case,
     "wildcard": _wildcard,
 }
-_OPERATORS: dict[str, Callable[[Any, Path], ValueTest]] = {
+_OPERATORS: dict[str, Operator] = {
     **_TEXT_OPERATORS,
     "anything-but": _anything_but,
     "cidr": _cidr,

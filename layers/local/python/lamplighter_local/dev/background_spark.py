@@ -12,15 +12,16 @@ from queue import SimpleQueue
 
 from pendulum import DateTime
 
-from lamplighter.executors.job import Job, JobRequest
+from lamplighter.executors.base import Job, JobRequest
+from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # A Spark that is just being started cannot be ended before; it ends by itself when we are gone.
 _END_FOR = 15.0
 
 
-class BackgroundSpark:
-    """An `Executor` whose jobs run, one after the other, while `working` lasts."""
+class BackgroundSpark(EmrServerless):
+    """Takes the place of EMR Serverless: jobs run, one after the other, while `working` lasts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
 from moto.sqs.models import SQSBackend
 from werkzeug.serving import make_server
 
 from lamplighter.errors import RefusedError
 from lamplighter_local.emulator.guarded import AccessKey, guarded
-from lamplighter_local.emulator.moto_server import QuietHandler
 
 LOOPBACK = "127.0.0.1"
 # Clients of this library give up after three seconds.
@@ -46,6 +49,16 @@ class Endpoint:
     def wait(self) -> None:
         """Return when there is time, or after as long as a client can be kept waiting."""
         self._has_time.wait(_WAIT_AT_MOST)
+
+
+class QuietHandler(MotoRequestHandler):
+    """Serves like moto's, without a line for every request."""
+
+    # Without it a connection would be opened for every request, at the client's expense.
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
 
 
 @contextmanager

@@ -1,15 +1,15 @@
-"""A deployment that follows the real time: what `lamplighter dev` runs.
+"""A deployment in real time: what `lamplighter dev` runs.
 
-    with developing(Path("my_bundle")) as dev:
+    with dev_session(Path("my_bundle")) as session:
         while True:
-            for news in dev.step():
-                print(news)
+            for activity in session.step():
+                print(activity)
             time.sleep(0.5)
 
-Everything that touches the tables happens in `step`. Beside it there are threads for Spark, for
-the endpoint, and for the file system.
+Everything that touches the tables happens in `step`. Spark, the endpoint and the file system have
+threads of their own.
 
-Owns: the order in which all of it begins and ends, and that there is one at a time.
+Owns: the order in which all of it starts and ends, and that there is one session at a time.
 """
 
 import fcntl
@@ -28,19 +28,19 @@ from pendulum import DateTime
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.clock import SystemClock
-from lamplighter.dags.owed import STOP_COUNTING_AT
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
-from lamplighter.scheduler.pending import pending_of, waited_for
-from lamplighter.store.models import Dags
+from lamplighter.store.dags import all_dags
+from lamplighter.views import AssetProgress, Dag, asset_progress, view_dag
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.dev import state as dev_state
+from lamplighter_local.dev.activity import Activity, ActivityFeed, RunningStep
 from lamplighter_local.dev.background_spark import BackgroundSpark
-from lamplighter_local.dev.log import Heard, listening
-from lamplighter_local.dev.news import Follower, LiveStep, News
+from lamplighter_local.dev.file_watch import FileWatch, watching_files
+from lamplighter_local.dev.log import LogCollector, collected_logs
 from lamplighter_local.dev.server import Endpoint, serving
-from lamplighter_local.dev.watch import Watch, watching
 from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
@@ -51,8 +51,8 @@ _real_time = SystemClock()
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a session can be reached, and where its jobs leave their files."""
+class SessionInfo:
+    """The bundle and endpoint of a session, and the directory for the files of jobs."""
 
     root: Path
     bundle: str
@@ -61,127 +61,126 @@ class Place:
 
 
 @dataclass(frozen=True)
-class View:
-    """How everything stands."""
+class Snapshot:
+    """The state of all DAGs and running steps."""
 
     now: DateTime
     ticked_at: DateTime | None
-    dags: list[Dags]
-    # By DAG that waits for assets: how many have been updated, and of how many.
-    updated: dict[str, tuple[int, int]]
-    live: list[LiveStep]
+    dags: list[Dag]
+    # By DAG that waits for assets.
+    assets: dict[str, AssetProgress]
+    running: list[RunningStep]
 
 
-class Dev:
-    """A running session; `developing` makes one."""
+class DevSession:
+    """A running session, which `dev_session` opens."""
 
     def __init__(
         self,
         lamp: LocalDeployment,
-        place: Place,
+        info: SessionInfo,
         endpoint: Endpoint,
-        heard: Heard,
-        watch: Watch,
+        logs: LogCollector,
+        files: FileWatch,
         *,
         catch_up: bool,
     ) -> None:
-        self.place = place
+        self.info = info
         self._lamp = lamp
         self._endpoint = endpoint
-        self._heard = heard
-        self._watch = watch
+        self._logs = logs
+        self._files = files
         self._catch_up = catch_up
         self._version = ""
         self._ticked_at: DateTime | None = None
-        self._follower = Follower()
+        self._feed = ActivityFeed()
         call = lamp.stack.call
 
-        def call_and_tell(function: str, event: dict[str, Any]) -> Any:
+        def call_and_report(function: str, event: dict[str, Any]) -> Any:
             if function == "tick":
-                # Also if it fails: the next one comes with the next minute.
+                # Even if it fails: the next tick comes with the next minute.
                 self._ticked_at = self._lamp.now
             try:
                 answer = call(function, event)
             except Exception as error:  # noqa: BLE001 - as Lambda does: the others go on
-                self._heard.say(f"function {function}", "error", f"{type(error).__name__}: {error}")
+                self._logs.add(f"function {function}", "error", f"{type(error).__name__}: {error}")
                 return None
             if function == "tick" and answer is not None:
-                self._tell_tick(answer)
+                self._report_tick(answer)
             return answer
 
-        lamp.stack.call = call_and_tell
+        lamp.stack.call = call_and_report
         self._push()
 
     # Time.
 
-    def step(self) -> list[News]:
-        """Let the time be what it is, with all that happens until then; return what did."""
-        if self._watch.take():
+    def step(self) -> list[Activity]:
+        """Move the clock to the real time; return what has happened."""
+        if self._files.take():
             self._push()
         with self._endpoint.busy():
-            self._catch_up_with(as_utc(_real_time.now()))
-        return [*self._heard.take(), *self._follower.look()]
+            self._advance_to(as_utc(_real_time.now()))
+        return [*self._logs.take(), *self._feed.poll()]
 
-    def _catch_up_with(self, real: DateTime) -> None:
-        # A machine's clock is set back now and then.
+    def _advance_to(self, real: DateTime) -> None:
+        # The clock of a machine may be set back.
         now = max(real, self._lamp.now)
         self._lamp.advance(to=now)
         minute = now.start_of("minute")
-        # The deployment fires its timer only where it could act, and people look for it.
+        # The deployment skips ticks that have nothing to do, but users expect to see them.
         if self._ticked_at is None or self._ticked_at < minute:
             self._lamp.stack.tick()
             self._lamp.run_until_idle()
 
-    def _tell_tick(self, answer: Mapping[str, int]) -> None:
-        told = [
+    def _report_tick(self, answer: Mapping[str, int]) -> None:
+        parts = [
             f"{answer[name]} {words}"
             for name, words in (("claimed_runs", "claimed"), ("sent_ahead", "sent ahead"))
             if answer[name]
         ]
-        if told:
-            self._heard.say("tick", "", ", ".join(told))
+        if parts:
+            self._logs.add("tick", "", ", ".join(parts))
 
     # The bundle.
 
     def _push(self) -> None:
-        """Register the bundle as it is on disk, unless nothing of it has changed."""
+        """Register the bundle if its files have changed."""
         try:
-            version = build_archive(self.place.root).hash
+            version = build_archive(self.info.root).hash
             if version == self._version:
                 return
-            self._heard.owed.clear()
-            self._lamp.push(self.place.root, name=self.place.bundle)
+            self._logs.owed.clear()
+            self._lamp.push(self.info.root, name=self.info.bundle)
         except (DefinitionError, OSError) as error:
-            # Its folder is being written, or is gone: what was registered stays.
-            self._heard.say(f"bundle {self.place.bundle}", "error", str(error))
+            # The directory is being written, or is gone: the registered bundle stays.
+            self._logs.add(f"bundle {self.info.bundle}", "error", str(error))
             return
         self._version = version
-        if self._heard.owed and not self._catch_up:
-            self._tell_owed(self._heard.owed)
+        if self._logs.owed and not self._catch_up:
+            self._report_skipped(self._logs.owed)
 
-    def _tell_owed(self, owed: Mapping[str, int]) -> None:
-        least = "at least " if max(owed.values()) >= STOP_COUNTING_AT else ""
+    def _report_skipped(self, owed: Mapping[str, int]) -> None:
+        at_least = "at least " if max(owed.values()) >= MAX_OWED_COUNTED else ""
         each = ", ".join(f"{dag_id} {count:,}" for dag_id, count in sorted(owed.items()))
-        runs = f"{least}{sum(owed.values()):,} runs from before now are left out ({each})"
-        self._heard.say("catch-up", "", f"{runs}; --catchup creates them")
+        runs = f"{at_least}{sum(owed.values()):,} runs that are already due are skipped ({each})"
+        self._logs.add("catch-up", "", f"{runs}; --catchup creates them")
 
-    # What one sees.
+    # State.
 
-    def view(self) -> View:
-        """Return how everything stands."""
-        rows = sorted(Dags.scan(consistent_read=True), key=lambda row: row.dag_id)
-        waiting = [row for row in rows if row.asset_condition]
-        pending = pending_of(waiting) if waiting else {}
-        updated = {
-            row.dag_id: (len(pending[row.dag_id].events), len(waited_for(row)))
-            for row in waiting
-            if row.dag_id in pending
-        }
-        return View(self._lamp.now, self._ticked_at, rows, updated, self._follower.live)
+    def snapshot(self) -> Snapshot:
+        """Return the state of all DAGs and running steps."""
+        rows = sorted(all_dags(), key=lambda row: row.dag_id)
+        return Snapshot(
+            now=self._lamp.now,
+            ticked_at=self._ticked_at,
+            dags=[view_dag(row) for row in rows],
+            assets=asset_progress(rows),
+            running=self._feed.running,
+        )
 
 
 @contextmanager
-def developing(
+def dev_session(
     root: Path,
     *,
     bundle: str = "",
@@ -189,21 +188,21 @@ def developing(
     catch_up: bool = False,
     port: int = 0,
     variables: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[Dev]:
-    """Run a deployment of a bundle in real time until the block ends; then nothing of it is left.
+) -> Iterator[DevSession]:
+    """Run a bundle in real time until the block ends; nothing of it remains after that.
 
     Args:
-        root: The folder of the bundle.
-        bundle: Its name; that of the folder by default.
-        is_instant: Steps do nothing and last a second, instead of running on Spark.
-        catch_up: Create the runs that were due before now, too.
-        port: Of the endpoint; any free one by default.
-        variables: What templates and jobs see as the deployment's variables.
+        root: The directory of the bundle.
+        bundle: Its name; defaults to the name of the directory.
+        is_instant: Steps do nothing and take a second, instead of running on Spark.
+        catch_up: Also create the runs that are already due.
+        port: The port of the endpoint; defaults to any free port.
+        variables: The deployment's variables, for templates and jobs.
     """
     root = require_bundle(root)
     bundle = require_id(bundle or root.name, what="bundle")
     if not is_instant and find_java_home() is None:
-        raise RefusedError(f"{NO_JAVA}; or start with --instant, which runs no jobs")
+        raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
         home = enter(_only_one())
@@ -219,39 +218,39 @@ def developing(
         if spark is not None:
             enter(spark.working())
         endpoint = enter(serving(lamp.stack.lock, port=port))
-        heard, watch = enter(listening()), enter(watching(root))
-        place = Place(root, bundle, endpoint.url, spark.folder if spark else None)
-        dev = Dev(lamp, place, endpoint, heard, watch, catch_up=catch_up)
-        enter(_announced(place, lamp, endpoint.key))
-        yield dev
+        logs, files = enter(collected_logs()), enter(watching_files(root))
+        info = SessionInfo(root, bundle, endpoint.url, spark.folder if spark else None)
+        session = DevSession(lamp, info, endpoint, logs, files, catch_up=catch_up)
+        enter(_state_file(info, lamp, endpoint.key))
+        yield session
 
 
 @contextmanager
 def _only_one() -> Iterator[Path]:
-    """Refuse a second session; yield the folder for what this one keeps."""
+    """Refuse a second session; yield the directory for the files of this one."""
     home = dev_state.path().parent
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (home / _LOCK).open("w")
     except OSError as error:
         raise RefusedError(
-            f"{home} cannot be written: {error.strerror}; set LAMPLIGHTER_STATE_DIR to a folder"
-            " that can"
+            f"{home} cannot be written: {error.strerror}; set LAMPLIGHTER_STATE_DIR to a"
+            " writable directory"
         ) from error
     with lock:
         try:
-            # The system lets go of it, however the process ends.
+            # The operating system releases it, however the process ends.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RefusedError(
-                "`lamplighter dev` runs already: end it first, or set LAMPLIGHTER_STATE_DIR to"
-                " another folder"
+                "`lamplighter dev` is already running: stop it first, or set LAMPLIGHTER_STATE_DIR"
+                " to another directory"
             ) from error
         yield home
 
 
 def _new_folder(home: Path) -> Path:
-    """Return an empty folder for the files of jobs; those of the last session go."""
+    """Return an empty directory for the files of jobs; those of the last session are removed."""
     jobs = home / _JOBS
     shutil.rmtree(jobs, ignore_errors=True)
     jobs.mkdir(exist_ok=True)
@@ -259,14 +258,14 @@ def _new_folder(home: Path) -> Path:
 
 
 @contextmanager
-def _announced(place: Place, lamp: LocalDeployment, key: AccessKey) -> Iterator[None]:
-    """Let other commands of the same user find this session until the block ends."""
+def _state_file(info: SessionInfo, lamp: LocalDeployment, key: AccessKey) -> Iterator[None]:
+    """Keep the file by which other commands find this session until the block ends."""
     dev_state.write(
         dev_state.DevState(
-            endpoint_url=place.endpoint_url,
+            endpoint_url=info.endpoint_url,
             region=REGION,
             pid=os.getpid(),
-            bundle=place.bundle,
+            bundle=info.bundle,
             started_at=iso(lamp.now),
             access_key_id=key.id,
             secret_access_key=key.secret,

@@ -1,8 +1,8 @@
-"""The files that `lamplighter dev` leaves while it runs: how other commands find it and its key.
+"""The files of a running `lamplighter dev`, by which other commands find its endpoint and key.
 
-Owns: where the files are, their form, and that only their owner may read them. `dev.json` is for
-`lamplighter --local`, `dev.credentials` for everything else that reads the shared credentials file
-of AWS. Refuses: believing a file whose process is gone, which is what a killed one leaves behind.
+Owns: their location and format, and that only their owner may read them. `dev.json` is for
+`lamplighter --local`, `dev.credentials` for other tools, as a shared credentials file of AWS.
+Refuses: files whose process has ended, which a killed process leaves behind.
 """
 
 import json
@@ -37,7 +37,7 @@ class DevState:
 
 
 def path() -> Path:
-    """Return where the file is, whether it is there or not."""
+    """Return the path of the file, whether it exists or not."""
     if own := os.environ.get("LAMPLIGHTER_STATE_DIR"):
         return Path(own) / _FILE
     home = os.environ.get("XDG_STATE_HOME")
@@ -45,12 +45,12 @@ def path() -> Path:
 
 
 def credentials_path() -> Path:
-    """Return where the credentials file is, whether it is there or not."""
+    """Return the path of the credentials file, whether it exists or not."""
     return path().with_name(_CREDENTIALS_FILE)
 
 
 def write(state: DevState) -> Path:
-    """Let the files say this, for their owner only."""
+    """Write both files, readable by their owner only."""
     credentials = (
         f"[{PROFILE}]\naws_access_key_id = {state.access_key_id}\n"
         f"aws_secret_access_key = {state.secret_access_key}\n"
@@ -60,34 +60,34 @@ def write(state: DevState) -> Path:
 
 
 def _write(target: Path, text: str) -> Path:
-    """Write a file for its owner only; a reader sees the old or the new, never a part."""
+    """Write a file for its owner only; readers see the old content or the new, never a part."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Made anew, and with mode 0600 from the beginning.
+        # A new file has mode 0600 from the start.
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         Path(name).replace(target)
     except OSError as error:
         raise RefusedError(
-            f"{target} cannot be written: {error.strerror}; set LAMPLIGHTER_STATE_DIR to a folder"
-            " that can"
+            f"{target} cannot be written: {error.strerror}; set LAMPLIGHTER_STATE_DIR to a"
+            " writable directory"
         ) from error
     return target
 
 
 def read() -> DevState:
-    """Return what the file says, if the process that wrote it lives."""
+    """Return the content of the file if the process that wrote it is still running."""
     try:
         state = DevState(**json.loads(path().read_text(encoding="utf-8")))
         is_alive = _is_alive(state.pid)
     except FileNotFoundError as error:
-        raise RefusedError("`lamplighter dev` is not running here: start it first") from error
+        raise RefusedError("`lamplighter dev` is not running: start it first") from error
     except OSError as error:
         raise RefusedError(f"{path()} cannot be read: {error.strerror}") from error
     except UNREADABLE as error:
         raise RefusedError(
-            f"{path()} is not what `lamplighter dev` writes: remove it and start that again"
+            f"{path()} is not a file of `lamplighter dev`: remove it and start `dev` again"
         ) from error
     if not is_alive:
         raise RefusedError(
@@ -97,7 +97,7 @@ def read() -> DevState:
 
 
 def remove(*, pid: int | None = None) -> None:
-    """Let there be no files; with a process, only if they are that one's."""
+    """Remove both files; with a process id, only if they belong to that process."""
     with suppress(OSError, *UNREADABLE):
         if pid is None or json.loads(path().read_text(encoding="utf-8"))["pid"] == pid:
             credentials_path().unlink(missing_ok=True)
@@ -110,5 +110,5 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # it is someone else's
+        return True  # it belongs to another user
     return True

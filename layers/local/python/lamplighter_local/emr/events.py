@@ -13,7 +13,8 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.job import JobState
+from lamplighter.executors.base import JobState
+from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.emr.job import ACCOUNT, REGION, Change, FakeJob
 
@@ -90,7 +91,7 @@ def _envelope(job: FakeJob, change: Change) -> dict[str, Any]:
     return {
         "version": "0",
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{job.arn}#{change.state}")),
-        "detail-type": "EMR Serverless Job Run State Change",
+        "detail-type": EVENT_TYPE,
         "source": "aws.emr-serverless",
         "account": ACCOUNT,
         "time": f"{change.at:YYYY-MM-DDTHH:mm:ss}Z",

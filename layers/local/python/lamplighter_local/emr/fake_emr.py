@@ -17,8 +17,8 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import report_uri
+from lamplighter.executors.base import JobState
+from lamplighter.runs.job_request import report_uri
 from lamplighter_local.emr import jobs as fake_jobs
 from lamplighter_local.emr.events import EventFaults, JobEvents
 from lamplighter_local.emr.job import FakeJob
@@ -136,6 +136,11 @@ class FakeEmr:
         Faults on a client must be put inside the block.
         """
         send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
+        with patch.object(BaseClient, "_make_api_call", self.answering_calls(send)):
+            yield
+
+    def answering_calls(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what answers the calls of EMR Serverless, and sends all others."""
 
         def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
             if client.meta.service_model.service_name != SERVICE:
@@ -149,8 +154,7 @@ class FakeEmr:
                 raise kind(error.response, operation) from None
             return {**answered, "ResponseMetadata": {"HTTPStatusCode": 200}}
 
-        with patch.object(BaseClient, "_make_api_call", answer):
-            yield
+        return answer
 
     def call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a request of the service, or raise the `ClientError` that its refusal becomes."""
@@ -175,7 +179,7 @@ class FakeEmr:
         with self._lock:
             texts = self.take_events()
             for text in texts:
-                url = settings.current().jobstates_queue_url
+                url = settings.current().queue_url("jobstates")
                 _send("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
             return len(texts)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 from lamplighter.errors import RefusedError
-from lamplighter.runs.job_names import JobPlace
+from lamplighter.runs.job_request import SubmissionKey
 
 # EMR Serverless never tells more about a state.
 MAX_DETAILS = 256
@@ -27,7 +27,7 @@ class StepKey(NamedTuple):
 
 def step_of(context_uri: str) -> StepKey:
     """Return the step that the only argument of a job names; an empty key if it names none."""
-    place = JobPlace.read(context_uri)
+    place = SubmissionKey.read(context_uri)
     if place is None:
         return StepKey()
     return StepKey(place.dag_id, place.run_key, place.task_id, place.submission)

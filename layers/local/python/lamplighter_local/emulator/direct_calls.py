@@ -9,10 +9,8 @@ send, what moto refuses, and every operation that is not in the list goes the lo
 
 import io
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 from botocore.client import BaseClient
 from botocore.response import StreamingBody
@@ -44,10 +42,8 @@ _METHODS = {
 _OF_AWS = ".amazonaws.com"
 
 
-@contextmanager
-def direct_calls(lock: threading.RLock) -> Iterator[None]:
-    """Answer plain calls of all clients directly, one at a time, until the block ends."""
-    send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients go through it
+def direct_calls(send: Callable[..., Any], lock: threading.RLock) -> Callable[..., Any]:
+    """Return what answers plain calls directly, one at a time, and sends all others."""
     validator = ParamValidator()
 
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
@@ -74,8 +70,7 @@ def direct_calls(lock: threading.RLock) -> Iterator[None]:
                 return send(client, operation, arguments)
         return {**result, **_answered()}
 
-    with patch.object(BaseClient, "_make_api_call", answer):
-        yield
+    return answer
 
 
 def _answered() -> dict[str, Any]:

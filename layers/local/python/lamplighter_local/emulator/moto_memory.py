@@ -3,7 +3,7 @@
 For whoever drives the clock and must know what comes next, at every instant of a month.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -40,6 +40,18 @@ def queues() -> list[Any]:
 def queue_at(url: str) -> Any:
     """Return the queue that has a URL."""
     return sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[url.rpartition("/")[2]]
+
+
+def remove(*, tables: Iterable[str], queues: Iterable[str], bucket: str) -> None:
+    """Forget tables, queues (by their URLs) and a bucket, with all that is in them."""
+    for table in tables:
+        dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.pop(table, None)
+    for url in queues:
+        sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues.pop(url.rpartition("/")[2], None)
+    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    if bucket in backend.buckets:
+        backend.buckets[bucket].keys.clear()  # only an empty one is deleted
+        backend.delete_bucket(bucket)
 
 
 def buckets() -> list[Any]:

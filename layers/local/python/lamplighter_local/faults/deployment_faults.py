@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from botocore.client import BaseClient
 
 from lamplighter.errors import in_short
-from lamplighter_local.faults.faults import Crash, Faults
+from lamplighter_local.emulator.method_override import api_calls
+from lamplighter_local.faults.call_faults import CallFaults, Crash
 from lamplighter_local.handlers import require_function
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _by_function: ContextVar[bool] = ContextVar("_by_function", default=False)
 
 
-class DeploymentFaults(Faults):
-    """The faults of a deployment: those of `Faults`, on the calls that its functions make.
+class DeploymentFaults(CallFaults):
+    """The faults of a deployment: those of `CallFaults`, on the calls that its functions make.
 
         lamp.faults.at(3, "crash-after", "TransactWriteItems")   # a function dies in the middle
         lamp.faults.at(1, "lost-answer", "StartJobRun")          # the job runs, and nobody knows
@@ -77,15 +77,17 @@ class DeploymentFaults(Faults):
     @contextmanager
     def striking(self, stack: "LocalStack") -> Iterator[None]:
         """Let the faults strike a deployment until the block ends."""
-        send: Callable[..., Any] = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
 
-        def pass_on(client: BaseClient, operation: str, request: Mapping[str, Any]) -> Any:
-            if not _by_function.get():
-                return send(client, operation, request)
-            return self._pass_on_alive(client, partial(send, client), operation, request)
+        def wrap(send: Callable[..., Any]) -> Callable[..., Any]:
+            def pass_on(client: BaseClient, operation: str, request: Mapping[str, Any]) -> Any:
+                if not _by_function.get():
+                    return send(client, operation, request)
+                return self._pass_on_alive(client, partial(send, client), operation, request)
+
+            return pass_on
 
         stack.call = partial(self._call, stack.call)
-        with patch.object(BaseClient, "_make_api_call", pass_on):
+        with api_calls.wrapped(stack.runtime.name, wrap):
             yield
 
     def _pass_on_alive(self, *call: Any) -> Any:

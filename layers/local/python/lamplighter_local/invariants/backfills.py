@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from lamplighter.backfill.plan import key_of
-from lamplighter.scheduler.foretold import run_from_json
+from lamplighter.scheduler.schedules import run_from_json
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import (
     COMPLETED,

@@ -5,54 +5,54 @@ checker wants to verify, so it is not used here.
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from pendulum import DateTime
 
-from lamplighter.bundles.following import LastRun, Question
+from lamplighter.dags.upcoming import next_runs_query
 from lamplighter.errors import DefinitionError, TransientError
-from lamplighter.registry.authors import Answer, read_answer
+from lamplighter.registry.custom_timetables import NextRuns
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Foretold, Outlook
-from lamplighter.scheduler.foretold import run_as_json
-from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.scheduler.schedules import (
+    PrecomputedRuns,
+    RunSource,
+    schedule_in_force,
+)
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter.zones import iso
 
 _AT_ONCE = 500
 
 
-def outlook_of(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def outlook_of(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     """Return what says which run follows which from `origin` on; None if nobody can say.
 
     Nobody can if the bundle is not there, if the timetable raises, or if it has no periods and
     therefore no schedule apart from the runs that were created.
     """
     if not schedule_in_force(row).is_custom:
-        return cursor.rule_of(row)
+        return cursor.timetable_runs(row)
     try:
         return _author_outlook(row, origin)
     except (DefinitionError, TransientError):
         return None
 
 
-def _author_outlook(row: Dags, origin: DagRunInfo | None) -> Outlook | None:
+def _author_outlook(row: Dags, origin: DagRunInfo | None) -> RunSource | None:
     until = max(_places(row), default=None)
     runs: list[DagRunInfo] = []
     last = origin
     while True:
-        answer = _ask(row, last)
-        if answer.error is not None or _is_without_periods(answer):
+        found = _ask(row, last)
+        if found.error is not None or _is_without_periods(found):
             return None
-        new = [info for info in answer.runs if last is None or place(info) > place(last)]
+        new = [info for info in found.runs if last is None or place(info) > place(last)]
         runs += new
-        if answer.is_last or not new:
-            return Foretold(runs, is_last=True)
+        if found.is_last or not new:
+            return PrecomputedRuns(runs, is_last=True)
         last = new[-1]
         if until is None or place(last) > until:
-            return Foretold(runs, is_last=False)
+            return PrecomputedRuns(runs, is_last=False)
 
 
 def _places(row: Dags) -> Iterator[DateTime]:
@@ -61,25 +61,18 @@ def _places(row: Dags) -> Iterator[DateTime]:
             yield place(info)
 
 
-def _ask(row: Dags, last: DagRunInfo | None) -> Answer:
+def _ask(row: Dags, last: DagRunInfo | None) -> NextRuns:
     # Asked as of that time: without catchup, a timetable that sees today skips the past.
     schedule = schedule_in_force(row)
     seen_from = schedule.earliest if last is None else last.run_after
     assert seen_from is not None
-    known = None if last is None else {**run_as_json(last), "partition_date": None}
-    question = Question(
-        dag_id=row.dag_id,
-        file=schedule.file,
-        last=cast("LastRun | None", known),
-        count=_AT_ONCE,
-        at=iso(seen_from),
-    )
+    query = next_runs_query(row.dag_id, schedule.file, last, count=_AT_ONCE, at=seen_from)
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-    return read_answer(sandbox.coming_runs([question]).get(row.dag_id), limit=_AT_ONCE)
+    return NextRuns.from_json(sandbox.upcoming_runs([query]).get(row.dag_id), limit=_AT_ONCE)
 
 
-def _is_without_periods(answer: Answer) -> bool:
-    return not answer.is_last and len(answer.runs) < _AT_ONCE
+def _is_without_periods(found: NextRuns) -> bool:
+    return not found.is_last and len(found.runs) < _AT_ONCE
 
 
 def place(info: DagRunInfo) -> DateTime:

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from lamplighter import clock, settings
 from lamplighter.events.record import event_id_of
-from lamplighter.scheduler.pending import ids_of
+from lamplighter.scheduler.pending import ids_of, is_met
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import CONSUMER, ITSELF, REJECTED
 
@@ -118,7 +118,7 @@ def _of_numbers(row: Assets, events: Collection[AssetEvents]) -> Iterator[str]:
 
 def _oldest(row: Assets, events: Iterable[AssetEvents]) -> int:
     """Return the number from which on no event can have expired."""
-    begin = clock.now().subtract(days=settings.current().keep_events_days)
+    begin = clock.now().subtract(days=settings.current().event_retention_days)
     if row.created_at is not None and row.created_at > begin:
         return 1
     newest = int(row.seq or 0)
@@ -208,15 +208,5 @@ def _of_condition(dag: Dags, tables: _Tables, *, is_idle: bool) -> Iterator[str]
         for key in ids
         if int(tables.streams[key].seq or 0) > int(tables.queue[dag.dag_id, key].consumed_seq)
     }
-    if _holds(dag.asset_condition, pending) and dag.asset_condition_met_at is None:
+    if is_met(dag.asset_condition, pending) and dag.asset_condition_met_at is None:
         yield f"events of {sorted(pending)} are enough for a run, and nobody will look at it"
-
-
-def _holds(condition: Any, pending: Collection[str]) -> bool:
-    if isinstance(condition, str):
-        return condition in pending
-    if not condition or not pending:
-        return False
-    ((kind, members),) = condition.items()
-    held = [_holds(member, pending) for member in members]
-    return all(held) if kind == "all" else any(held)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pendulum import DateTime
 
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.plan import key_of
+from lamplighter.scheduler.claim_decision import key_of
 from lamplighter.scheduler.schedules import schedule_in_force
+from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.transactions import read_dag
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 _MOST = 20_000
@@ -110,7 +110,7 @@ def _owed(row: Dags, until: DateTime) -> Mapping[str, DagRunInfo]:
     if stored is None or schedule.is_custom or cursor.is_continuous(row):
         return {}
     due = cursor.runs_due(
-        cursor.rule_of(row), stored, catchup=schedule.catchup, now=until, limit=_MOST
+        cursor.timetable_runs(row), stored, catchup=schedule.catchup, now=until, limit=_MOST
     )
     return {key_of(row, info): info for info in due.runs}
 

@@ -11,12 +11,13 @@ from pendulum import DateTime
 
 from lamplighter import settings
 from lamplighter.dags.dag import DAG
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.moves import NONE, OVER, SKIPPED, SUCCESS
-from lamplighter.runs.view import run_ref
-from lamplighter.store.due import free_slots, index_entry, is_open, run_of
-from lamplighter.store.look_ahead import read_look_ahead
+from lamplighter.runs.states import NONE, OVER, SKIPPED, SUCCESS
+from lamplighter.store.catalog import read_look_ahead
+from lamplighter.store.due import index_entry, is_open
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.slots import free_slots, run_of
+from lamplighter.store.steps import run_ref
+from lamplighter.store.versions import definition_of
 
 # A lost message costs a minute where a tick finds what it was about, and five where a sweep does.
 _PATIENCE = timedelta(minutes=15)

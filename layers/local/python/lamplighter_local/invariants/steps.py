@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 
 from lamplighter.assets import AssetAlias
 from lamplighter.identifiers import OUTLET, asset_id
-from lamplighter.runs.definitions import definition_of
-from lamplighter.runs.job_names import JobName
-from lamplighter.runs.moves import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
-from lamplighter.runs.plan import plan, removed_tasks
-from lamplighter.runs.view import run_ref
+from lamplighter.runs.dependencies import next_steps, removed_tasks
+from lamplighter.runs.job_request import JobName
+from lamplighter.runs.states import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
 from lamplighter.store import runs as run_rows
 from lamplighter.store.models import AssetEvents, Runs, Steps
+from lamplighter.store.steps import run_ref
+from lamplighter.store.versions import definition_of
 from lamplighter_local.emr.fake_emr import FakeEmr
 
 _StepsByRun = Mapping[str, list[Steps]]
@@ -63,8 +63,8 @@ def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
     if run.state in {run_rows.SUCCESS, run_rows.FAILED} and run.reason is None:
         dag = definition_of(run)
         states = removed_tasks(dag, run) | {step.step_id: step.state for step in steps}
-        if (outcome := plan(dag, states).outcome) != run.state:
-            yield f"it is {run.state}, but its steps make it {outcome}"
+        if (final_state := next_steps(dag, states).final_state) != run.state:
+            yield f"it is {run.state}, but its steps make it {final_state}"
     if run.state == run_rows.RUNNING and run.target_state is None:
         dag = definition_of(run)
         live = [step for step in steps if step.state in LIVE]

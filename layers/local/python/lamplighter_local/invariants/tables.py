@@ -10,14 +10,18 @@ from types import MappingProxyType
 
 from lamplighter import settings
 from lamplighter.identifiers import run_key
-from lamplighter.runs.moves import LIVE
-from lamplighter.runs.view import run_ref
+from lamplighter.runs.states import LIVE
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.cursor import Outlook, Rule
-from lamplighter.scheduler.schedules import followed_until, schedule_in_force
+from lamplighter.scheduler.schedules import (
+    RunSource,
+    TimetableRuns,
+    followed_until,
+    schedule_in_force,
+)
 from lamplighter.store import runs as run_rows
 from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.steps import run_ref
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.invariants.backfills import backfill_violations
 from lamplighter_local.invariants.custom_schedules import outlook_of
@@ -183,13 +187,13 @@ def _of_schedule(row: Dags, runs: Iterable[Runs], origin: DagRunInfo | None) -> 
     if cursor.is_continuous(row):
         yield from _of_continuous(new)
     elif schedule.earliest is not None or not (schedule.catchup or schedule.is_custom):
-        outlook = outlook_of(row, origin)
-        if outlook is None or is_unasked:
+        run_source = outlook_of(row, origin)
+        if run_source is None or is_unasked:
             return
         if schedule.catchup:
-            yield from _of_every(row, by_key, new, origin, outlook)
+            yield from _of_every(row, by_key, new, origin, run_source)
         else:
-            yield from _of_newest(row, new, outlook)
+            yield from _of_newest(row, new, run_source)
 
 
 def _of_order(runs: Iterable[Runs]) -> Iterator[str]:
@@ -212,11 +216,11 @@ def _of_continuous(runs: Iterable[Runs]) -> Iterator[str]:
             yield f"run {after.run_key} was created while {before.run_key} was active"
 
 
-def _of_newest(row: Dags, runs: Iterable[Runs], outlook: Outlook) -> Iterator[str]:
+def _of_newest(row: Dags, runs: Iterable[Runs], run_source: RunSource) -> Iterator[str]:
     for run in runs:
         if row.catch_up_until is not None and run.run_after <= row.catch_up_until:
             continue  # someone wished all of these
-        following = outlook.after(_info(run), catchup=True)
+        following = run_source.after(_info(run), catchup=True)
         until = followed_until(row, run.created_at)
         if following is not None and following.run_after <= until:
             yield f"run {run.run_key} was created though {_place(following)} was complete too"
@@ -227,10 +231,10 @@ def _of_every(
     by_key: Mapping[str, Runs],
     new: Iterable[Runs],
     origin: DagRunInfo | None,
-    outlook: Outlook,
+    run_source: RunSource,
 ) -> Iterator[str]:
     position, stored = cursor.position(row), cursor.stored_next(row)
-    begin = outlook.after_another if isinstance(outlook, Rule) else outlook.after
+    begin = run_source.after_another if isinstance(run_source, TimetableRuns) else run_source.after
     info = begin(origin, catchup=True)
     expected: set[str] = set()
     for _ in range(_MAX_STEPS):
@@ -242,7 +246,7 @@ def _of_every(
             yield f"no run for {_place(info)}, though the schedule has passed it"
         elif by_key[key].run_type == "scheduled":
             yield from _of_interval(by_key[key], info)
-        info = outlook.after(info, catchup=True)
+        info = run_source.after(info, catchup=True)
     if (info and info.run_after) != (stored and stored.run_after):
         yield f"its next run should be {info}, and is {stored}"
     if strange := sorted(run.run_key for run in new if run.run_key not in expected):

@@ -1,6 +1,6 @@
-"""A picture of a simulation: the runs of each hour by DAG, and below it how many go on at once.
+"""A plot of a simulation: the runs of each hour by DAG, and below it how many run at once.
 
-Matplotlib is imported by this module only, which only `--plot` imports.
+The only module that imports Matplotlib; only `--plot` imports it.
 """
 
 from bisect import bisect_right
@@ -16,22 +16,22 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pendulum import DateTime
 
-from lamplighter_local.simulation.simulation import Simulation, Span, levels
+from lamplighter_local.simulation.simulate import Simulation, Span, levels
 
-# More colours than this cannot be told apart; the DAGs with the fewest runs share one.
+# More colours than this are hard to tell apart; the DAGs with the fewest runs share one.
 _MAX_COLOURS = 12
 _OTHERS = "#9aa0a6"
-_LONGEST_NAME = 34
-# The most bars that can be told apart in the width of the picture.
+_MAX_NAME_LENGTH = 34
+# More bars than this are hard to tell apart.
 _MAX_BARS = 240
 _HOURS = (1, 2, 3, 4, 6, 12, 24, 48)
-# The slices of time of which the picture shows the most that went on at once.
+# The plot shows the maximum concurrency of each slice of time.
 _SLICES = 240
 _SECONDS_OF_A_DAY = 24 * 3600
 
 
 def draw(simulation: Simulation, file: Path) -> None:
-    """Write the picture; the ending of the file's name says in which form."""
+    """Write the plot; the suffix of the file name is its format."""
     figure = Figure(figsize=(14, 7.5), dpi=120, layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     hours = _bar_hours(simulation)
@@ -60,7 +60,7 @@ def _edges(simulation: Simulation, hours: int) -> list[DateTime]:
     """Return the instants between bars, on whole hours of a day."""
     first = simulation.start.start_of("day")
     edges = [first]
-    # What is created at the very end has a bar too.
+    # Runs that are created at the very end have a bar too.
     while edges[-1] <= simulation.end:
         edges.append(edges[-1] + timedelta(hours=hours))
     begun = bisect_right(edges, simulation.start) - 1
@@ -91,30 +91,30 @@ def _draw_runs(axes: Axes, simulation: Simulation, edges: Sequence[DateTime], ho
 
 
 def _draw_concurrency(axes: Axes, simulation: Simulation) -> None:
-    instants, runs = _most_by_slice(simulation.run_spans(), simulation)
+    instants, runs = _peaks_by_slice(simulation.run_spans(), simulation)
     axes.fill_between(instants, runs, step="post", label="runs", color="#aec7e8")
-    instants, steps = _most_by_slice(simulation.step_spans(), simulation)
+    instants, steps = _peaks_by_slice(simulation.step_spans(), simulation)
     axes.step(instants, steps, where="post", label="steps", color="#d62728", linewidth=0.8)
     axes.set_ylabel("most at once")
     _tidy(axes)
 
 
-def _most_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list[float], list[int]]:
-    """Return the beginnings of slices of time, and the most spans at once in each of them."""
+def _peaks_by_slice(spans: Sequence[Span], simulation: Simulation) -> tuple[list[float], list[int]]:
+    """Return the starts of slices of time, and the maximum number of spans at once in each."""
     begin, end = simulation.start.timestamp(), simulation.end.timestamp()
     length = (end - begin) / _SLICES
-    limit, before, place = [0] * (_SLICES + 1), 0, 0
+    peaks, before, place = [0] * (_SLICES + 1), 0, 0
     for instant, count in levels(spans):
         at = min(int((instant.timestamp() - begin) / length), _SLICES)
-        # What went on before goes on in all slices up to this one.
+        # Spans that started before continue in all slices up to this one.
         for passed in range(place + 1, at + 1):
-            limit[passed] = before
+            peaks[passed] = before
         place, before = at, count
-        limit[at] = max(limit[at], count)
+        peaks[at] = max(peaks[at], count)
     for passed in range(place + 1, _SLICES + 1):
-        limit[passed] = before
+        peaks[passed] = before
     first = date2num(simulation.start)
-    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(limit))], limit
+    return [first + length * number / _SECONDS_OF_A_DAY for number in range(len(peaks))], peaks
 
 
 def _tidy(axes: Axes) -> None:
@@ -128,4 +128,4 @@ def _tidy(axes: Axes) -> None:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"

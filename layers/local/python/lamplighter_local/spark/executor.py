@@ -23,8 +23,8 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
-from lamplighter.executors.job import Job, JobRequest, JobState
-from lamplighter.executors.job_logs import log_uri
+from lamplighter.executors.base import Job, JobRequest, JobState
+from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.process import SparkProcess
 
@@ -53,8 +53,10 @@ class _Entry:
     ended_at: DateTime | None = None
 
 
-class LocalSparkExecutor:
-    """An `Executor` with one warm Spark, which is started when the first job runs.
+class LocalSparkExecutor(EmrServerless):
+    """Takes the place of EMR Serverless, with one warm Spark that the first job starts.
+
+    So steps name the same executor as in a cloud, and other processes find logs in the same place.
 
     Args:
         folder: Where each job has a folder with its context, report and `log.txt`. Bundles, Spark's
@@ -266,7 +268,7 @@ class LocalSparkExecutor:
         """Put the log where EMR Serverless would, if the deployment has a place for logs."""
         if settings.current().job_logs_uri:
             log = self.folder_of(entry.job_run_id) / LOG
-            uri = log_uri(entry.job_run_id, "stdout")
+            uri = self.log_uri(entry.job_run_id, "stdout")
             storage.write(uri, gzip.compress(log.read_bytes(), compresslevel=1))
 
     def _end(self, entry: _Entry, state: JobState, details: str) -> None:

@@ -2,8 +2,8 @@
 
 import time
 
-from lamplighter.executors.job import JobState
-from lamplighter.runs.job_names import JobPlace
+from lamplighter.executors.base import JobState
+from lamplighter.runs.job_request import SubmissionKey
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 
@@ -24,11 +24,11 @@ class JobTimes:
             self._running = None
 
     @property
-    def running(self) -> JobPlace | None:
+    def running(self) -> SubmissionKey | None:
         """Whose job runs now."""
         return None if self._running is None else self.place_of(self._running[0])
 
-    def place_of(self, job_run_id: str) -> JobPlace | None:
+    def place_of(self, job_run_id: str) -> SubmissionKey | None:
         """Return whose job it is."""
         job = self._spark.describe(job_run_id)
-        return None if job is None else JobPlace.read(job.context_uri)
+        return None if job is None else SubmissionKey.read(job.context_uri)

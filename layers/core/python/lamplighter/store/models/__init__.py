@@ -3,10 +3,8 @@
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.backfills import Backfills
 from lamplighter.store.models.catalog import Catalog
-from lamplighter.store.models.dags import Dags
-from lamplighter.store.models.runs import Runs
-from lamplighter.store.models.steps import Steps
-from lamplighter.store.models.versions import DagVersions
+from lamplighter.store.models.dags import Dags, DagVersions
+from lamplighter.store.models.runs import Runs, Steps
 
 TABLES = (
     Dags,

@@ -10,8 +10,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 ITSELF = "#"
 CONSUMER = "dag#"

@@ -9,8 +9,7 @@ from pynamodb.attributes import (
     UnicodeSetAttribute,
 )
 
-from lamplighter.store.attributes import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class Catalog(Row):
@@ -40,7 +39,7 @@ class Catalog(Row):
     refused = UnicodeSetAttribute(null=True)  # DAGs of it that could not be stored
     problems = JSONAttribute(null=True)
 
-    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox foretold.
+    # kind "runs", id = a DAG with an author's timetable: the runs that the sandbox precomputed.
     version = UnicodeAttribute(null=True)  # with `bundle_version`: whose answers these are
     runs = JSONAttribute(null=True)
     is_last = BooleanAttribute(null=True)
@@ -50,16 +49,16 @@ class Catalog(Row):
     covered_until = Instant(null=True)
     due_shards = NumberAttribute(null=True)  # the most that have ever been in use
 
-    # kind "watchers#<queue>", or "watchers#" of what must be asked; id = DAG, asset and watcher.
+    # kind "watchers#<queue>", or "watchers#" if polled; id = DAG, asset, trigger hash and name.
     bundle = UnicodeAttribute(null=True)  # and `push`, `bundle_version`
     watcher = JSONAttribute(null=True)
-    since = Instant(null=True)
+    created_at = Instant(null=True)
 
-    # kind "stream", id = of what must be asked: who asks it, and what was seen there.
-    owner = UnicodeAttribute(null=True)
-    until = Instant(null=True)
-    looked_at = Instant(null=True)
-    seen = BinaryAttribute(null=True, legacy_encoding=False)
+    # kind "stream", id = of a source that is polled: who polls it, and what was seen there.
+    lease_owner = UnicodeAttribute(null=True)
+    lease_expires_at = Instant(null=True)
+    polled_at = Instant(null=True)
+    seen_items = BinaryAttribute(null=True, legacy_encoding=False)
 
     # kind "fired", id = a watcher: how often in a minute. kind "parked": those who fired too often.
     minute = Instant(null=True)

@@ -1,6 +1,7 @@
-"""Dags: where each schedule stands. The row that every claim is decided on."""
+"""Dags: where each schedule stands, for claims to decide on. DagVersions: every definition."""
 
 from pynamodb.attributes import (
+    BinaryAttribute,
     BooleanAttribute,
     JSONAttribute,
     NumberAttribute,
@@ -9,8 +10,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
-from lamplighter.store.attributes import Instant
-from lamplighter.store.rows import Row
+from lamplighter.store.rows import Instant, Row
 
 
 class _Due(GlobalSecondaryIndex["Dags"]):
@@ -32,7 +32,7 @@ class _ByFile(GlobalSecondaryIndex["Dags"]):
         projection = KeysOnlyProjection()
 
     bundle = UnicodeAttribute(hash_key=True)
-    place = UnicodeAttribute(range_key=True)
+    source_key = UnicodeAttribute(range_key=True)
 
 
 class Dags(Row):
@@ -48,7 +48,7 @@ class Dags(Row):
     # Where it came from.
     bundle = UnicodeAttribute()
     bundle_version = UnicodeAttribute()
-    place = UnicodeAttribute()  # file#dag_id
+    source_key = UnicodeAttribute()  # file#dag_id
     push = NumberAttribute()
     version = UnicodeAttribute()
     hash = UnicodeAttribute()
@@ -121,3 +121,25 @@ class Dags(Row):
 
     due = _Due()
     by_file = _ByFile()
+
+    @property
+    def file(self) -> str:
+        """The DAG file that defines it."""
+        return self.source_key.rpartition("#")[0]
+
+
+class DagVersions(Row):
+    """One definition of a DAG, as the document that its bundle gave. It never changes."""
+
+    class Meta:
+        table_name = "DagVersions"
+
+    dag_id = UnicodeAttribute(hash_key=True)
+    version = UnicodeAttribute(range_key=True)  # 000001, 000002, …
+    hash = UnicodeAttribute()
+    bundle = UnicodeAttribute()
+    bundle_version = UnicodeAttribute()  # the first that had this definition
+    created_at = Instant()
+    # One of the two: JSON to read, or compressed where it is long.
+    document = UnicodeAttribute(null=True)
+    document_gzip = BinaryAttribute(null=True, legacy_encoding=False)

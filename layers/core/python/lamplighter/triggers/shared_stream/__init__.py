@@ -1,23 +1,26 @@
-"""One reading of a source for many triggers, acknowledged only when everyone is done.
+"""One connection to a source for many triggers, acknowledged only when all of them are done.
 
-`SharedStreamManager` opens a source once for each key and hands every raw event to all who are
+`SharedStreamManager` opens a source once for each key and fans out every raw event to all who are
 subscribed at that moment. If the trigger makes a `SharedStreamProducer`, each event is given back
-to it with the outcome, lane by lane in order, as soon as everyone has resolved it.
+to it with the outcome, lane by lane in order, as soon as every subscriber has resolved it.
 """
 
-from lamplighter.triggers.shared_stream.failures import AckTimeout
-from lamplighter.triggers.shared_stream.failures import PollFailure as _PollFailure
-from lamplighter.triggers.shared_stream.failures import PollTerminated as _PollTerminated
-from lamplighter.triggers.shared_stream.failures import SubscriberOverflow as _SubscriberOverflow
-from lamplighter.triggers.shared_stream.group import (
+from lamplighter.triggers.shared_stream.groups import SharedStreamGroup as _SharedStreamGroup
+from lamplighter.triggers.shared_stream.manager import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_SUBSCRIBER_QUEUE_MAX,
+    SharedStreamManager,
 )
-from lamplighter.triggers.shared_stream.group import SharedStreamGroup as _SharedStreamGroup
-from lamplighter.triggers.shared_stream.manager import SharedStreamManager
-from lamplighter.triggers.shared_stream.outcome import AdvanceItem, AdvanceOutcome
-from lamplighter.triggers.shared_stream.producer import SharedStreamProducer
-from lamplighter.triggers.shared_stream.rejection import reject_shared_stream_event
+from lamplighter.triggers.shared_stream.producer import (
+    AckTimeout,
+    AdvanceItem,
+    AdvanceOutcome,
+    SharedStreamProducer,
+)
+from lamplighter.triggers.shared_stream.producer import PollTerminated as _PollTerminated
+from lamplighter.triggers.shared_stream.producer import SubscriberOverflow as _SubscriberOverflow
+from lamplighter.triggers.shared_stream.subscriber import PollFailure as _PollFailure
+from lamplighter.triggers.shared_stream.subscriber import reject_shared_stream_event
 
 # The names with an underscore are those that tests written for Airflow import.
 __all__ = [

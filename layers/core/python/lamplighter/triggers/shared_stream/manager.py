@@ -1,30 +1,32 @@
 """Which keys are being read, and by whom.
 
-Owns: the one map from key to group. A key is in it only while its source is being polled; whoever
-subscribes afterwards starts a new reading. Nothing is remembered beyond the process: what was not
-advanced is delivered again by the source.
+Owns: the one map from key to group, and the numbers of what was derived from events until it is
+persisted. A key is in the map only while its source is being polled; whoever subscribes afterwards
+opens the source anew. Nothing is remembered beyond the process: the source delivers again what was
+not advanced.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from itertools import count
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.ack_group import AckGroup
-from lamplighter.triggers.shared_stream.bindings import Bindings
-from lamplighter.triggers.shared_stream.fast_group import FastGroup
-from lamplighter.triggers.shared_stream.group import (
-    DEFAULT_ACK_TIMEOUT,
-    DEFAULT_SUBSCRIBER_QUEUE_MAX,
-    Limits,
-    SharedStreamGroup,
-)
+from lamplighter.triggers.shared_stream.groups import AckGroup, FastGroup, Limits, SharedStreamGroup
+
+if TYPE_CHECKING:
+    from lamplighter.triggers.shared_stream.lanes import StreamEvent
+    from lamplighter.triggers.shared_stream.subscriber import AckSubscriber
+
+DEFAULT_SUBSCRIBER_QUEUE_MAX = 1024
+DEFAULT_ACK_TIMEOUT = 300.0
 
 
 class SharedStreamManager:
-    """Lets triggers with equal keys share one reading of their source, in one event loop."""
+    """Lets triggers with equal keys share one connection to their source, in one event loop."""
 
     def __init__(
         self,
@@ -37,14 +39,16 @@ class SharedStreamManager:
     ) -> None:
         self._log = log or logging.getLogger(__name__)
         self._limits = Limits(
-            max_subscriber_queue=max_subscriber_queue,
+            max_subscriber_queue=max_subscriber_queue if max_subscriber_queue > 0 else math.inf,
             ack_timeout=ack_timeout,
             cohort_grace_period=cohort_grace_period,
             now=_now,
         )
-        self._bindings = Bindings()
+        self._seqs = count()
+        # What awaits confirmation, by its number, over all groups.
+        self._unconfirmed: dict[int, tuple[AckSubscriber, StreamEvent]] = {}
         self._groups: dict[Hashable, SharedStreamGroup[Any]] = {}
-        # Groups that are over and still release what they hold; a task without a reference may
+        # Groups that have ended and still release what they hold; a task without a reference may
         # vanish.
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -66,19 +70,26 @@ class SharedStreamManager:
         return stream
 
     def bind_pending_event(self, *, trigger_id: int, key: Hashable) -> int | None:
-        """Return a number for something that the trigger made of the event that it has open.
+        """Return a number for something that the trigger derived from the event it has open.
 
         The event is held until that number is confirmed. None if there is nothing to hold.
         """
         group = self._groups.get(key)
-        if not isinstance(group, AckGroup):
+        subscriber = group.subscribers.get(trigger_id) if isinstance(group, AckGroup) else None
+        event = None if subscriber is None else subscriber.bind()
+        if subscriber is None or event is None:
             return None
-        subscriber = group.subscribers.get(trigger_id)
-        return None if subscriber is None else self._bindings.bind(subscriber)
+        seq = next(self._seqs)
+        self._unconfirmed[seq] = subscriber, event
+        return seq
 
     def confirm_persisted(self, seqs: Iterable[int]) -> None:
         """Note that what has these numbers is persisted; unknown ones are ignored."""
-        self._bindings.confirm(seqs)
+        for seq in seqs:
+            unconfirmed = self._unconfirmed.pop(seq, None)
+            if unconfirmed is not None:
+                subscriber, event = unconfirmed
+                subscriber.confirm(event)
 
     async def unsubscribe(self, trigger_id: int, key: Hashable) -> None:
         """Remove a trigger from its stream, and close the source if it was the last one."""
@@ -86,14 +97,14 @@ class SharedStreamManager:
         if group is None:
             return
         group.unsubscribe(trigger_id)
-        if group.is_empty:
+        if not group.subscribers:
             self._evict(group)
             group.cancel()
             # Being cancelled here leaves the group to end by itself.
             await asyncio.wait([group.task])
 
     async def stop_all(self) -> None:
-        """Close every source, and return when all is released."""
+        """Close every source, and return when everything is released."""
         for group in list(self._groups.values()):
             self._evict(group)
             group.cancel()
@@ -101,13 +112,12 @@ class SharedStreamManager:
             await asyncio.wait(self._ending)
 
     def _new_group(self, trigger: BaseEventTrigger, key: Hashable) -> SharedStreamGroup[Any]:
-        _, kwargs = trigger.serialize()
         trigger_class = type(trigger)
         group_class = AckGroup if _is_acknowledged(trigger_class) else FastGroup
         return group_class(
             key=key,
             trigger_class=trigger_class,
-            kwargs=kwargs,
+            kwargs=trigger.serialize()[1],
             limits=self._limits,
             on_end=self._evict,
             log=self._log,
@@ -119,7 +129,10 @@ class SharedStreamManager:
         self._ending.add(group.task)
         group.task.add_done_callback(self._ending.discard)
         if isinstance(group, AckGroup):
-            self._bindings.forget(set(group.readers))
+            over = set(group.unresolved)
+            self._unconfirmed = {
+                seq: bound for seq, bound in self._unconfirmed.items() if bound[0] not in over
+            }
 
 
 def _is_acknowledged(trigger_class: type[BaseEventTrigger]) -> bool:

@@ -1,43 +1,75 @@
-"""The reader's end of a shared stream: the iterator that a trigger's filter gets.
+"""The subscriber's end of a shared stream: the iterator that a trigger's filter gets.
 
-Owns: a reader's queue, and where each of its events stands: in the queue (never pulled), open
-(pulled last), or bound (moved past, with something unconfirmed). An event is in one place at a
-time, so it cannot be resolved twice.
+Owns: a subscriber's queue, and the state of each of its events: queued (never pulled), open (pulled
+last), or bound (moved past, with something unconfirmed). An event is in one state at a time, so it
+cannot be resolved twice. Which event a filter has open is known by a context variable, so that
+`reject_shared_stream_event` needs no argument and cannot reach the event of another filter.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from lamplighter.triggers.shared_stream.failures import PollFailure
 from lamplighter.triggers.shared_stream.lanes import StreamEvent
-from lamplighter.triggers.shared_stream.rejection import last_pulled
+
+log = logging.getLogger(__name__)
+
+# Who pulled last in this context, and what; it stays when the event is no longer open.
+last_pulled: ContextVar[tuple["AckSubscriber", StreamEvent] | None] = ContextVar(
+    "shared_stream_last_pulled", default=None
+)
+# Called with the reason of each rejection; set by whoever runs the filter.
+on_rejection: ContextVar[Callable[[str | None], None] | None] = ContextVar(
+    "shared_stream_on_rejection", default=None
+)
 
 
+def reject_shared_stream_event(reason: str | None = None) -> None:
+    """Count the event that the calling filter has open as rejected, whatever is derived from it.
+
+    The reason, which Airflow's function does not have, goes to the dead-letter queue with the
+    message. Without such an event nothing happens but a warning: outside a filter, between events,
+    on a stream that is not acknowledged, or in a task that the filter did not start for the event.
+    """
+    pulled = last_pulled.get()
+    if pulled is None or not pulled[0].reject(pulled[1]):
+        log.warning("reject_shared_stream_event: no event is open; nothing is rejected")
+    elif (callback := on_rejection.get()) is not None:
+        callback(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class PollFailure:
+    """What a subscriber raises at its next pull, once."""
+
+    exc: BaseException
+
+
+@dataclass(slots=True, eq=False)
 class Subscriber:
-    """A reader of a stream that is not acknowledged: its queue holds raw events."""
+    """Reads a stream that is not acknowledged: its queue holds raw events."""
 
-    __slots__ = ("_failure", "_is_over", "queue", "trigger_id", "waiter")
-
-    def __init__(self, trigger_id: int) -> None:
-        self.trigger_id = trigger_id
-        self.queue: deque[Any] = deque()
-        # Present while a pull waits and has not been woken.
-        self.waiter: asyncio.Future[None] | None = None
-        self._failure: PollFailure | None = None
-        self._is_over = False
+    trigger_id: int
+    queue: deque[Any] = field(default_factory=deque)
+    # Present while a pull waits and has not been woken.
+    waiter: asyncio.Future[None] | None = None
+    _failure: PollFailure | None = None
+    _is_over: bool = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
         if not self.queue:
-            await self._something()
+            await self._wait_for_item()
         return self.queue.popleft()
 
     async def aclose(self) -> None:
-        """End the iteration; the reader stays subscribed."""
+        """End the iteration; the subscription stays."""
         self._is_over = True
 
     def wake(self) -> None:
@@ -47,28 +79,28 @@ class Subscriber:
             waiter.set_result(None)
 
     def end_with(self, exc: BaseException) -> None:
-        """Let the next pull raise the error, instead of whatever was to be pulled."""
+        """Make the next pull raise the error, instead of whatever was queued."""
         self.queue.clear()
         self._failure = PollFailure(exc)
         self.wake()
 
     def fail(self) -> None:
-        """Give up on everything that the reader was to see."""
+        """Drop everything that was not pulled."""
         self.queue.clear()
 
     def leave(self) -> None:
-        """Take nothing more; a pull that waits is left to whoever runs it."""
+        """Take no more events; a waiting pull is left to whoever runs it."""
         self._is_over = True
         self.queue.clear()
 
-    async def _something(self) -> None:
+    async def _wait_for_item(self) -> None:
         """Return when there is something to pull; raise if there never will be.
 
         Nothing is taken here: a pull that is cancelled while it waits loses no event.
         """
         while not self.queue:
             if self.waiter is not None:
-                raise RuntimeError("a shared stream is pulled from by two tasks; one may read it")
+                raise RuntimeError("two tasks read from one shared stream iterator; only one may")
             if self._is_over:
                 raise StopAsyncIteration
             if self._failure is not None:
@@ -82,29 +114,26 @@ class Subscriber:
                     self.waiter = None
 
 
+@dataclass(slots=True, eq=False)
 class AckSubscriber(Subscriber):
-    """A reader of a stream that is acknowledged: its queue holds events on their way."""
+    """Reads an acknowledged stream: its queue holds events in flight."""
 
-    __slots__ = ("_open", "bound")
-
-    def __init__(self, trigger_id: int) -> None:
-        super().__init__(trigger_id)
-        self._open: StreamEvent | None = None
-        # Events from which something was derived, oldest first: how much of it is unconfirmed.
-        self.bound: dict[StreamEvent, int] = {}
+    _open: StreamEvent | None = None
+    # Events from which something was derived, oldest first: how much of it is unconfirmed.
+    bound: dict[StreamEvent, int] = field(default_factory=dict)
 
     async def __anext__(self) -> Any:
         event = self._open
         if event is not None:
             self._move_on(event)
         if not self.queue:
-            await self._something()
+            await self._wait_for_item()
         self._open = event = self.queue.popleft()
         last_pulled.set((self, event))
         return event.raw
 
     def bind(self) -> StreamEvent | None:
-        """Let the open event, if any, wait for one more confirmation, and return it."""
+        """Hold the open event, if any, for one more confirmation, and return it."""
         event = self._open
         if event is not None:
             self.bound[event] = self.bound.get(event, 0) + 1
@@ -114,7 +143,7 @@ class AckSubscriber(Subscriber):
         """Count one thing derived from an event as persisted."""
         unconfirmed = self.bound.get(event)
         if unconfirmed is None:
-            return  # it was rejected, or this reader has failed, in the meantime
+            return  # it was rejected, or this subscriber has failed, in the meantime
         if unconfirmed > 1 or self._open is event:
             self.bound[event] = unconfirmed - 1
         else:
@@ -139,27 +168,27 @@ class AckSubscriber(Subscriber):
             event.fail()
 
     def leave(self) -> None:
-        """Take nothing more: what was pulled may still be confirmed, the rest has failed."""
+        """Take no more events: what was pulled may still be confirmed, the rest has failed."""
         if self._open is not None:
             self._move_on(self._open)
         never_pulled = list(self.queue)
-        super().leave()
+        Subscriber.leave(self)  # `super` does not find it in a dataclass with slots
         for event in never_pulled:
             event.fail()
 
     def oldest(self) -> StreamEvent | None:
-        """Return the oldest event that this reader has not resolved."""
+        """Return the oldest event that this subscriber has not resolved."""
         return next(self._outstanding(), None)
 
     def _move_on(self, event: StreamEvent) -> None:
-        """Close the open event: it is taken when nothing made of it is unconfirmed."""
+        """Close the open event: it is acked when nothing derived from it is unconfirmed."""
         self._open = None
         if not self.bound.get(event):
             self.bound.pop(event, None)
             event.ack()
 
     def _outstanding(self) -> Iterator[StreamEvent]:
-        """Yield what this reader has not resolved, oldest first."""
+        """Yield what this subscriber has not resolved, oldest first."""
         yield from self.bound
         if self._open is not None and self._open not in self.bound:
             yield self._open

@@ -1,0 +1,83 @@
+"""Runs and their steps as JSON and as tables."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pendulum import DateTime
+from rich.table import Table
+
+from lamplighter.views import Run, Step
+from lamplighter.zones import Zone
+from lamplighter_cli import console
+from lamplighter_cli.console import Rows, instant, view_json
+
+# Fields of `Run` that only `runs show` has, below the others.
+_DETAILS = frozenset({"conf", "events", "expired_events", "steps"})
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Return a run as JSON, as in lists."""
+    return view_json(run, without=_DETAILS)
+
+
+def whole_run_json(run: Run) -> dict[str, Any]:
+    """Return a run with its steps and events as JSON."""
+    events: dict[str, list[dict[str, Any]]] = {}
+    for event in run.events:
+        events.setdefault(event.asset, []).append(view_json(event, without={"asset", "seq"}))
+    return {
+        **run_json(run),
+        "conf": run.conf,
+        "steps": [view_json(step, without={"max_try_number"}) for step in run.steps],
+        "triggering_asset_events": events,
+        "expired": run.expired_events,
+    }
+
+
+def run_table(run: Run, zone: Zone | None) -> Table:
+    """Return the fields of a run as a table."""
+    shown = {name.replace("_", " "): getattr(run, name) for name in run_json(run)}
+    shown |= {"state": console.state(run.state), "marks": "\n".join(map(_mark_text, run.marks))}
+    return console.details(
+        {
+            name: instant(value, zone) if isinstance(value, DateTime) else value
+            for name, value in shown.items()
+        }
+    )
+
+
+def _mark_text(mark: Mapping[str, Any]) -> str:
+    what = f"task {mark['task_id']}" if mark["task_id"] else "run"
+    return f"{mark['at']} {what} {mark['from']} -> {mark['to']} by {mark['by']}: {mark['why']}"
+
+
+def runs_table(runs: Iterable[Run], zone: Zone | None) -> Rows:
+    """Return a list of runs as a table."""
+    table = Rows("run", "state", "run after", "started", "ended")
+    for run in runs:
+        instants = (run.run_after, run.started_at, run.ended_at)
+        table.add(run.name, console.state(run.state), *(instant(at, zone) for at in instants))
+    return table
+
+
+def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
+    """Return the steps of a run as a table."""
+    table = Rows("task", "state", "try", "job", "started", "ended", "cost", "error")
+    for step in steps:
+        retry = instant(step.retry_at, zone)
+        table.add(
+            step.task_id,
+            console.state(step.state),
+            f"{step.try_number} of {step.max_try_number}",
+            step.job_run_id or "",
+            instant(step.started_at, zone),
+            instant(step.ended_at, zone) or (f"retry at {retry}" if retry else ""),
+            "" if step.cost is None else f"${step.cost:.4f}",
+            last_line(step.error),
+        )
+    return table
+
+
+def last_line(error: str | None) -> str:
+    """Return the last line of an error: after a traceback, it names the exception."""
+    return (error or "").strip().rpartition("\n")[2]

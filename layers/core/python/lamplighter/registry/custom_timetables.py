@@ -1,0 +1,218 @@
+"""The runs of authors' timetables, computed in the sandbox: the only place where these run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pendulum import DateTime
+
+from lamplighter import clock, queues
+from lamplighter.dags.upcoming import NextRunsQuery, next_runs_query
+from lamplighter.errors import (
+    UNREADABLE,
+    DefinitionError,
+    RefusedError,
+    TransientError,
+    in_short,
+)
+from lamplighter.registry.definition import Definition
+from lamplighter.registry.sandbox import Sandbox
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.schedules import (
+    PRECOMPUTED_COUNT,
+    PrecomputedRuns,
+    PrecomputedRunsExhausted,
+    Schedule,
+    followed_until,
+    is_custom,
+    precomputed_runs_write,
+    run_as_json,
+    run_from_json,
+    schedule_in_force,
+)
+from lamplighter.store.dags import change_dag, read_dag
+from lamplighter.store.due import announcement
+from lamplighter.store.models import Dags
+from lamplighter.store.transactions import Put, Write, retry_attempts
+from lamplighter.timetables.base import DagRunInfo
+
+# How many runs of a range in the past are asked for in one call.
+_RUNS_PER_CALL = 5_000
+
+
+@dataclass(frozen=True)
+class NextRuns:
+    """The next runs of one DAG, or why its timetable failed."""
+
+    runs: tuple[DagRunInfo, ...] = ()
+    is_last: bool = True
+    owed: int = 0
+    error: str | None = None
+
+    @classmethod
+    def from_json(cls, data: Any, *, limit: int = PRECOMPUTED_COUNT) -> "NextRuns":
+        """Read what the sandbox returned; an invalid result is an error of that DAG."""
+        try:
+            error = data["error"]
+            return cls(
+                runs=tuple(run_from_json(run) for run in data["runs"][:limit]),
+                is_last=bool(data["is_last"]),
+                owed=int(data["owed"]),
+                error=None if error is None else in_short(error),
+            )
+        except UNREADABLE as error:
+            return cls(error=in_short(f"the sandbox returned an invalid result: {error!r}"))
+
+    def apply(self, row: Dags) -> Put:
+        """Assign the next run to a DAG's row; return the write that stores the rest."""
+        row.schedule_error = self.error
+        schedule = schedule_in_force(row)
+        run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
+        # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
+        # claim, which finds no precomputed run, has the timetable asked again.
+        with suppress(PrecomputedRunsExhausted):
+            cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
+        if self.error is None:
+            cursor.switch_if_done(row, now=clock.now())
+        runs = [run_as_json(info) for info in self.runs]
+        return precomputed_runs_write(row.dag_id, schedule, runs, is_last=self.is_last)
+
+
+def has_same_due_runs(old: PrecomputedRuns, new: NextRuns, row: Dags, *, now: DateTime) -> bool:
+    """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
+
+    What was not asked for before cannot differ. Without catchup only the newest counts, and if
+    that was not asked for, it is taken to differ: then the old code is asked for it.
+    """
+    known = old.runs_after(cursor.position(row))
+    before = [info for info in known if info.run_after <= now]
+    after = [info for info in new.runs if info.run_after <= now]
+    is_known = old.is_last or len(before) < len(known)
+    if not row.catchup:
+        return is_known and before[-1:] == after[-1:]
+    count = min(len(before), len(after))
+    is_whole = is_known and len(after) < len(new.runs)
+    return before[:count] == after[:count] and (len(before) == len(after) or not is_whole)
+
+
+# Queries.
+
+
+def query_definitions(
+    sandbox: Sandbox,
+    definitions: Sequence[Definition],
+    rows: Mapping[str, Dags],
+    *,
+    now: DateTime,
+) -> dict[str, NextRuns]:
+    """Return the next runs of those of the DAGs that have a timetable of their author's."""
+    queries = [
+        query_after(rows.get(item.dag.dag_id), item.dag.dag_id, item.file, now=now)
+        for item in definitions
+        if item.is_custom
+    ]
+    return query_sandbox(sandbox, queries)
+
+
+def query_after(
+    row: Dags | None, dag_id: str, file: str, *, now: DateTime, count: int = PRECOMPUTED_COUNT
+) -> NextRunsQuery:
+    """Return the query for the runs after the position of a DAG's schedule."""
+    last = None if row is None else cursor.position(row)
+    return next_runs_query(dag_id, file, last, count=count, at=now)
+
+
+def query_sandbox(sandbox: Sandbox, queries: Sequence[NextRunsQuery]) -> dict[str, NextRuns]:
+    """Return the results by DAG."""
+    if not queries:
+        return {}
+    found = sandbox.upcoming_runs(queries)
+    return {
+        query["dag_id"]: NextRuns.from_json(found.get(query["dag_id"], "no answer"))
+        for query in queries
+    }
+
+
+# More runs, when half of the precomputed ones are used.
+
+
+def refill(dag_id: str) -> None:
+    """Replace the precomputed runs of a DAG by what its timetable says now."""
+    for _ in retry_attempts():
+        row = read_dag(dag_id)
+        if row is None or row.is_stale or not is_custom(row):
+            return
+        if _refill(row):
+            return
+    raise TransientError(f"the schedule of DAG {dag_id!r} is being changed; try again")
+
+
+def _refill(row: Dags) -> bool:
+    """Ask about the schedule in force; return False if it is another one by now."""
+    schedule = schedule_in_force(row)
+    found = _next_runs(row, schedule)
+    is_same = True
+
+    def change(row: Dags) -> Sequence[Write] | None:
+        nonlocal is_same
+        is_same = schedule_in_force(row).source == schedule.source
+        return [found.apply(row)] if is_same else None
+
+    written = change_dag(row.dag_id, change, row=row)
+    if written is not None:
+        queues.announce_due(announcement(written))
+    return is_same
+
+
+def _next_runs(row: Dags, schedule: Schedule) -> NextRuns:
+    # Of an old schedule, what was due when it was replaced: without catchup that is one run.
+    at = followed_until(row, clock.now())
+    query = query_after(row, row.dag_id, schedule.file, now=at)
+    try:
+        sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
+        return query_sandbox(sandbox, [query])[row.dag_id]
+    except DefinitionError as error:  # the bundle itself is gone
+        return NextRuns(error=in_short(error))
+
+
+# A range of the past, call by call: only between the bounds of the DAG, which the timetable itself
+# is told of.
+
+
+def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
+    """Yield the runs whose dates are in the range and whose data is complete, oldest first."""
+    now = clock.now()
+    sandbox = Sandbox(row.bundle, row.bundle_version)
+    last: DagRunInfo | None = None
+    while True:
+        found = _runs_after(sandbox, row, last, at=start)
+        if found.error is not None:
+            raise RefusedError(f"DAG {row.dag_id!r}: its timetable failed: {found.error}")
+        for info in found.runs:
+            if info == last:
+                continue  # without catchup a result begins with the newest that is due
+            if _date_of(info) >= end or _complete_at(info) >= now:
+                return
+            if _date_of(info) >= start:
+                yield info
+        if found.is_last or not found.runs or found.runs[-1] == last:
+            return
+        last = found.runs[-1]
+
+
+def _runs_after(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) -> NextRuns:
+    # Seen from the beginning of the range, or a timetable without catchup would skip it.
+    seen_from = at if last is None else last.run_after
+    file = row.file
+    query = next_runs_query(row.dag_id, file, last, count=_RUNS_PER_CALL, at=seen_from)
+    found = sandbox.upcoming_runs([query]).get(row.dag_id, "no answer")
+    return NextRuns.from_json(found, limit=_RUNS_PER_CALL)
+
+
+def _date_of(info: DagRunInfo) -> DateTime:
+    return info.logical_date or info.run_after
+
+
+def _complete_at(info: DagRunInfo) -> DateTime:
+    return info.run_after if info.data_interval is None else info.data_interval.end

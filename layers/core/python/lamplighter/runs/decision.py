@@ -1,0 +1,376 @@
+"""Decides what follows for a run from all that is known of it. Assigns only.
+
+Owns: what is decided, and in which order. Someone commits it, and only then `effects` carries it
+out; a decision that is not committed has done nothing. What it has to look up beside the run's own
+rows, it asks the view's reader for.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+
+from pendulum import DateTime
+
+from lamplighter import clock, settings
+from lamplighter.errors import DefinitionError
+from lamplighter.executors.base import Executor
+from lamplighter.executors.current import current
+from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
+from lamplighter.runs.job_observation import JobObservation, apply_observation
+from lamplighter.runs.job_request import PreparedJob, prepare
+from lamplighter.runs.outlets import max_writes
+from lamplighter.runs.states import (
+    CANCELLED,
+    CANCELLING,
+    FAILED,
+    LIVE,
+    OVER,
+    QUEUED,
+    RUNNING,
+    SUBMITTED,
+    UP_FOR_RETRY,
+    move_run,
+    move_step,
+)
+from lamplighter.runs.transitions import (
+    CANCEL,
+    add_up_costs,
+    assign_mark,
+    deadline_of,
+    end_run,
+    end_step,
+    expire_step,
+    needs_mark,
+    postpone_expiry,
+    set_expiry,
+    time_out_run,
+    time_out_step,
+)
+from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store import slots
+from lamplighter.store.backfills import has_to_end, may_begin
+from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.runs import FINISHED, set_state_columns
+
+# A transaction also holds the run and its DAG.
+_OTHER_WRITES = 2
+_LONGEST_SLEEP_SECONDS = 1_800
+
+
+@dataclass
+class RunsReport:
+    """What became of runs and their steps."""
+
+    started_jobs: int = 0
+    postponed_jobs: int = 0
+    cancelled_jobs: int = 0
+    succeeded_steps: int = 0
+    failed_steps: int = 0
+    retried_steps: int = 0
+    skipped_steps: int = 0
+    succeeded_runs: int = 0
+    failed_runs: int = 0
+    cancelled_runs: int = 0
+    spark_dollars: float = 0.0
+
+    def add(self, other: "RunsReport") -> None:
+        """Add the numbers of another report."""
+        for each in fields(other):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+@dataclass(frozen=True)
+class JobPermissions:
+    """What the function that advances a run may do with jobs; it leaves the rest to another one."""
+
+    can_start: bool = False
+    can_cancel: bool = False
+
+
+SUBMIT = JobPermissions(can_start=True)
+SETTLE = JobPermissions(can_cancel=True)
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """A step whose job is to be started, and with what."""
+
+    step: Steps
+    job: PreparedJob
+
+
+@dataclass(eq=False)
+class RunDecision:
+    """What was decided about a run: changes of its rows, and the effects that follow them."""
+
+    view: RunView
+    permissions: JobPermissions
+    report: RunsReport
+    now: DateTime = field(default_factory=clock.now)
+    # Runs the jobs of steps that are submitted now.
+    executor: Executor = field(default_factory=current)
+    # More follows than fits into one transaction, or than could be known before it is written.
+    is_partial: bool = False
+    starts: list[JobStart] = field(default_factory=list)
+    orphaned_jobs: list[JobObservation] = field(default_factory=list)
+    events: list[AssetEvents] = field(default_factory=list)
+    # There are steps that the function `submit` has to start.
+    needs_submit: bool = False
+    wakes_waiting_runs: bool = False
+
+    def decide(self, observations: Iterable[JobObservation]) -> None:
+        """Assign everything that follows from what is known."""
+        view = self.view
+        for observation in observations:
+            self._observe(observation)
+        if view.run.state in FINISHED:
+            return
+        self._follow_backfill()
+        self._for_each_step(lambda step: postpone_expiry(step, self.now))
+        time_out_run(view, self.now)
+        self._for_each_step(lambda step: time_out_step(view, step, self.now))
+        if view.run.target_state is not None:
+            self._end_early()
+        elif not self.is_partial:
+            self._continue()
+        if view.run.state not in FINISHED and (view.is_changed or self.is_due):
+            view.run.wake_at = self._wake_at()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the run's `wake_at` has passed."""
+        wake_at = self.view.run.stored.get("wake_at")
+        return wake_at is not None and wake_at <= self.now
+
+    @property
+    def has_to_write(self) -> bool:
+        return self.view.is_changed
+
+    @property
+    def shares_a_row(self) -> bool:
+        """Whether it changes a row that other runs of the same DAG change too."""
+        return any(
+            row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
+        )
+
+    @property
+    def _writes_left(self) -> int:
+        return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
+
+    def _observe(self, observation: JobObservation) -> None:
+        task = self.view.dag.tasks.get(observation.key.task_id)
+        needed = 0 if task is None else 1 + max_writes(task, observation.report)
+        if needed > self._writes_left and self.view.size:
+            self.is_partial = True
+            return
+        events = apply_observation(self.view, observation, now=self.now)
+        if events is None:
+            if not observation.job.state.is_over:
+                self.orphaned_jobs.append(observation)
+        else:
+            self.events += events
+        step = self.view.steps.get(observation.key.task_id)
+        if task is not None and task.depends_on_past and step is not None and step.state in OVER:
+            self.wakes_waiting_runs = True
+
+    def _for_each_step(self, change: Callable[[Steps], None]) -> None:
+        """Change steps, as many as fit into the transaction."""
+        room = self._writes_left
+        for step in self.view.steps.values():
+            if room <= 0:
+                self.is_partial = True
+                return
+            was_changed = step.is_changed
+            change(step)
+            room -= step.is_changed and not was_changed
+
+    def _follow_backfill(self) -> None:
+        """End a run whose backfill was cancelled, unless it may finish what it has begun."""
+        run = self.view.run
+        is_queued = run.state == QUEUED
+        if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
+            run.target_state, run.reason = (
+                CANCELLED,
+                f"backfill {run.slot_backfill_id} was cancelled",
+            )
+
+    def _end_early(self) -> None:
+        self._mark_steps()
+        self._for_each_step(lambda step: end_step(self.view, step, self.now))
+        if not (self.is_partial or self.view.live):
+            assert self.view.run.target_state is not None
+            self._finish(self.view.run.target_state)
+
+    def _mark_steps(self) -> None:
+        """Mark the steps of a run that was marked as a success."""
+        view, ending = self.view, self.view.run.target_state
+        removed = removed_tasks(view.dag, view.run)
+        for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
+            if not needs_mark(view.steps.get(task_id), str(ending)):
+                continue
+            if self._writes_left <= 0:
+                self.is_partial = True
+                return
+            assign_mark(view.step(task_id), view.run.marks[-1], self.now)
+            self.wakes_waiting_runs |= view.dag.tasks[task_id].depends_on_past
+
+    def _finish(self, state: str) -> None:
+        view = self.view
+        self._for_each_step(lambda step: expire_step(step, self.now))
+        if self.is_partial:
+            return
+        add_up_costs(view)
+        end_run(view.run, view.row, state, now=self.now, backfill=view.backfill)
+
+    def _continue(self) -> None:
+        view = self.view
+        states = {step_id: step.state for step_id, step in view.steps.items()}
+        retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
+        found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
+        for task_id, state in found.moves.items():
+            if self._writes_left <= 0:
+                self.is_partial = True
+                return
+            self._end_without_a_job(task_id, state)
+        if found.final_state is not None:
+            self._finish(found.final_state)
+            return
+        if self._waits_for_past(found.ready):
+            if view.row is not None:  # a slot of a backfill is never given back
+                slots.give_back(view.row, view.run.run_key)
+        elif view.row is not None and view.has_given_back:
+            slots.queue_again(view.row, view.run.run_key, now=self.now)
+        elif self._may_start():
+            self._start(found.ready)
+
+    def _waits_for_past(self, ready: Sequence[str]) -> bool:
+        """Return whether the run can do nothing until the run before it makes progress."""
+        view = self.view
+        is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
+        if is_busy or view.run.slot_backfill_id is not None:
+            return False
+        if not (view.holds_slot or view.has_given_back):
+            return False  # it has nothing to give back
+        return all(waits_for_past(view, task_id) for task_id in ready)
+
+    def _is_to_retry(self, step: Steps) -> bool:
+        return (
+            step.state == UP_FOR_RETRY and step.retry_at is not None and step.retry_at <= self.now
+        )
+
+    def _end_without_a_job(self, task_id: str, state: str, error: str | None = None) -> None:
+        step = self.view.step(task_id)
+        move_step(step, state)
+        step.error = error
+        step.ended_at = self.now
+        set_expiry(step, self.now)
+        self.wakes_waiting_runs |= self.view.dag.tasks[task_id].depends_on_past
+
+    def _may_start(self) -> bool:
+        """Return whether the run may start jobs: not while paused, nor without a slot."""
+        row, run = self.view.row, self.view.run
+        if row is not None and row.is_paused:
+            return False
+        if run.slot_backfill_id is not None:
+            return run.state != QUEUED or may_begin(self.view.backfill)
+        return self.view.holds_slot
+
+    def _start(self, ready: Sequence[str]) -> None:
+        view = self.view
+        for step in view.live:
+            if step.state == SUBMITTED and step.job_run_id is None:
+                if self._writes_left <= 0:
+                    self.is_partial = True
+                    return
+                self._start_again(step)
+        places = view.dag.max_active_tasks - len(view.live)
+        for task_id in ready:
+            if places <= 0:
+                return
+            if waits_for_past(view, task_id):
+                continue
+            if not self.permissions.can_start:
+                self.needs_submit = True
+                return
+            if self._writes_left <= 0:
+                self.is_partial = True
+                return
+            places -= self._submit(task_id)
+
+    def _start_again(self, step: Steps) -> None:
+        """Start the job of a submission for which no job is recorded."""
+        if not self.permissions.can_start:
+            # Whoever wrote the row may be about to start it, or has sent a message to try again.
+            self.needs_submit |= self.is_due
+            return
+        # As for the first time: nobody may conclude meanwhile that there will be no job.
+        step.asked_at = self.now
+        try:
+            job = self._prepare(step)
+        except DefinitionError as error:
+            self._give_up(step, str(error))
+        else:
+            self.starts.append(JobStart(step, job))
+
+    def _prepare(self, step: Steps) -> PreparedJob:
+        view = self.view
+        return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
+
+    def _give_up(self, step: Steps, why: str) -> None:
+        """Cancel a step that can no longer be started, with the job that it may have."""
+        move_step(step, CANCELLING)
+        step.cancel_action = CANCEL
+        step.error = why
+
+    def _submit(self, task_id: str) -> bool:
+        """Mark the step as submitted; return False if no job can be prepared for it."""
+        run, step = self.view.run, self.view.step(task_id)
+        step.submission += 1
+        step.try_number += 1
+        step.executor = self.executor.name
+        step.submitted_at = step.asked_at = self.now
+        step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
+        step.marked = None
+        step.scheduler_timeout_seconds = self._scheduler_timeout(task_id)
+        try:
+            job = self._prepare(step)
+        except DefinitionError as error:
+            self._end_without_a_job(task_id, FAILED, str(error))
+            self.is_partial = True  # others may follow from that
+            return False
+        move_step(step, SUBMITTED)
+        self.starts.append(JobStart(step, job))
+        if run.state == QUEUED:
+            move_run(run, RUNNING)
+            set_state_columns(run, self.now)
+            run.started_at = self.now
+        return True
+
+    def _scheduler_timeout(self, task_id: str) -> float | None:
+        """Return the seconds a task may run, if that is too short for its executor to enforce."""
+        limit = self.view.dag.tasks[task_id].execution_timeout
+        is_short = limit is not None and limit < self.executor.min_timeout
+        return limit.total_seconds() if limit is not None and is_short else None
+
+    # When to look again.
+
+    def _wake_at(self) -> DateTime:
+        view, given = self.view, settings.current()
+        soon = self.now.add(seconds=given.resend_after_seconds)
+        began_at = view.run.queued_at if view.run.started_at is None else view.run.started_at
+        age = seconds_since(began_at, self.now)
+        sleep = min(max(age, given.job_poll_seconds), _LONGEST_SLEEP_SECONDS)
+        instants = [self.now.add(seconds=sleep)]
+        if self.needs_submit or self.is_partial:
+            instants.append(soon)
+        for step in view.steps.values():
+            if step.state == CANCELLING:
+                instants.append(soon)
+            if step.state == UP_FOR_RETRY and step.retry_at is not None:
+                # If it is due, it waits for something else: a free place, an un-paused DAG.
+                instants.append(max(step.retry_at, soon))
+            deadline = deadline_of(view, step)
+            instants += [deadline] if deadline is not None else []
+        limit = view.dag.dagrun_timeout
+        if limit is not None and view.run.started_at is not None and view.run.target_state is None:
+            instants.append(view.run.started_at + limit)
+        return min(instants)

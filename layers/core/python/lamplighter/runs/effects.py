@@ -1,0 +1,269 @@
+"""Carries out what was decided about a run, once that is written: jobs, messages, notifications.
+
+Owns: everything that a run does outside the tables. Each effect may be repeated: the rows say that
+it is to be done until it is. A submission is decided once, and its token and name are made from the
+row, so that whoever starts its job again, after a crash or a lost answer, gets the one that exists.
+"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pendulum import DateTime
+
+from lamplighter import aws, queues, settings
+from lamplighter.errors import RefusedError, TransientError
+from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.current import named
+from lamplighter.runs.decision import JobPermissions, JobStart, RunDecision, RunsReport
+from lamplighter.runs.job_observation import JobObservation, cancelled_before_start
+from lamplighter.runs.job_request import JobName
+from lamplighter.runs.outlets import send_outlets
+from lamplighter.runs.states import (
+    CANCELLED,
+    CANCELLING,
+    FAILED,
+    SKIPPED,
+    SUCCESS,
+    UP_FOR_RETRY,
+)
+from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store.backfills import newest_of
+from lamplighter.store.due import announcement
+from lamplighter.store.models import Runs, Steps
+from lamplighter.store.runs import FINISHED, log_move
+from lamplighter.store.steps import record_job
+from lamplighter.zones import iso
+
+log = logging.getLogger(__name__)
+
+# Of the events that we put on EventBridge.
+EVENT_SOURCE = "lamplighter"
+RUN_FINISHED = "Run Finished"
+_TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
+_INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
+_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
+# Clocks differ, and jobs are listed by when they were created.
+_MARGIN_SECONDS = 300
+
+
+def apply_effects(decision: RunDecision) -> list[JobObservation]:
+    """Carry out a decision that is written; return what was learned about jobs meanwhile."""
+    view = decision.view
+    _add_metrics(decision)
+    publish_state_change(view)
+    send_outlets(decision.events)
+    if decision.wakes_waiting_runs:
+        wake_waiting_runs(view)
+    decision.report.cancelled_jobs += cancel_orphaned_jobs(
+        decision.orphaned_jobs, decision.permissions
+    )
+    learned = _cancel(decision)
+    if decision.needs_submit:
+        queues.send_submits([view.name])
+    _schedule_wakes(decision)
+    if decision.starts:
+        before = decision.report.postponed_jobs
+        learned += start_jobs(view, decision.starts, decision.report, now=decision.now)
+        if decision.report.postponed_jobs > before:
+            decision.is_partial = False  # the message that retries it continues
+    return learned
+
+
+def publish_state_change(view: RunView) -> None:
+    """Log and publish the run's new state; announce its DAG and backfill, which may be due now."""
+    if view.run.state != view.run.stored.get("state"):
+        log_move(view.run)
+        if view.run.state in FINISHED:
+            publish_run_finished(view.run)
+    if view.row is not None and view.row.is_changed:
+        queues.announce_due(announcement(view.row))
+    backfill = view.backfill
+    if backfill is not None and backfill.is_changed and backfill.due_shard is not None:
+        queues.send_backfills([backfill.backfill_id])
+
+
+def _add_metrics(decision: RunDecision) -> None:
+    report, run = decision.report, decision.view.run
+    new = Counter(
+        step.state
+        for step in decision.view.steps.values()
+        if step.state != step.stored.get("state")
+    )
+    report.succeeded_steps += new[SUCCESS]
+    report.failed_steps += new[FAILED]
+    report.retried_steps += new[UP_FOR_RETRY]
+    report.skipped_steps += new[SKIPPED]
+    if run.state != run.stored.get("state"):
+        report.succeeded_runs += run.state == SUCCESS
+        report.failed_runs += run.state == FAILED
+        report.cancelled_runs += run.state == CANCELLED
+    report.spark_dollars += sum(
+        (step.cost or 0) - (step.stored.get("cost") or 0) for step in decision.view.steps.values()
+    )
+
+
+def wake_waiting_runs(view: RunView) -> None:
+    """Ask for the runs to be advanced that may wait for this one's steps."""
+    if view.row is not None:
+        others = set(view.row.active or ()) | set(view.row.waiting_for_past or ())
+        # Runs of a backfill and of the schedule may depend on each other.
+        backfill = view.backfill or newest_of(view.row)
+        others |= set((backfill and backfill.active) or ())
+        others.discard(view.run.run_key)
+        queues.send_submits((view.run.dag_id, key) for key in sorted(others))
+
+
+def _cancel(decision: RunDecision) -> list[JobObservation]:
+    """Cancel the jobs of steps that are being cancelled; return those that no row knows yet."""
+    steps = [step for step in decision.view.live if step.state == CANCELLING]
+    if not decision.permissions.can_cancel:
+        # Once for each: `settle` checks by itself until the job is over.
+        if decision.is_due or any(step.stored.get("state") != CANCELLING for step in steps):
+            queues.send_settles([decision.view.name] if steps else [])
+        return []
+    never: list[Steps] = []
+    found: list[JobObservation] = []
+    for step in steps:
+        job_run_id = step.job_run_id or find_job(decision.view, step)
+        if job_run_id is not None:
+            executor = named(step.executor)
+            executor.cancel(job_run_id)
+            decision.report.cancelled_jobs += 1
+            # No row knows this job, so only an event could tell its end, and events get lost.
+            job = executor.describe(job_run_id) if step.job_run_id is None else None
+            key = JobName.of(decision.view.run, step).key
+            found += [JobObservation.of(key, job, step.executor)] if job else []
+        elif _cannot_start_any_more(decision, step):
+            never.append(step)
+    return [*found, *cancelled_before_start(decision.view, never)]
+
+
+def _cannot_start_any_more(decision: RunDecision, step: Steps) -> bool:
+    """Return whether nobody can still be about to start the step's job."""
+    return seconds_since(step.asked_at, decision.now) > settings.current().job_start_timeout_seconds
+
+
+def _schedule_wakes(decision: RunDecision) -> None:
+    """Send messages for what is due before the next sweep."""
+    view = decision.view
+    for step in view.steps.values():
+        was = step.stored.get("state")
+        if step.state == UP_FOR_RETRY and was != UP_FOR_RETRY and step.retry_at is not None:
+            delay = (step.retry_at - decision.now).total_seconds()
+            if delay <= queues.LONGEST_DELAY:
+                queues.send_submits([view.name], delay=delay)
+    for start in decision.starts:
+        # In case no event tells when the job begins.
+        if start.step.scheduler_timeout_seconds is not None:
+            queues.send_settles([view.name], delay=start.step.scheduler_timeout_seconds)
+    limit = view.dag.dagrun_timeout
+    is_new = view.run.started_at is not None and view.run.stored.get("started_at") is None
+    if limit is not None and is_new and limit.total_seconds() <= queues.LONGEST_DELAY:
+        queues.send_settles([view.name], delay=limit.total_seconds())
+
+
+def cancel_orphaned_jobs(
+    observations: Iterable[JobObservation], permissions: JobPermissions
+) -> int:
+    """Cancel jobs whose run or submission is over; return how many."""
+    orphaned_jobs = [one for one in observations if not one.job.state.is_over]
+    if not permissions.can_cancel:
+        return 0
+    for one in orphaned_jobs:
+        named(one.executor).cancel(one.job.job_run_id)
+    return len(orphaned_jobs)
+
+
+# Starting jobs.
+
+
+def start_jobs(
+    view: RunView, starts: Sequence[JobStart], report: RunsReport, *, now: DateTime
+) -> list[JobObservation]:
+    """Start jobs; return those that can never be started, and why.
+
+    What cannot be started at this moment is tried again later, and costs no try.
+    """
+    refused: list[JobObservation] = []
+    for start in starts:
+        try:
+            job_run_id = _start(view, start, now)
+        except RefusedError as error:
+            job = Job("", JobState.FAILED, start.job.request.context_uri, details=str(error))
+            key = JobName.of(view.run, start.step).key
+            refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
+        except TransientError as error:
+            about = {
+                "dag_id": view.run.dag_id,
+                "run_id": view.run.run_id,
+                "task_id": start.step.step_id,
+            }
+            log.warning("job cannot be started now: %s", error, extra=about)
+            report.postponed_jobs += 1
+            _retry_later(view, start.step, now)
+            break  # the others would fail likewise
+        else:
+            report.started_jobs += 1
+            _record_job(start.step, job_run_id)
+    return refused
+
+
+def find_job(view: RunView, step: Steps) -> str | None:
+    """Return the job of a step's current submission, if its executor has one."""
+    since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
+    return named(step.executor).find(JobName.of(view.run, step).name, since=since)
+
+
+def _start(view: RunView, start: JobStart, now: DateTime) -> str:
+    request, step = start.job.request, start.step
+    if seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds:
+        found = find_job(view, step)
+        if found is not None:
+            return found
+    bucket, key = aws.bucket_and_key(request.context_uri)
+    aws.client("s3").put_object(Bucket=bucket, Key=key, Body=start.job.context.encode())
+    return named(step.executor).start(request)
+
+
+def _record_job(step: Steps, job_run_id: str) -> None:
+    """Record the job on its step; if the step has moved on, have someone look at the job."""
+    if not record_job(step, job_run_id):
+        # It is over already, or an orphan.
+        queues.send_job(job_run_id, executor=named(step.executor).name)
+
+
+def _retry_later(view: RunView, step: Steps, now: DateTime) -> None:
+    """Ask for the run to be advanced again, later each time."""
+    age = seconds_since(step.submitted_at, now)
+    queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
+
+
+# Notifications.
+
+
+def publish_run_finished(run: Runs) -> None:
+    """Put the event `Run Finished` on the deployment's bus, if it has one.
+
+    At best effort, as AWS's own events are: the run is over whether or not anyone is told.
+    """
+    bus = settings.current().event_bus
+    if not bus:
+        return
+    instants = {name: getattr(run, name) for name in _INSTANTS}
+    detail: dict[str, Any] = {name: getattr(run, name) for name in _TEXTS}
+    detail |= {name: None if at is None else iso(at) for name, at in instants.items()}
+    entry = {
+        "Source": EVENT_SOURCE,
+        "DetailType": RUN_FINISHED,
+        "Detail": json.dumps(detail),
+        "EventBusName": bus,
+    }
+    try:
+        aws.client("events").put_events(Entries=[entry])
+    except (BotoCoreError, ClientError):
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "state": run.state}
+        log.warning("the end of a run could not be published", exc_info=True, extra=about)

@@ -1,0 +1,230 @@
+"""What an observation of a job means for its step. Assigns only.
+
+Owns: which jobs are believed, and retries. A job that the step does not name changes nothing; if it
+still runs, it is an orphan.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.dags.task import SparkTask
+from lamplighter.errors import in_short
+from lamplighter.executors.base import Job, JobState, Usage
+from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
+from lamplighter.runs.job_request import JobName, SubmissionKey
+from lamplighter.runs.outlets import outlet_events
+from lamplighter.runs.states import (
+    CANCELLED,
+    FAILED,
+    LIVE,
+    NONE,
+    OVER,
+    RUNNING,
+    SKIPPED,
+    SUBMITTED,
+    SUCCESS,
+    UP_FOR_RETRY,
+    move_step,
+)
+from lamplighter.runs.transitions import CANCEL, CLEAR, TIMEOUT, set_expiry, shorten
+from lamplighter.runs.view import RunView
+from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.transactions import Put
+from lamplighter.zones import iso
+
+_KEPT_TRIES = 20
+_MAX_RETRY_DELAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class JobObservation:
+    """A job as it is now, with its report if it is over."""
+
+    key: SubmissionKey
+    job: Job
+    # Which executor has the job; None stands for that of new jobs.
+    executor: str | None = None
+    report: JobReport = NO_REPORT
+    # The executor refused it, and would again.
+    is_refused: bool = False
+
+    @classmethod
+    def of(cls, key: SubmissionKey, job: Job, executor: str | None) -> Self:
+        """Return the observation of a job, with its report if it is over."""
+        report = read_report(job) if job.state.is_over else NO_REPORT
+        return cls(key, job, executor, report)
+
+
+def apply_observation(
+    view: RunView, observation: JobObservation, *, now: DateTime
+) -> list[AssetEvents] | None:
+    """Assign to a step what follows from its job; return the events of its outlets.
+
+    Returns None if the job is not of a current submission of the run.
+    """
+    step = view.steps.get(observation.key.task_id)
+    if step is None or step.state not in LIVE or observation.key != JobName.of(view.run, step).key:
+        return None
+    if step.job_run_id not in (None, observation.job.job_run_id):
+        return None
+    step.job_run_id = observation.job.job_run_id or None
+    if not observation.job.state.is_over:
+        if observation.job.state is JobState.RUNNING and step.state == SUBMITTED:
+            move_step(step, RUNNING)
+        if observation.job.state is JobState.RUNNING and step.started_at is None:
+            step.started_at = observation.job.started_at or now
+        return []
+    return _JobEnd(view, step, observation, now).assign()
+
+
+@dataclass
+class _JobEnd:
+    """The end of one attempt."""
+
+    view: RunView
+    step: Steps
+    observation: JobObservation
+    now: DateTime
+
+    def assign(self) -> list[AssetEvents]:
+        job, step = self.observation.job, self.step
+        if step.started_at is None:
+            step.started_at = job.started_at
+        step.ended_at = job.ended_at or self.now
+        add_usage(step, job.usage)
+        events: list[AssetEvents] = []
+        if step.cancel_action == CLEAR:
+            move_step(step, NONE)
+        elif step.cancel_action in {SUCCESS, FAILED}:
+            move_step(step, step.cancel_action)  # as it was marked, without events of its outlets
+        elif job.state is JobState.SUCCESS and self.observation.report.is_skipped:
+            self._skip()
+        elif job.state is JobState.SUCCESS:
+            events = self._succeed()
+        else:
+            self._fail()
+        _record_attempt(step)
+        step.cancel_action = None
+        set_expiry(step, self.now)
+        return events
+
+    def _skip(self) -> None:
+        move_step(self.step, SKIPPED)
+        self.step.error = shorten(self.observation.report.reason)
+        self.step.capacity_rejections = None
+
+    def _succeed(self) -> list[AssetEvents]:
+        events, problem = outlet_events(self.view, self.step, self.observation.report, now=self.now)
+        self.view.puts += [Put(event) for event in events]
+        move_step(self.step, SUCCESS)
+        self.step.error = shorten(problem)
+        self.step.capacity_rejections = None
+        return events
+
+    def _fail(self) -> None:
+        step, task = self.step, self.view.dag.tasks[self.step.step_id]
+        step.error = shorten(self._error())
+        is_ending = step.cancel_action == CANCEL or self.view.run.target_state is not None
+        if is_ending or self.observation.is_refused:
+            move_step(step, FAILED)
+        elif self._lacked_capacity():
+            step.capacity_rejections = (step.capacity_rejections or 0) + 1
+            step.try_number -= 1  # it is counted again when it is submitted
+            self._retry(60.0 * min(step.capacity_rejections, 10))
+        elif step.try_number < step.max_try_number:
+            step.capacity_rejections = None
+            of = f"{step.run_ref}#{step.step_id}"
+            self._retry(retry_delay(task, int(step.try_number), of=of).total_seconds())
+        else:
+            move_step(step, FAILED)
+
+    def _retry(self, seconds: float) -> None:
+        move_step(self.step, UP_FOR_RETRY)
+        self.step.retry_at = self.now.add(seconds=seconds)
+
+    def _lacked_capacity(self) -> bool:
+        job = self.observation.job
+        if job.started_at is not None or self.step.cancel_action is not None:
+            return False
+        if (self.step.capacity_rejections or 0) >= settings.current().capacity_retries:
+            return False
+        return job.lacked_capacity
+
+    def _error(self) -> str:
+        job, task = self.observation.job, self.view.dag.tasks[self.step.step_id]
+        if self.step.cancel_action == TIMEOUT:
+            return f"execution_timeout: it ran for longer than {task.execution_timeout}"
+        if self.step.cancel_action == CANCEL and self.view.run.target_state is None:
+            return self.step.error or "it was given up"
+        if self.step.cancel_action == CANCEL:
+            return f"cancelled: {self.view.run.reason or 'the run was ended'}"
+        said = self.observation.report.reason or job.details
+        return said or f"the job ended as {job.state} and said nothing"
+
+
+def add_usage(row: Any, usage: Usage) -> None:
+    """Add what a job was billed for to a step or a run."""
+    if usage == Usage():
+        return
+    row.vcpu_hours = round((row.vcpu_hours or 0) + usage.vcpu_hours, 9)
+    row.memory_gb_hours = round((row.memory_gb_hours or 0) + usage.memory_gb_hours, 9)
+    row.storage_gb_hours = round((row.storage_gb_hours or 0) + usage.storage_gb_hours, 9)
+    row.cost = round((row.cost or 0) + usage.cost, 9)
+
+
+def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
+    """Return the delay after an attempt of the step that `of` names; the first attempt is 1.
+
+    With back-off the delay grows by a factor, and up to as much again is added, so that steps that
+    failed together do not come back together.
+    """
+    if not task.retry_exponential_backoff:
+        return task.retry_delay
+    longest = min(_MAX_RETRY_DELAY, task.max_retry_delay or _MAX_RETRY_DELAY).total_seconds()
+    try:
+        grown = task.retry_delay.total_seconds() * task.retry_exponential_backoff ** (
+            try_number - 1
+        )
+    except OverflowError:
+        grown = longest
+    base = max(1, math.ceil(min(grown, longest)))
+    digest = hashlib.sha256(f"{of}#{try_number}".encode()).digest()
+    jitter = int.from_bytes(digest[:8], "big") % base
+    return timedelta(seconds=min(base + jitter, longest))
+
+
+def _record_attempt(step: Steps) -> None:
+    ended = step.state if step.state in OVER else (CANCELLED if step.state == NONE else FAILED)
+    attempt = {
+        "submission": int(step.submission),
+        "try_number": _ended_try_number(step),
+        "executor": step.executor,
+        "job_run_id": step.job_run_id,
+        "state": ended,
+        "started_at": _iso_or_none(step.started_at),
+        "ended_at": _iso_or_none(step.ended_at),
+        "error": in_short(step.error) if step.error else None,
+    }
+    step.tries = [*(step.tries or ()), attempt][-_KEPT_TRIES:]
+
+
+def _ended_try_number(step: Steps) -> int:
+    is_free = step.state == UP_FOR_RETRY and step.capacity_rejections
+    return int(step.try_number) + (1 if is_free else 0)
+
+
+def _iso_or_none(at: DateTime | None) -> str | None:
+    return None if at is None else iso(at)
+
+
+def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[JobObservation]:
+    """Return observations of jobs that were never started: they count as cancelled."""
+    job = Job("", JobState.CANCELLED, "", details="it was never started")
+    return [JobObservation(JobName.of(view.run, step).key, job, step.executor) for step in steps]

@@ -1,0 +1,348 @@
+"""What a claim would do with one DAG, decided from its row alone. Pure; `claim` commits it.
+
+Owns: which of the things that wait for a slot get one: a run that found no slot before, a time
+that has come, an asset condition that holds. They take turns. Refuses: reading or writing anything.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import takewhile
+
+from pendulum import DateTime
+
+from lamplighter.errors import UNREADABLE, in_short
+from lamplighter.identifiers import run_id, run_key
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.cursor import Due
+from lamplighter.scheduler.pending import PendingEvents, is_met
+from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
+from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import dag_write
+from lamplighter.store.due import is_open
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.rows import instant_text
+from lamplighter.store.slots import (
+    by_logical_date,
+    free_slots,
+    named_runs,
+    occupy,
+    remember_served,
+    run_of,
+    slots_for_schedule,
+    stop_waiting,
+)
+from lamplighter.store.transactions import Change, Check, Put, Write
+from lamplighter.timetables.base import DagRunInfo
+
+# So much of one DAG's backlog goes into one transaction, for the others to have their turn.
+MAX_RUNS = 20
+NO_EVENTS = PendingEvents()
+# What may want a slot. Among those that a person asked for are runs that were retried or cleared.
+MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
+# A DAG that could not be claimed so often in a row is left alone for a while, longer each time.
+PATIENT_FAILURES = 3
+_FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS = 60, 900
+BACKING_OFF = "backing off after claims that failed"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why a DAG that was named gets nothing now."""
+
+    reason: str
+
+
+@dataclass
+class ClaimDecision:
+    """One DAG's part of a transaction."""
+
+    row: Dags
+    claim_id: str
+    now: DateTime
+    runs: list[Runs] = field(default_factory=list)
+    # Entries of `waiting` that get a slot.
+    released: list[str] = field(default_factory=list)
+    pending: PendingEvents = field(default_factory=PendingEvents)
+    is_consuming: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of actions in a transaction."""
+        return len(self.runs) + len(self.released) + len(self._of_events()) + 1
+
+    @cached_property
+    def writes(self) -> list[Write]:
+        """The writes, those of `keys` first and the DAG's own row last."""
+        released = [
+            run_rows.release(self.row.dag_id, run_of(entry), now=self.now, claim_id=self.claim_id)
+            for entry in self.released
+        ]
+        return [*map(Put, self.runs), *released, *self._of_events(), dag_write(self.row)]
+
+    def _of_events(self) -> Sequence[Change | Check]:
+        """Return the writes that consume events, or make sure that there are not enough of them."""
+        if self.is_consuming:
+            return [events.consume() for events in self.pending.events.values()]
+        is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
+            "asset_condition_met_at"
+        )
+        # Whoever recorded the event that was missing saw that the row knew of the condition.
+        return self.pending.unchanged() if is_forgotten else []
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the DAG could be claimed again at once."""
+        at = self.row.next_run_create_after
+        return self.row.due_shard is not None and at is not None and at <= self.now
+
+    @property
+    def keys(self) -> list[str]:
+        """The run keys that get a slot."""
+        return [*(run.run_key for run in self.runs), *map(run_of, self.released)]
+
+
+def decide_claim(
+    row: Dags,
+    run_source: RunSource | None,
+    *,
+    now: DateTime,
+    claim_id: str,
+    limit: int = MAX_RUNS,
+    pending: PendingEvents = NO_EVENTS,
+    taken: AbstractSet[str] = frozenset(),
+) -> ClaimDecision | Skipped:
+    """Assign to `row` what a claim changes, and return it with the runs to create.
+
+    `run_source` may be None if no next run is announced, `pending` are the asset events that wait
+    for the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up
+    to the first of them.
+    """
+    if is_backing_off(row, now):
+        return Skipped(BACKING_OFF)
+    decision = ClaimDecision(row, claim_id, now, pending=pending)
+    is_noted = note_condition(row, pending, now)
+    is_noted = _forget_failures(row) or is_noted
+    slots = min(free_slots(row), limit) if is_open(row) else 0
+    if not slots:
+        return decision if is_noted else Skipped(_why_closed(row))
+    known = _known_runs(row, taken)
+    is_moved = _pass_over(row, run_source, known, now=now) or is_noted
+    for_schedule = min(slots, slots_for_schedule(row))
+    timed = _due_until_known(row, run_source, known, now=now, limit=for_schedule)
+    chosen = _take_turns(row, timed.runs, slots)
+    if len(chosen.timed) < len(timed.runs):
+        timed = _due(row, run_source, now=now, limit=len(chosen.timed))
+    decision.runs = [_scheduled_run(decision, info) for info in chosen.timed]
+    if timed.runs:
+        cursor.advance(row, timed, now=now)
+    if chosen.has_assets:
+        decision.runs.append(_asset_run(decision))
+        decision.is_consuming = True
+        row.asset_condition_met_at = None
+    decision.released = chosen.waiting
+    stop_waiting(row, chosen.waiting)
+    occupy(row, decision.keys)
+    if not (is_moved or decision.keys):
+        return Skipped("not due")
+    return decision
+
+
+def is_backing_off(row: Dags, now: DateTime) -> bool:
+    """Return whether the DAG is to be left alone, because claims of it got nowhere."""
+    failures = int(row.claim_failures or 0)
+    if failures < PATIENT_FAILURES or row.claim_failed_at is None:
+        return False
+    # A power of a large number would be larger than any clock.
+    doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - PATIENT_FAILURES, 10)
+    return now < row.claim_failed_at.add(seconds=min(doubled, _LONGEST_BACK_OFF_SECONDS))
+
+
+def _forget_failures(row: Dags) -> bool:
+    """Take back what failed claims have noted; return whether there was anything."""
+    if row.claim_failures is None and row.claim_error is None:
+        return False
+    row.claim_failures = row.claim_failed_at = row.claim_error = None
+    return True
+
+
+def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
+    """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
+    return {*taken, *named_runs(row)}
+
+
+def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
+    """Let the row say whether its asset condition waits for a run; return whether that is new."""
+    before = (row.asset_condition_met_at, row.schedule_error)
+    try:
+        waits = is_met(row.asset_condition, pending.events)
+    except UNREADABLE as error:
+        waits = False
+        row.schedule_error = in_short(f"the asset condition cannot be read: {error!r}")
+    if waits != (row.asset_condition_met_at is not None):
+        row.asset_condition_met_at = now if waits else None
+    return (row.asset_condition_met_at, row.schedule_error) != before
+
+
+def _why_closed(row: Dags) -> str:
+    if row.is_paused:
+        return "paused"
+    if row.is_stale:
+        return "stale"
+    return "import errors" if row.has_import_errors else "no free slot"
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What gets the free slots."""
+
+    timed: list[DagRunInfo]
+    waiting: list[str]
+    has_assets: bool
+
+
+def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
+    """Share the slots among waiting runs, due times and an asset condition that holds.
+
+    In each round every kind gets one slot: what people asked for first, the others by age. The row
+    remembers whose turn it was, so that a long backlog of one kind never holds up the others.
+    """
+    waiting = sorted(row.waiting or (), key=by_logical_date)
+    lines: dict[str, deque[DagRunInfo | str | None]] = {
+        MANUAL: deque[DagRunInfo | str | None](waiting),
+        SCHEDULED: deque(timed),
+        ASSET_TRIGGERED: deque([None] if row.asset_condition_met_at is not None else []),
+    }
+    since = {
+        MANUAL: "",  # before all others
+        SCHEDULED: instant_text(timed[0].run_after) if timed else "",
+        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
+        if row.asset_condition_met_at is not None
+        else "",
+    }
+    served = set(row.served_run_types or ())
+    first: list[DagRunInfo | str | None] = []
+    while len(first) < slots and any(lines.values()):
+        in_line = {kind for kind, line in lines.items() if line}
+        if not in_line - served:
+            served = set()
+        kind = min(in_line - served, key=since.__getitem__)
+        first.append(lines[kind].popleft())
+        served.add(kind)
+    remember_served(row, served)
+    return _Chosen(
+        [item for item in first if isinstance(item, DagRunInfo)],
+        [item for item in first if isinstance(item, str)],
+        None in first,
+    )
+
+
+def _scheduled_run(decision: ClaimDecision, info: DagRunInfo) -> Runs:
+    return run_rows.new_run(
+        decision.row,
+        info,
+        run_id=_run_id(decision.row, info),
+        now=decision.now,
+        claim_id=decision.claim_id,
+        run_type="scheduled",
+        triggered_by="timetable",
+    )
+
+
+def _asset_run(decision: ClaimDecision) -> Runs:
+    pending = decision.pending.events
+    events = {asset: found.sequences for asset, found in sorted(pending.items())}
+    run_after = max(found.recorded_at for found in pending.values())
+    return run_rows.new_run(
+        decision.row,
+        DagRunInfo(run_after, None),
+        run_id=run_id(
+            "asset_triggered", run_after=run_after, logical_date=None, content={"events": events}
+        ),
+        now=decision.now,
+        claim_id=decision.claim_id,
+        run_type="asset_triggered",
+        triggered_by="asset",
+        events=events,
+    )
+
+
+def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) -> Due:
+    stored = cursor.stored_next(row)
+    if stored is None or stored.run_after > now or not limit or cursor.has_switched(row):
+        return Due((), stored)
+    now = followed_until(row, now)
+    if cursor.is_continuous(row):
+        info = cursor.continuous_now(row, stored, now=now)
+        return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
+    assert run_source is not None
+    until = row.catch_up_until
+    if until is not None and stored.run_after <= until:
+        return cursor.runs_due(run_source, stored, catchup=True, now=min(now, until), limit=limit)
+    catchup = schedule_in_force(row).catchup
+    return cursor.runs_due(run_source, stored, catchup=catchup, now=now, limit=limit)
+
+
+def _due_until_known(
+    row: Dags, run_source: RunSource | None, known: AbstractSet[str], *, now: DateTime, limit: int
+) -> Due:
+    """Return the due runs up to the first that the DAG has already."""
+    due = _due(row, run_source, now=now, limit=limit)
+    new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
+    return due if len(new) == len(due.runs) else _due(row, run_source, now=now, limit=len(new))
+
+
+def _pass_over(
+    row: Dags, run_source: RunSource | None, taken: AbstractSet[str], *, now: DateTime
+) -> bool:
+    """Move the schedule past due runs that exist; return whether it moved."""
+    is_moved = False
+    while taken:
+        due = _due(row, run_source, now=now, limit=1)
+        if not due.runs or key_of(row, due.runs[0]) not in taken:
+            break
+        is_moved = True
+        cursor.advance(row, due, now=now)
+    return is_moved
+
+
+def step_over(
+    row: Dags,
+    run_source: RunSource | None,
+    *,
+    taken: AbstractSet[str],
+    over: AbstractSet[str],
+    now: DateTime,
+    claim_id: str,
+    pending: PendingEvents = NO_EVENTS,
+) -> ClaimDecision | Skipped:
+    """Assign to `row` what lets it pass the runs that stood in the way, and create none.
+
+    So no other run can stand in its way, and it always gets the DAG on. `taken` are keys of runs
+    that exist, such as manual ones for the same date; `over` are entries of `waiting` whose runs
+    need no slot any more.
+    """
+    known = _known_runs(row, taken)
+    gone = over & (row.waiting or set())
+    stop_waiting(row, gone)
+    is_moved = _pass_over(row, run_source, known, now=now) or bool(gone)
+    if not is_moved:
+        return Skipped("not due")
+    note_condition(row, pending, now)  # for the claim that follows
+    return ClaimDecision(row, claim_id, now, pending=pending)
+
+
+def _run_id(row: Dags, info: DagRunInfo) -> str:
+    return cursor.timetable_of(row).generate_run_id(
+        run_type="scheduled",
+        run_after=info.run_after,
+        data_interval=info.data_interval,
+        partition_key=info.partition_key,
+    )
+
+
+def key_of(row: Dags, info: DagRunInfo) -> str:
+    """Return the key that a scheduled run would have."""
+    return run_key(_run_id(row, info))

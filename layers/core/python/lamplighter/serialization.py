@@ -1,0 +1,152 @@
+"""DAGs as JSON documents: exact both ways, canonical, versioned, and with a hash of the content.
+
+No pickle, no eval, no class outside a closed list. A change of the format adds one to `SCHEMA` and
+a step to `_UPGRADES` that turns a document of the version before into the next; documents from the
+future are refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.condition import AssetCondition
+from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
+from lamplighter.dags.task import OPTIONS, SparkTask
+from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
+
+SCHEMA = 2
+MAX_BYTES = 1_000_000
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: {**document, "schema": 2, "allowed_run_types": None},
+}
+
+_INSTANTS = frozenset({"start_date", "end_date"})
+_ASSETS = frozenset({"inlets", "outlets"})
+_DAG_KEYS = frozenset({"schema", "dag_id", "timezone", "timetable", "tasks", *PLAIN_ARGUMENTS})
+_TASK_KEYS = frozenset({"task_id", "downstream", *OPTIONS})
+
+
+def encode_dag(dag: DAG) -> dict[str, Any]:
+    """Return the document of `dag`, after checking that the whole definition holds together."""
+    dag.validate()
+    document = {
+        "schema": SCHEMA,
+        "dag_id": dag.dag_id,
+        "timezone": encode_zone(dag.timezone),
+        "timetable": encode_timetable(dag.timetable),
+        **{name: _encode(getattr(dag, name)) for name in PLAIN_ARGUMENTS},
+        # By id: tasks made from a set come in another order in every process.
+        "tasks": [_encode_task(task) for _, task in sorted(dag.tasks.items())],
+    }
+    try:
+        size = len(to_json(document).encode())
+    except (TypeError, ValueError) as error:
+        raise SerializationError(f"DAG {dag.dag_id!r}: not JSON: {error}") from error
+    if size > MAX_BYTES:
+        raise SerializationError(
+            f"DAG {dag.dag_id!r}: its document has {size:,} bytes, at most {MAX_BYTES:,} are"
+            " allowed: split the DAG or move data out of its arguments"
+        )
+    return document
+
+
+def decode_dag(document: dict[str, Any]) -> DAG:
+    """Return the DAG of a document, checked as if an author had written it.
+
+    An author's own timetable or trigger is loaded only inside `author_code_allowed`.
+    """
+    document = upgrade(document)
+    try:
+        return _decode_dag(document)
+    except DefinitionError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SerializationError(
+            f"document of DAG {document.get('dag_id')!r} is damaged: {error!r}"
+        ) from error
+
+
+def to_json(document: dict[str, Any]) -> str:
+    """Return the one spelling of a document: equal documents give equal text."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def content_hash(document: dict[str, Any]) -> str:
+    """Return a hash that changes exactly when the definition does."""
+    return hashlib.sha256(to_json(document).encode()).hexdigest()
+
+
+def _encode_task(task: SparkTask) -> dict[str, Any]:
+    return {
+        "task_id": task.task_id,
+        **{name: _encode(value) for name, value in task.options().items()},
+        "downstream": sorted(task.downstream_task_ids),
+    }
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, AssetCondition):
+        return encode_condition(value)
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    return value
+
+
+def _decode_dag(document: dict[str, Any]) -> DAG:
+    _require_keys(document, _DAG_KEYS, f"DAG {document.get('dag_id')!r}")
+    arguments = {name: _decode(name, document[name]) for name in PLAIN_ARGUMENTS}
+    if arguments["start_date"] is not None:
+        zone = parse_zone(document["timezone"])
+        arguments["start_date"] = arguments["start_date"].in_timezone(zone)
+    dag = DAG(document["dag_id"], schedule=decode_timetable(document["timetable"]), **arguments)
+    for data in document["tasks"]:
+        _require_keys(data, _TASK_KEYS, f"DAG {dag.dag_id!r}: task {data.get('task_id')!r}")
+        options: Any = {name: _decode(name, data[name]) for name in OPTIONS}
+        SparkTask(data["task_id"], dag=dag, **options)
+    for data in document["tasks"]:
+        for downstream in data["downstream"]:
+            dag.tasks[data["task_id"]] >> dag.tasks[downstream]
+    dag.validate()
+    return dag
+
+
+def _decode(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _INSTANTS:
+        return parse_instant(value)
+    if name in _ASSETS:
+        return [decode_condition(item) for item in value]
+    return value
+
+
+def _require_keys(data: dict[str, Any], keys: frozenset[str], what: str) -> None:
+    if set(data) != keys:
+        missing, unknown = sorted(keys - set(data)), sorted(set(data) - keys)
+        raise SerializationError(f"{what}: missing {missing}, unknown {unknown}")
+
+
+def upgrade(document: dict[str, Any]) -> dict[str, Any]:
+    """Return `document` in the present version, or refuse it."""
+    version = document.get("schema") if isinstance(document, dict) else None
+    while version != SCHEMA:
+        if not isinstance(version, int) or version not in _UPGRADES:
+            raise SerializationError(
+                f"document of schema version {version!r}: this library reads version {SCHEMA};"
+                " upgrade lamplighter, or push the bundle again"
+            )
+        document = _UPGRADES[version](document)
+        version = document.get("schema")
+    return document

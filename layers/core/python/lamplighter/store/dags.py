@@ -1,0 +1,153 @@
+"""The rows of DAGs: read, found when they are due, and changed by whoever read them last."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.errors import MalformedRowError, RefusedError, TransientError
+from lamplighter.store import wire
+from lamplighter.store.due import index_entry
+from lamplighter.store.models import Dags
+from lamplighter.store.rows import Malformed
+from lamplighter.store.transactions import (
+    Cause,
+    Change,
+    Put,
+    TransactionCanceled,
+    Update,
+    Write,
+    sleep_with_jitter,
+    transact,
+    transact_with_retry,
+)
+
+_TRIES = 24
+_FIRST_PAUSE = 0.02
+
+
+def read_dag(dag_id: str) -> Dags | None:
+    """Return the row of a DAG as it is now, or None."""
+    try:
+        return Dags.get(dag_id, consistent_read=True)
+    except Dags.DoesNotExist:
+        return None
+
+
+def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None) -> list[Dags]:
+    """Return the rows of the DAGs that exist, as they are now, in the order of the ids.
+
+    Those that cannot be read are left out, and added to `malformed`.
+    """
+    order = {dag_id: at for at, dag_id in enumerate(dag_ids)}
+    rows = Dags.batch_get(order, consistent_read=True, malformed=malformed)
+    return sorted(rows, key=lambda row: order[row.dag_id])
+
+
+def require_dag(dag_id: str) -> Dags:
+    """Return the row of a DAG, or say that there is none."""
+    row = read_dag(dag_id)
+    if row is None:
+        raise RefusedError(f"there is no DAG {dag_id!r}; push its bundle first")
+    return row
+
+
+def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
+    """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
+    items = wire.query_shard(Dags, "due", ("due_shard", "next_run_create_after"), shard, until)
+    return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
+
+
+def dag_write(row: Dags) -> Put | Change:
+    """Return the write of all that was assigned to a DAG's row, valid only if no one wrote before.
+
+    Index membership is decided here, in the same write as whatever changed it.
+    """
+    row.next_run_create_after, row.due_shard = index_entry(
+        row, shards=settings.current().due_shards
+    )
+    if not row.is_stored:
+        row.rev = 1
+        return Put(row)
+    row.rev = row.stored["rev"] + 1
+    # `rev` is enough for our own writers; the flags also stop a claim after a person's edit in the
+    # console, which does not know about `rev`.
+    return Change(row, ("rev", "is_paused", "is_stale", "has_import_errors"))
+
+
+def change_dag(
+    dag_id: str, change: Callable[[Dags], Sequence[Write] | None], *, row: Dags | None = None
+) -> Dags | None:
+    """Change a DAG's row and others together; return the row as it is after that.
+
+    `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
+    is asked again with the row of the moment when someone else was faster. A refusal of one of the
+    other writes raises `TransactionCanceled`. Returns None if there is no such DAG.
+    """
+    row = row or read_dag(dag_id)
+    for _ in range(_TRIES):
+        if row is None:
+            return None
+        others = change(row)
+        if others is None:
+            return row
+        if not row.is_changed and not others:
+            return row
+        writes = [*others, dag_write(row)]
+        try:
+            transact_with_retry(writes)
+        except TransactionCanceled as cancelled:
+            *reasons, own = cancelled.reasons
+            if any(reason.cause is Cause.CONDITION_FAILED for reason in reasons):
+                raise
+            row = own.row
+            sleep_with_jitter(_FIRST_PAUSE)
+        else:
+            return row
+    raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
+
+
+def note_failed_claim(dag_id: str, error: str, *, now: DateTime) -> None:
+    """Note on a DAG's row that a claim got nowhere, and why."""
+    actions = [
+        # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
+        Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
+        Dags.claim_failed_at.set(now),
+        Dags.claim_error.set(error),
+    ]
+    # As a transaction, which does not read the row back: it may be malformed.
+    transact([Update(Dags(dag_id), actions, Dags.dag_id.exists())])
+
+
+def all_dags(
+    *,
+    with_backfills: bool = False,
+    consistent: bool = True,
+    malformed: list[MalformedRowError] | None = None,
+) -> list[Dags]:
+    """Return all DAGs, or those that have had a backfill; by default as they are now.
+
+    What cannot be read is added to `malformed`.
+    """
+    wanted = Dags.backfill.exists() if with_backfills else None
+    return list(Dags.scan(wanted, consistent_read=consistent, malformed=malformed))
+
+
+def all_dag_ids() -> list[str]:
+    """Return the ids of all DAGs."""
+    return [row.dag_id for row in Dags.scan(attributes_to_get=["dag_id"])]
+
+
+def dags_with_schedule_errors() -> list[Dags]:
+    """Return the DAGs whose schedules cannot be followed."""
+    return list(Dags.scan(Dags.schedule_error.exists()))
+
+
+def dags_in_use() -> list[Dags]:
+    """Return all DAGs that a bundle defines."""
+    return list(Dags.scan(Dags.is_stale != True))  # noqa: E712 - an expression, not a comparison
+
+
+def dag_ids_of_bundle(bundle: str) -> list[str]:
+    """Return the DAGs that the index lists under a bundle; it may lag behind."""
+    return [row.dag_id for row in Dags.by_file.query(bundle)]

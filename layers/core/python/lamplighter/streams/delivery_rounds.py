@@ -1,0 +1,223 @@
+"""Delivers a known list of messages to some watchers, as the producer of a shared stream.
+
+Owns: which messages all watchers are done with, and what becomes of those that were rejected. A
+message without a lane is a lane of its own; within a lane nothing is done before what came before
+it. A watcher that fails is started again in another round, after the message that it failed at, so
+that this one does not take those behind it along.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from lamplighter import settings
+from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_to_dlq
+from lamplighter.queues import Delivery
+from lamplighter.store.watchers import count_fired
+from lamplighter.streams.outbox import Send, send_to_sqs
+from lamplighter.streams.session import Session, Subscription
+from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+from lamplighter.triggers.sources import SourceContext, source_context
+
+log = logging.getLogger(__name__)
+
+# Less than this is not enough to begin anything.
+_MIN_SECONDS = 0.5
+
+
+@dataclass
+class WatchReport:
+    """What became of messages and items, in numbers; `failed` are messages to deliver again."""
+
+    received: int = 0
+    sent_events: int = 0
+    parked_events: int = 0
+    rejected: int = 0
+    dead_lettered: int = 0
+    failed: set[str] = field(default_factory=set)
+    failed_watchers: int = 0
+    parked_watchers: int = 0
+
+
+def park_busy_watchers(fired: Mapping[str, int]) -> int:
+    """Count what watchers have fired; return how many of them are parked for it."""
+    limit = settings.current().watcher_events_per_minute
+    parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
+    for watcher in parked:
+        fields = {"watcher": watcher}
+        log.error("a watcher is parked: it fires more than %d times a minute", limit, extra=fields)
+    return len(parked)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamMessage:
+    """A message, as triggers see it, and its lane."""
+
+    raw: Any
+    lane: Hashable | None = None
+
+
+class _BatchProducer(SharedStreamProducer):
+    """Yields each message once, and notes when all subscribers are done with it."""
+
+    def __init__(self, messages: Sequence[StreamMessage], redelivered: set[StreamMessage]) -> None:
+        self._messages = messages
+        self._index = _index(messages)
+        self._unresolved = set(messages)
+        self._is_over = asyncio.Event()
+        self.done: set[StreamMessage] = set()
+        # Those that are delivered again, whatever becomes of them now.
+        self._redelivered = redelivered
+
+    async def open_stream(self) -> AsyncIterator[tuple[Any, StreamMessage]]:
+        # Without a pause in between: every subscriber is then in every message's snapshot, and no
+        # message can pass by one that failed at an earlier one.
+        for message in self._messages:
+            yield message.raw, message
+        # A stream that ends would take from its subscribers what they have not read.
+        await asyncio.Event().wait()
+
+    def get_advance_lane(self, broker_payload: StreamMessage) -> Hashable:
+        return broker_payload if broker_payload.lane is None else broker_payload.lane
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        for message, outcome in batch:
+            is_read = outcome.acked + outcome.rejected > 0
+            if is_read and not outcome.failed and message not in self._redelivered:
+                self.done.add(message)
+        self._unresolved.difference_update(message for message, _ in batch)
+        if not self._unresolved:
+            self._is_over.set()
+
+    def redeliver(self, raw: Any) -> None:
+        """Note that a message, and those behind it in its lane, are delivered again."""
+        at = self._index[id(raw)]
+        first = self._messages[at]
+        if first in self._redelivered:
+            return
+        behind = self._messages[at + 1 :] if first.lane is not None else ()
+        self._redelivered |= {first, *(one for one in behind if one.lane == first.lane)}
+
+    async def wait(self) -> None:
+        """Return when every subscriber has resolved every message."""
+        await self._is_over.wait()
+
+
+class DeliveryRounds:
+    """Runs some watchers on a list of messages, for some seconds."""
+
+    def __init__(
+        self, messages: Sequence[StreamMessage], *, seconds: float, send: Send = send_to_sqs
+    ) -> None:
+        self._messages = messages
+        self._deadline = monotonic() + seconds
+        self._send = send
+        self.subscriptions: list[Subscription] = []  # of all rounds
+        self.done: set[StreamMessage] = set()
+        self.redelivered: set[StreamMessage] = set()
+        self.reasons: dict[StreamMessage, list[str]] = defaultdict(list)
+        self.fired: Counter[str] = Counter()
+        self.sent = 0
+        self.parked = 0
+
+    async def run(self, subscriptions: Sequence[Subscription]) -> None:
+        """Let everyone read everything, and those who left early the rest, again and again."""
+        todo = self._messages
+        while subscriptions and todo and self._seconds_left() > _MIN_SECONDS:
+            producer = _BatchProducer(todo, self.redelivered)
+            session = Session(
+                subscriptions,
+                seconds=self._seconds_left(),
+                batch_size=len(todo),
+                redeliver=producer.redeliver,
+                send=self._send,
+            )
+            with source_context(SourceContext(producer=producer)):
+                await session.run(producer.wait())
+            self._note(session, subscriptions)
+            for subscription in subscriptions:
+                self.redelivered.update(_never_read(subscription, todo))
+            self.done |= producer.done - self.redelivered
+            subscriptions = self._resumed(subscriptions, todo)
+            todo = [
+                one
+                for one in todo
+                if any(id(one.raw) not in each.already_read for each in subscriptions)
+            ]
+
+    def _resumed(
+        self, subscriptions: Sequence[Subscription], todo: Sequence[StreamMessage]
+    ) -> list[Subscription]:
+        """Return those who left with something unread, ready for it; none, if one cannot be."""
+        left = [(each, self._already_read(each, todo)) for each in subscriptions if each.can_resume]
+        try:
+            return [
+                subscription.resumed(already_read)
+                for subscription, already_read in left
+                if any(id(one.raw) not in already_read for one in todo)
+            ]
+        except Exception:  # an author's code may raise anything; what it has not read comes again
+            log.exception("a watcher that left cannot be built again")
+            return []
+
+    def _already_read(
+        self, subscription: Subscription, todo: Sequence[StreamMessage]
+    ) -> AbstractSet[int]:
+        """Return what a watcher has read, and what it may not read yet for the sake of order."""
+        at = _index(todo)[id(subscription.raw)]
+        last = todo[at]
+        is_blocked = last.lane is not None and last in self.redelivered
+        blocked = [one for one in todo[at:] if is_blocked and one.lane == last.lane]
+        return subscription.already_read | {id(one.raw) for one in (*todo[: at + 1], *blocked)}
+
+    @property
+    def rejected(self) -> dict[StreamMessage, str]:
+        """The messages that were rejected and all are done with, each with the reasons."""
+        return {
+            message: "; ".join(self.reasons[message])
+            for message in self._messages
+            if message in self.done and message in self.reasons
+        }
+
+    def finish(
+        self, report: WatchReport, delivery_of: Callable[[StreamMessage], Delivery]
+    ) -> set[StreamMessage]:
+        """Send rejected messages to the dead-letter queue; return what is done with for good."""
+        rejected = {one: FailedMessage(delivery_of(one), why) for one, why in self.rejected.items()}
+        lost = {id(reject) for reject in send_to_dlq(list(rejected.values()), SOURCES_DLQ)}
+        report.rejected += len(rejected) - len(lost)
+        report.sent_events += self.sent
+        report.parked_events += self.parked
+        return self.done - {one for one, reject in rejected.items() if id(reject) in lost}
+
+    def _seconds_left(self) -> float:
+        return self._deadline - monotonic()
+
+    def _note(self, session: Session, subscriptions: Sequence[Subscription]) -> None:
+        self.sent += session.outbox.sent
+        self.parked += session.outbox.parked
+        self.subscriptions += subscriptions
+        index = _index(self._messages)
+        for subscription in subscriptions:
+            self.fired[subscription.watcher.id] += subscription.fired
+            for raw, reason in subscription.rejected:
+                reasons = self.reasons[self._messages[index[id(raw)]]]
+                reasons += [reason] if reason not in reasons else []
+
+
+def _never_read(
+    subscription: Subscription, todo: Sequence[StreamMessage]
+) -> Sequence[StreamMessage]:
+    """Return what must not be acknowledged, because a watcher will not read it in this batch."""
+    if subscription.can_resume or subscription.is_waiting:
+        return ()
+    return todo if subscription.raw is None else todo[_index(todo)[id(subscription.raw)] :]
+
+
+def _index(messages: Sequence[StreamMessage]) -> dict[int, int]:
+    return {id(message.raw): at for at, message in enumerate(messages)}

@@ -1,0 +1,159 @@
+"""The life of a deployment on this machine: how it is opened, and that nothing of it is left.
+
+Owns: that a deployment is used only while it is open, and in its own runtime: its calls would go to
+AWS, or to another one. Refuses: to be opened a second time, because a history begins once.
+"""
+
+import functools
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from lamplighter import runtime
+from lamplighter.errors import RefusedError
+from lamplighter.executors.base import Executor
+from lamplighter_local.arguments import Instant, as_instant, require_executor
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
+from lamplighter_local.faults.deployment_faults import DeploymentFaults
+from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.stack import LocalStack, local_stack
+
+F = TypeVar("F", bound=Callable[..., Any])
+_NAME = re.compile("[a-z][a-z0-9-]{0,30}[a-z0-9]")
+
+
+class DeploymentLifecycle:
+    """What can be opened once, and closed; `LocalDeployment` says what each argument is."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        at: Instant,
+        executor: str | Executor | FakeEmr,
+        variables: Mapping[str, str],
+        seed: int,
+        folder: Path | str | None,
+    ) -> None:
+        self.name = _require_name(name)
+        self._at = as_instant(at)
+        self._executor_named = executor
+        self._variables = variables
+        self._seed = seed
+        self._moto_random = MotoRandom(seed)
+        self._folder = folder
+        self._until_the_end = ExitStack()
+        self._stack: LocalStack | None = None
+        self._has_begun = False
+        self.faults = DeploymentFaults(seed)
+
+    def __enter__(self) -> Self:
+        if self.is_open:
+            raise RefusedError("this deployment is open already: use it without `with`")
+        if self._has_begun:
+            raise RefusedError("this deployment was closed: make another one")
+        with ExitStack() as making:
+            require_free(self.name)
+            self._has_begun = True
+            self._moto_random.use()
+            self.executor = self._make_executor(making)
+            making.callback(self._forget_stack)
+            self._stack = stack = making.enter_context(
+                local_stack(
+                    at=self._at, name=self.name, on=self.executor, variables=self._variables
+                )
+            )
+            # Timers read each shard, and a source is listened to in real time.
+            made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
+            stack.settings = made
+            stack.runtime.random = Random(self._seed)  # noqa: S311 - it must be repeatable
+            making.enter_context(self.faults.striking(stack))
+            self._begin()
+            self._until_the_end = making.pop_all()
+        return self
+
+    def _begin(self) -> None:
+        """Do what comes before anyone uses it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the deployment, as the end of its `with` block does; nothing of it is left."""
+        if self.is_open:
+            with self.in_own_runtime():
+                self._until_the_end.close()
+
+    @contextmanager
+    def in_own_runtime(self) -> Iterator[None]:
+        """Let its runtime be current until the block ends; refuse if it is not open."""
+        stack = self.stack
+        self._moto_random.use()
+        if runtime.current().name == self.name:
+            # Its own already, perhaps with other settings for a while.
+            yield
+            return
+        with runtime.activate(stack.runtime):
+            yield
+
+    def _forget_stack(self) -> None:
+        self._stack = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._stack is not None
+
+    @property
+    def stack(self) -> LocalStack:
+        """The machinery below, which only an open deployment has."""
+        if self._stack is None:
+            raise RefusedError("this deployment is not open: use it inside its `with` block")
+        return self._stack
+
+    def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
+        named = self._executor_named
+        if isinstance(named, FakeEmr):
+            return named
+        if not isinstance(named, str):
+            return require_executor(named)
+        if named == "instant":
+            return FakeEmr()
+        if named == "spark":
+            temporary = tempfile.TemporaryDirectory(
+                prefix="lamplighter-", ignore_cleanup_errors=True
+            )
+            folder = self._folder or making.enter_context(temporary)
+            return making.enter_context(LocalSparkExecutor(Path(folder)))
+        raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+
+
+def _require_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise RefusedError(
+            f"name={name!r}: use 2 to 32 lower-case letters, digits and hyphens, a letter first"
+        )
+    return name
+
+
+def when_open(method: F) -> F:
+    """Let a method of a deployment run in its own runtime; refuse it unless that is open."""
+
+    @functools.wraps(method)
+    def call(self: DeploymentLifecycle, *args: Any, **kwargs: Any) -> Any:
+        with self.in_own_runtime():
+            return method(self, *args, **kwargs)
+
+    return cast("F", call)
