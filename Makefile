@@ -30,7 +30,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
+.PHONY: help env demo test check slow coverage format faults parity bench lock toolchain clean \
         style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
@@ -178,6 +178,10 @@ oldest-units: $(OLDEST_VENV)/linked
 coverage: $(VENV)/linked ## Show how much of the code the units reach
 	@echo "coverage: units, with coverage"
 	@$(PYTEST) tests/unit tests/integration tests/golden --cov
+
+slow: $(VENV)/linked ## Show the 20 slowest tests of the gate
+	@echo "slow: all tests, and which of them take longest"
+	@$(PYTEST) --durations=20 --durations-min=0.5
 
 check: style types contracts ## The fast part of the gate: everything but the slow kinds of test
 	@echo "check: unit tests"
