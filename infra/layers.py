@@ -41,6 +41,11 @@ def dependencies(*, is_local: bool) -> Path:
     return home
 
 
+def is_built(*, is_local: bool) -> bool:
+    """Return whether the packages need not be fetched any more."""
+    return _home("deps", LOCK.read_bytes(), is_local=is_local).is_dir()
+
+
 def core(*, is_local: bool) -> Path:
     """Return the folder of a layer with the library itself."""
     files = sorted(path for path in CORE.rglob("*") if path.is_file() and path.suffix != ".pyc")

@@ -1,6 +1,6 @@
 """Names that only seem unused, for vulture: each with who uses it. Never imported."""
 
-# ruff: noqa: B018, F821 - every line is a bare name
+# ruff: noqa: B018, F821, SLF001 - every line is a bare name
 # mypy: ignore-errors
 
 # Reports: `entry.publish` turns every field into a metric.
@@ -57,6 +57,7 @@ DataclassInstance
 
 # The tests' own access to the local deployment: its state, and its parts one by one.
 guarded_moto
+is_built
 _.answering
 _.copy_state
 _.is_idle
@@ -91,5 +92,6 @@ _.utcnow
 PENDING
 
 # Examples: run by Spark or named in a DAG file.
+QUALITY
 SometimeAfterWorkdayTimetable
 greet

@@ -56,3 +56,5 @@ REPORT = (
     f"country STRING, rank INT, product_id STRING, revenue {REVENUE_MONEY},"
     f" revenue_before {REVENUE_MONEY}, change_percent DECIMAL(12,1), week DATE"
 )
+
+QUALITY = "table STRING, reason STRING, records LONG"
