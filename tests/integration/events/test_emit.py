@@ -204,7 +204,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"timestamp": stdlib.datetime(2026, 1, 31)}, "no offset"),
         ({"aliases": "orders"}, "aliases must be a list of strings, not a string"),
         ({"event_id": ""}, "event_id must not be blank"),
-        ({"partition_key": "\ud800"}, "half a surrogate pair"),
+        ({"partition_key": "\ud800"}, "lone surrogate"),
     ],
 )
 def test_body_that_would_be_rejected_is_not_made(arguments: dict[str, Any], reason: str) -> None:

@@ -304,7 +304,7 @@ def test_row_that_moves_each_time_is_given_up_in_the_end() -> None:
     with transactions(move) as sizes:
         record_groups(this)
     assert (str(this.failure), len(sizes)) == (
-        "assets stayed busy while their events were to be recorded",
+        "assets are contended; events will be recorded on retry",
         12,
     )
 
@@ -371,6 +371,6 @@ def test_units_without_time_are_not_begun() -> None:
     groups = [group(*events("orders", *(f"{at}-{n}" for n in range(60)))) for at in range(3)]
     with transactions(let_pass) as sizes:
         record_groups(*groups, has_time=lambda: next(answers, False))
-    late = "no time was left to record them"
+    late = "no time left to record events; will retry"
     assert [str(one.failure) for one in groups] == ["None", late, late]
     assert (sizes, len(recorded("orders"))) == ([61], 60)

@@ -142,7 +142,7 @@ class TestPlain:
             ([], "body must be an object, not a list"),
             ("orders", "body must be an object, not a string"),
             (None, "body must be an object, not null"),
-            ({}, "exactly one of asset, which is a name, and uri"),
+            ({}, "exactly one of asset (a name) and uri"),
             ({"asset": "a", "uri": "s3://a/b"}, "exactly one of asset"),
             (plain(extras={}), "'extras' is not a field of an event: send asset, uri, extra"),
             (plain(object_uri="s3://a/b"), "'object_uri' is not a field"),
@@ -151,7 +151,7 @@ class TestPlain:
             ({"asset": " \t"}, "asset must not be blank"),
             ({"asset": "a" * 1_501}, "asset has 1,501 characters: send at most 1,500"),
             ({"uri": ""}, "uri must not be blank"),
-            ({"uri": "airflow://a"}, "uri is none that an asset can have"),
+            ({"uri": "airflow://a"}, "uri is not a valid asset URI"),
             (plain(extra=[1]), "extra must be an object, not a list"),
             (plain(extra=None), "extra must be an object, not null"),
             (plain(event_id="x" * 201), "event_id has 201 characters: send at most 200"),
@@ -222,9 +222,9 @@ class TestText:
             ('{"asset": "a", "extra": {"n": -Infinity}}', "not finite"),
             ('{"asset": "a", "extra": {"n": 1e999}}', "not finite"),
             ('{"asset": "a", "extra": {"n": ' + "9" * 5_000 + "}}", "too many digits"),
-            ('{"asset": "\\ud800"}', "half a surrogate pair"),
-            ('{"asset": "a", "extra": {"\\udfff": 1}}', "half a surrogate pair"),
-            ('{"asset": "\ud800"}', "half a surrogate pair"),
+            ('{"asset": "\\ud800"}', "lone surrogate"),
+            ('{"asset": "a", "extra": {"\\udfff": 1}}', "lone surrogate"),
+            ('{"asset": "\ud800"}', "lone surrogate"),
         ],
     )
     def test_text_that_cannot_be_stored_is_rejected(self, body: str, reason: str) -> None:
@@ -391,10 +391,10 @@ class TestEnvelopes:
     @pytest.mark.parametrize(
         ("data", "reason"),
         [
-            (notified(notified(plain())), "Message is of SNS again"),
+            (notified(notified(plain())), "Message is an SNS message again"),
             (notified("hello"), "Message must be JSON"),
             (notified("[" * 100_000), "Message is nested too deeply"),
-            (notified('{"asset": "\\ud800"}'), "Message has half a surrogate pair"),
+            (notified('{"asset": "\\ud800"}'), "Message has a lone surrogate"),
             (notified([1]), "Message must be an object, not a list"),
             ({"Type": "Notification"}, "Message must be a string, not null"),
             ({"Type": "SubscriptionConfirmation", "Message": "m"}, 'Type must be "Notification"'),

@@ -1,8 +1,7 @@
-"""What time it is: the one place that reads the clock.
+"""The current time: the only place that reads the clock.
 
-Owns: "now", which the clock of the current runtime tells. Everything that needs the time asks
-`now()` at the moment it needs it, so that a movable clock, or a test library that freezes time, is
-obeyed everywhere at once.
+Callers call `now()` when they need the time and never keep it, so that a movable clock, or a test
+library that freezes time, takes effect everywhere at once.
 """
 
 import datetime
@@ -17,19 +16,19 @@ from pendulum import DateTime
 from lamplighter import runtime
 from lamplighter.zones import as_utc
 
-# In a tuple, because a library that freezes time also replaces the names of modules that hold it.
+# In a tuple, because a library that freezes time also replaces module attributes that hold it.
 _AT_IMPORT = (time.time,)
 
 
 class Clock(Protocol):
-    """Anything that can say what time it is, as an aware instant."""
+    """Returns the current time as an aware datetime, and sleeps."""
 
     def now(self) -> datetime.datetime:
-        """Return the present instant."""
+        """Return the current time."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Return when so much time has passed on this clock."""
+        """Return when `seconds` have passed on this clock."""
         ...
 
 
@@ -37,13 +36,13 @@ class SystemClock:
     """The machine's clock."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         time.sleep(seconds)
 
     def now(self) -> datetime.datetime:
-        """Return the machine's time, or the frozen one while a test has frozen it."""
-        # A test may have replaced `time.time` alone, `datetime.datetime` alone, or both: whichever
-        # was replaced must win. Both are looked up on their module here, never bound at import.
+        """Return the machine's time, or the frozen time in a test that freezes it."""
+        # A test may replace `time.time`, `datetime.datetime` or both; whichever it replaced wins.
+        # So both are looked up on their modules here, never bound at import.
         if time.time is not _AT_IMPORT[0]:
             return datetime.datetime.fromtimestamp(time.time(), tz=datetime.UTC)
         return datetime.datetime.now(tz=datetime.UTC)
@@ -56,11 +55,11 @@ class FixedClock:
         self._at = at
 
     def now(self) -> datetime.datetime:
-        """Return the one instant it knows."""
+        """Return the fixed instant."""
         return self._at
 
     def sleep(self, seconds: float) -> None:
-        """Return at once: here, time does not pass."""
+        """Return at once: time does not pass."""
 
 
 _SYSTEM = SystemClock()
@@ -73,16 +72,13 @@ def in_force() -> Clock:
 
 
 def now() -> DateTime:
-    """Return the present instant in UTC."""
+    """Return the current time in UTC."""
     return _instant.get() or as_utc(in_force().now())
 
 
 @contextmanager
 def at(instant: datetime.datetime) -> Iterator[None]:
-    """Let it be `instant` for this thread until the block ends.
-
-    A decision is made at one instant: asked twice, the clock would give two.
-    """
+    """Fix the time at `instant` in this thread, so that a decision sees one instant."""
     token = _instant.set(as_utc(instant))
     try:
         yield
@@ -91,5 +87,5 @@ def at(instant: datetime.datetime) -> Iterator[None]:
 
 
 def sleep(seconds: float) -> None:
-    """Wait, by the clock that tells the time."""
+    """Sleep on the current clock."""
     in_force().sleep(seconds)

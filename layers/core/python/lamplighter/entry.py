@@ -1,4 +1,4 @@
-"""What every handler needs: time left, partial batch responses, reports as metrics."""
+"""Shared by all handlers: remaining time, partial batch responses, reports as metrics."""
 
 import logging
 from collections import Counter
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAMESPACE = "Lamplighter"
-# What is in flight when time runs out is finished and answered within this.
+# Reserved for finishing and answering what is in flight when time runs out.
 _RESERVE_MILLISECONDS = 5_000
 
 
 class Context(Protocol):
-    """What a handler and its log lines use of Lambda's context."""
+    """The part of Lambda's context that handlers and log lines use."""
 
     function_name: str
     memory_limit_in_mb: int
@@ -40,17 +40,17 @@ class Context(Protocol):
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long this invocation may still take."""
+        """Return the milliseconds left in this invocation."""
         ...
 
 
 def has_time(context: Context) -> Callable[[], bool]:
-    """Return a function that tells whether there is time to begin something more."""
+    """Return a function that tells whether there is time to start more work."""
     return lambda: context.get_remaining_time_in_millis() > _RESERVE_MILLISECONDS
 
 
 def seconds_left(context: Context) -> float:
-    """Return how long something may take that is begun now."""
+    """Return the seconds that new work may take."""
     return max(0, context.get_remaining_time_in_millis() - _RESERVE_MILLISECONDS) / 1000
 
 
@@ -62,8 +62,8 @@ def metrics_of(service: str) -> Metrics:
 def publish(metrics: Metrics, report: "DataclassInstance") -> None:
     """Write the numbers of a report as metrics: `claimed_runs` becomes `ClaimedRuns`.
 
-    They are told apart by the deployment, as several may share an account. What did not happen is
-    not written: every metric is paid for in each hour in which it has a value.
+    Metrics carry the deployment's name, because several may share an account. Zeros are left out:
+    a metric is billed for every hour in which it has a value.
     """
     found = [each for field in fields(report) for each in _numbers(field.name, report)]
     if not found:
@@ -79,14 +79,14 @@ def _numbers(
 ) -> Iterator[tuple[str, MetricUnit, int | float]]:
     value = getattr(report, field)
     name = field.title().replace("_", "")
-    if name.endswith("Seconds"):  # zero is a measure too, and several show how they spread
+    if name.endswith("Seconds"):  # zero is a valid measurement; a list gives the distribution
         for seconds in value if isinstance(value, list) else [value]:
             yield name, MetricUnit.Seconds, seconds
         return
     counts: dict[str, int | float] = {}
     if isinstance(value, Counter):  # of a few known reasons
         counts = {f"{name}: {reason}": count for reason, count in value.items()}
-    elif isinstance(value, Mapping):  # by DAG, which would be a metric each
+    elif isinstance(value, Mapping):  # by DAG; one metric per DAG would be too many
         counts = {name: sum(value.values())}
     elif isinstance(value, int | float):
         counts = {name: value}
@@ -99,7 +99,7 @@ def _numbers(
 
 @dataclass
 class BatchReport:
-    """What became of messages that were not dealt with."""
+    """Counts of the messages that were not handled."""
 
     failed: int = 0
     rejected: int = 0
@@ -114,10 +114,9 @@ def process_messages(
     queue: str,
     metrics: Metrics,
 ) -> dict[str, Any]:
-    """Handle the body of each message; those that raise are delivered again, the others not.
+    """Handle the body of each message from `queue`; report those that raise for redelivery.
 
-    One that is rejected is kept among the dead letters instead, and so is one that has failed for
-    too long. `queue` is the queue that they come from.
+    A message that is rejected, or has failed for too long, goes to the dead-letter queue instead.
     """
     if not event.get("Records"):
         return {"batchItemFailures": []}
@@ -152,10 +151,7 @@ def process_messages(
 def _redeliver(
     failed: Sequence[FailedMessage], queue: str, report: BatchReport, metrics: Metrics
 ) -> list[dict[str, str]]:
-    """Let messages come again, later each time, or give up those that have failed for too long.
-
-    Returns what a handler answers about them, and publishes how many there were.
-    """
+    """Return the batch item failures: delayed longer each time, or moved to the DLQ if expired."""
     given_up = send_expired_to_dlq(failed, QUEUES[queue].dlq)
     again = [one.delivery for one in failed if one.delivery.message_id not in given_up]
     if again:

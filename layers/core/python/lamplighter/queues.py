@@ -1,7 +1,6 @@
 """Messages between functions. A message is a hint: what it names is read again before it is used.
 
-Owns: the bodies of messages on all queues but `events`, how every message is sent, how one is
-delivered, and when one that failed is delivered again.
+Owns: message bodies on all queues but `events`, sending, parsing deliveries, redelivery delays.
 """
 
 import json
@@ -24,26 +23,26 @@ from lamplighter.identifiers import require_id
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# A run, by the id of its DAG and its key.
+# A run: the id of its DAG and its key.
 RunName: TypeAlias = tuple[str, str]
 
 DAGS_PER_MESSAGE = 50
 RUNS_PER_MESSAGE = 10
 PER_CALL = 10
 LONGEST_DELAY = 900
-# Entries that come due within the look-ahead are announced by whoever writes them, because the tick
-# has passed already. A minute more than the look-ahead covers a tick that is on its way.
+# The tick has already passed entries that come due within the look-ahead, so their writer announces
+# them. The extra minute covers a tick that is in progress.
 _MARGIN_SECONDS = 60
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5, 900
-# Under this attribute a replayed message carries the id by which it was first known.
+# A replayed message carries its original id in this attribute.
 FIRST_ID = "event_id"
 _MAX_FIRST_ID = 200
 
 
 def announce_due(due: Iterable[tuple[str, DateTime]]) -> int:
-    """Send each DAG to `claims`, to arrive when it is due; leave out what the tick will find.
+    """Send DAGs that are due before the tick would find them; return the number of messages.
 
-    Returns how many messages were sent. DAGs that share a second share messages.
+    DAGs that are due in the same second share messages.
     """
     now = clock.now()
     horizon = now.add(seconds=settings.current().look_ahead_seconds + _MARGIN_SECONDS)
@@ -51,7 +50,7 @@ def announce_due(due: Iterable[tuple[str, DateTime]]) -> int:
 
 
 def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
-    """Send each DAG to `claims`, to arrive in the second in which it is due."""
+    """Send each DAG to `claims`, delayed until the second in which it is due."""
     now = clock.now()
     by_delay: dict[int, list[str]] = defaultdict(list)
     for dag_id, at in due:
@@ -67,18 +66,18 @@ def send_claims(due: Iterable[tuple[str, DateTime]]) -> int:
 
 
 def send_backfills(backfill_ids: Iterable[str]) -> None:
-    """Ask for backfills to create the runs that they have slots for."""
+    """Request that backfills create the runs that they have slots for."""
     bodies = [json.dumps({"backfill_ids": ids}) for ids in chunks(backfill_ids, DAGS_PER_MESSAGE)]
     send("claims", [{"MessageBody": body} for body in bodies])
 
 
 def read_claims(body: str) -> list[str]:
-    """Return the DAG ids of a message on `claims`; none, if it names backfills."""
+    """Return the DAG ids of a message on `claims`; empty if it names backfills."""
     return _read_ids(body, "dag_ids", "backfill_ids", what="DAG")
 
 
 def read_backfills(body: str) -> list[str]:
-    """Return the ids of backfills of a message on `claims`; none, if it names DAGs."""
+    """Return the backfill ids of a message on `claims`; empty if it names DAGs."""
     return _read_ids(body, "backfill_ids", "dag_ids", what="backfill")
 
 
@@ -93,7 +92,7 @@ def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
 
 @contextmanager
 def reject_unreadable() -> Iterator[None]:
-    """Reject a message that cannot be read: it could not be read the next time either."""
+    """Reject a message that cannot be parsed: a retry would not help."""
     try:
         yield
     except UNREADABLE as error:
@@ -101,12 +100,12 @@ def reject_unreadable() -> Iterator[None]:
 
 
 def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
-    """Ask for each run to be moved on, which may start jobs."""
+    """Request that runs be advanced by `submit`, which may start jobs."""
     _send_runs("submits", runs, delay)
 
 
 def send_settles(runs: Iterable[RunName], *, delay: float = 0) -> None:
-    """Ask for each run to be moved on, which may cancel jobs."""
+    """Request that runs be advanced by `settle`, which may cancel jobs."""
     _send_runs("jobstates", runs, delay)
 
 
@@ -117,7 +116,7 @@ def _send_runs(queue: str, runs: Iterable[RunName], delay: float) -> None:
 
 
 def send_job(job_run_id: str, *, executor: str) -> None:
-    """Ask for someone to look at a job, whatever it is doing."""
+    """Request that a job be checked."""
     body = json.dumps({"job": job_run_id, "executor": executor})
     send("jobstates", [{"MessageBody": body}])
 
@@ -128,19 +127,19 @@ def read_runs(body: Mapping[str, Any]) -> list[RunName]:
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:
-    """Ask for the coming runs of authors' timetables to be precomputed again."""
+    """Request that the next runs of custom timetables be precomputed again."""
     bodies = [json.dumps({"refill": dag_id}) for dag_id in dag_ids]
     send("registers", [{"MessageBody": body} for body in bodies])
 
 
 def send_retire(bundle: str, push: int, *, delay: int) -> None:
-    """Ask once more for what a push left out to be retired, when the index has caught up."""
+    """Request that DAGs missing from a push be retired again, once the index has caught up."""
     body = json.dumps({"retire": bundle, "push": push})
     send("registers", [{"MessageBody": body, "DelaySeconds": delay}])
 
 
 def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
-    """Send messages to a queue of the deployment, in as few calls as possible."""
+    """Send messages to a queue of the deployment in batches."""
     if not messages:
         return
     url = settings.current().queue_url(queue)
@@ -159,22 +158,22 @@ def send(queue: str, messages: Sequence[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A message, as far as it matters who sent it and how often it has come."""
+    """A message received from SQS."""
 
     message_id: str
     body: str
     first_id: str
     receipt: str
     receives: int
-    lane: str | None  # of a FIFO queue: its messages are taken in order
-    texts: Mapping[str, str] = field(default_factory=dict)  # of its attributes
+    lane: str | None  # of a FIFO queue: its messages are handled in order
+    texts: Mapping[str, str] = field(default_factory=dict)  # text attributes
     queue_arn: str = ""
     first_received_at: DateTime | None = None
-    sequence: str | None = None  # on a FIFO queue: its place in the order of all messages
+    sequence: str | None = None  # on a FIFO queue: its position among all messages
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """Return what a record of Lambda's envelope says."""
+        """Return the delivery that a record of a Lambda event describes."""
         attributes = record.get("attributes") or {}
         said = record.get("messageAttributes") or {}
         texts = {name: text for name, value in said.items() if (text := value.get("stringValue"))}
@@ -185,7 +184,7 @@ class Delivery:
             first_id(texts.get(FIRST_ID), record["messageId"]),
             record["receiptHandle"],
             int(attributes.get("ApproximateReceiveCount", 1)),
-            # Without its name it is a lane all the same: order is not given up.
+            # A FIFO message without a group name still counts as a lane, so that order is kept.
             attributes.get("MessageGroupId", "") if is_fifo else None,
             texts,
             record["eventSourceARN"],
@@ -195,12 +194,12 @@ class Delivery:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether it came from the queue with lanes."""
+        """Whether it came from the FIFO queue."""
         return self.lane is not None
 
     @property
     def is_too_old(self) -> bool:
-        """Whether it first came so long ago that it is given up if it fails once more."""
+        """Whether it is so old that it goes to the dead-letter queue if it fails again."""
         if self.first_received_at is None:
             return False
         age = (clock.now() - self.first_received_at).total_seconds()
@@ -212,14 +211,14 @@ def _instant(milliseconds: str | None) -> DateTime | None:
 
 
 def first_id(said: str | None, message_id: str) -> str:
-    """Return the id by which a message was first known, given what an attribute of it says."""
-    # Anyone may send an attribute of that name: what can be no id is not taken for one.
+    """Return the original id of a message: the attribute if it is valid, else the message id."""
+    # Anyone may send this attribute, so it is checked.
     is_id = said is not None and said.isprintable() and 0 < len(said.strip()) <= _MAX_FIRST_ID
     return said if said is not None and is_id else message_id
 
 
 def from_first_in_lane(deliveries: Iterable[Delivery], ids: set[str]) -> set[str]:
-    """Return the ids, and with each of them those that come after it in its lane."""
+    """Return the ids and the ids of all later messages in the same lanes."""
     behind: set[str] = set()
     blocked: set[str] = set()
     for delivery in deliveries:
@@ -231,10 +230,9 @@ def from_first_in_lane(deliveries: Iterable[Delivery], ids: set[str]) -> set[str
 
 
 def delay_redelivery(queue: str, failed: Iterable[tuple[str, int]]) -> None:
-    """Let messages be delivered again, later each time: by receipt, and how often they have come.
+    """Delay redelivery of messages, given as (receipt, receive count), longer each time.
 
-    A message whose new visibility timeout SQS does not take is delivered again as well, when that
-    of its queue is over, which is a multiple of the time that its function may take.
+    If SQS refuses, a message comes back after its queue's visibility timeout instead.
     """
     url = settings.current().queue_url(queue)
     for chunk in chunks(failed, PER_CALL):
@@ -247,7 +245,7 @@ def delay_redelivery(queue: str, failed: Iterable[tuple[str, int]]) -> None:
                 QueueUrl=url, Entries=entries
             )
         except ClientError as error:
-            # Perhaps because of one of them: the others have their turn.
+            # One message may be the cause, so the other chunks are still tried.
             _log_not_delayed(queue, len(entries), error)
         except BotoCoreError as error:
             _log_not_delayed(queue, len(entries), error)
@@ -263,13 +261,13 @@ def _log_not_delayed(queue: str, messages: int, error: object) -> None:
 
 
 def _pause(receives: int) -> int:
-    # A power of a large number would be larger than any clock.
+    # The exponent is capped to avoid overflow.
     doubled = _FIRST_PAUSE_SECONDS * 2 ** min(receives, 10)
     return int(min(doubled, _LONGEST_PAUSE_SECONDS))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of at most so many items."""
+    """Yield lists of at most `size` items."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk

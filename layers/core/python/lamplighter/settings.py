@@ -1,7 +1,7 @@
-"""What a deployment decides: names of its resources, and the numbers that are choices.
+"""Settings of a deployment: names of resources, limits and defaults.
 
-Owns: the only reading of the environment, and both ways of naming a field outside: the variable
-`LAMPLIGHTER_EVENTS_QUEUE_URL` and the output `EventsQueueUrl` of a stack.
+Owns: reading the environment, and the external names of each field: the variable
+`LAMPLIGHTER_EVENTS_QUEUE_URL` and the stack output `EventsQueueUrl`.
 """
 
 import json
@@ -19,9 +19,9 @@ _PREFIX = "LAMPLIGHTER_"
 _CHOICES = {"unknown_assets": ("reject", "register")}
 _BOUNDS = {
     "transaction_actions": (10, 100),
-    # A message can be delayed by 900 seconds, and the look-ahead may begin a minute late.
+    # SQS delays a message by at most 900 seconds, and the tick may start a minute late.
     "look_ahead_seconds": (1, 840),
-    # Queues keep a message for two weeks.
+    # Queues keep messages for two weeks.
     "max_message_age_hours": (1, 240),
 }
 
@@ -32,74 +32,72 @@ class Settings:
 
     table_prefix: str = "lamplighter-"
     bucket: str = ""
-    # By the names of queues and dead-letter queues; outside, each has a variable and an output.
+    # By name of queue or dead-letter queue; each has a variable and an output of its own.
     queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
-    # What new jobs are started on; those that live stay where they are.
+    # The executor for new jobs; existing jobs stay where they were started.
     executor: str = "emr-serverless"
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
-    # Where in the bucket the files lie that every job takes along: the runner and its library.
+    # The prefix in the bucket of the files that every job needs: the runner and its library.
     runtime: str = "runtime"
-    # Where EMR Serverless puts the logs of jobs; without it, it keeps them for a while itself.
+    # Where EMR Serverless writes job logs; if empty, it keeps them itself for a limited time.
     job_logs_uri: str = ""
-    # The EventBridge bus that gets an event when a run finishes; without it, nobody is notified.
+    # The EventBridge bus for run-finished events; if empty, none are published.
     event_bus: str = ""
-    # A JSON object of texts that templates and jobs see: {"data_root": "s3://lake"}.
+    # A JSON object of strings for templates and jobs: {"data_root": "s3://lake"}.
     variables: str = "{}"
-    # JSON lists of what is wired to the watchers: external queues by name, buckets, and the
-    # `source` of events on the bus. A bundle with a watcher on anything else is refused.
+    # JSON lists of sources connected to watchers: external queues, buckets, and the `source` of
+    # events on the bus. A bundle with a watcher on any other source is refused.
     watch_queues: str = "[]"
     watch_buckets: str = "[]"
     watch_event_sources: str = "[]"
 
-    # A claim rewrites one entry of the due index; a shard takes about 500 of them per second. The
-    # number may be changed at any time: entries move when they are next written, and the tick reads
-    # all shards that were ever in use.
+    # A claim rewrites one entry of the due index; a shard takes about 500 writes per second. May be
+    # changed at any time: entries move when next written, and the tick reads every shard ever used.
     due_shards: int = 16
-    # Shards of the indexes on runs, and of the one on assets whose events are being handed on.
+    # Shards of the indexes on runs, and of the index of open assets.
     run_shards: int = 8
-    # DynamoDB takes 100; some emulators take fewer.
+    # DynamoDB allows 100; some emulators allow fewer.
     transaction_actions: int = 100
-    # The timer fires once a minute; what comes due within this time is sent ahead as a delayed
-    # message. Five minutes outlive three lost ticks in a row.
+    # Whatever is due within this time is sent as a delayed message. At one tick per minute, five
+    # minutes survive three lost ticks in a row.
     look_ahead_seconds: int = 300
-    # The least time between the ends of two intervals of @continuous.
+    # The minimum time between the ends of two intervals of @continuous.
     continuous_gap_seconds: int = 30
-    # What nobody has handled after this time, because a message was lost, is sent again.
+    # Work not handled within this time, because a message was lost, is sent again.
     resend_after_seconds: int = 120
-    # A live job of which no event has told is polled after this time.
+    # A live job without events is polled after this time.
     job_poll_seconds: int = 600
-    # The longest that a function may take between writing that it starts a job and starting it.
+    # The maximum time between recording a submission and starting its job.
     job_start_timeout_seconds: int = 180
-    # How long a client token surely keeps EMR Serverless from starting a second job. Its real
-    # lifetime is not documented; after this time the job is looked for by its name first.
+    # How long a client token is sure to prevent a second job. EMR Serverless does not document the
+    # lifetime; after this time, the job is looked up by name first.
     client_token_valid_seconds: int = 300
-    # Rejections for want of capacity, in a row, that do not count as tries.
+    # Consecutive rejections for lack of capacity that do not count as tries.
     capacity_retries: int = 10
-    # A message that still fails at this age is moved to the dead-letter queue, from which it can be
-    # replayed.
+    # A message that still fails at this age goes to the dead-letter queue and can be replayed.
     max_message_age_hours: int = 24
     run_retention_days: int = 90
-    # An event is known by its id, and its extras can be read, for this time.
+    # How long an event is deduplicated by its id, and its extras can be read.
     event_retention_days: int = 90
-    # Events of assets that no DAG has named: "reject" them, or "register" the asset.
+    # Events of assets that no DAG names: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
-    # The longest that all watchers of a message may take, until it counts as failed.
+    # The maximum time for all watchers of a message, in seconds; after that it counts as failed.
     shared_stream_ack_timeout: int = 300
-    # So many events may wait for one watcher; one that is slower than that has failed.
+    # The maximum number of events queued for one watcher; if it is exceeded, the watcher fails.
     shared_stream_subscriber_queue_size: int = 1024
-    # A source that sends no notifications is polled once a minute, for at most this time.
+    # A source without notifications is polled once a minute, for at most this time.
     watch_session_seconds: int = 20
-    # A watcher that fires more often than this is parked until someone has looked at it.
+    # A watcher that fires more often than this is parked until an operator releases it.
     watcher_events_per_minute: int = 6000
-    # What EMR Serverless takes for an hour, in dollars: us-east-1 on x86, as far as known.
+    # EMR Serverless prices per hour in dollars, us-east-1 on x86.
     price_vcpu_hour: float = 0.052624
     price_memory_gb_hour: float = 0.0057785
     price_storage_gb_hour: float = 0.000111
 
     def __post_init__(self) -> None:
-        """Refuse numbers that the services or the protocols do not allow."""
+        """Reject values that services or protocols do not allow."""
         for name, (least, limit) in _BOUNDS.items():
             if not least <= getattr(self, name) <= limit:
                 raise SettingsError(f"{name} must be between {least} and {limit}")
@@ -111,7 +109,7 @@ class Settings:
             self.read_names(name)
 
     def read_names(self, name: str) -> frozenset[str]:
-        """Return the names that a setting lists."""
+        """Return the names in a setting that is a JSON list."""
         try:
             found = json.loads(getattr(self, name))
         except ValueError:
@@ -139,10 +137,7 @@ class Settings:
 
     @classmethod
     def from_outputs(cls, outputs: Mapping[str, str]) -> Self:
-        """Return the settings of a stack, given its outputs; those of another meaning are ignored.
-
-        What no output says has its default.
-        """
+        """Return the settings that stack outputs describe; missing ones have defaults."""
         return cls._read(outputs, output_key)
 
     @classmethod
@@ -158,13 +153,13 @@ class Settings:
         return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
 
     def as_outputs(self) -> dict[str, str]:
-        """Return the outputs of a stack with these settings; an output cannot be empty."""
+        """Return these settings as stack outputs; an output cannot be empty."""
         values = {each.name: getattr(self, each.name) for each in _single_fields(self)}
         values |= self._url_settings()
         return {output_key(name): str(value) for name, value in values.items() if value != ""}
 
     def as_environment(self) -> dict[str, str]:
-        """Return the variables of a process with these settings; defaults need none."""
+        """Return these settings as environment variables; defaults are left out."""
         given = ((each, getattr(self, each.name)) for each in _single_fields(self))
         values = {each.name: value for each, value in given if value != each.default}
         values |= self._url_settings()
@@ -178,7 +173,7 @@ class Settings:
         return self.queue_urls.get(queue) or _missing(URL_SETTINGS[queue])
 
     def require(self, name: str) -> str:
-        """Return a name that must have been given, or say which variable or output is missing."""
+        """Return a required setting, or raise an error that names its variable and output."""
         value: str = getattr(self, name)
         return value or _missing(name)
 
@@ -191,12 +186,12 @@ def _missing(name: str) -> NoReturn:
 
 
 def _single_fields(settings: Settings | type[Settings]) -> list[Field[Any]]:
-    """Return the fields that are one variable each: all but the URLs of queues."""
+    """Return the fields that have one variable each: all but the queue URLs."""
     return [each for each in fields(settings) if each.name != "queue_urls"]
 
 
 def output_key(field: str) -> str:
-    """Return the name of the output of a stack that says what a field is: `EventsQueueUrl`."""
+    """Return the name of a field's stack output, such as `EventsQueueUrl`."""
     return "".join(word.capitalize() for word in field.split("_"))
 
 

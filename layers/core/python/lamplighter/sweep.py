@@ -1,6 +1,6 @@
-"""Finds whatever a crash or a lost message left behind, and does it again.
+"""Finds and repeats work that a crash or a lost message left behind.
 
-Owns: the order of the search, and that one kind of trouble does not keep it from the others.
+Owns: the order of the searches. A search that fails does not stop the others.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class SweepReport(RunsReport):
-    """What was found, and what became of the runs that were."""
+    """What the sweep found, and how the runs among it advanced."""
 
     claimed_runs: int = 0
     resent_events: int = 0
@@ -30,7 +30,7 @@ class SweepReport(RunsReport):
 
 
 def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
-    """Hand on events and pushes that reached nobody; move runs and backfills nobody has moved."""
+    """Resume events, pushes, runs and backfills that are overdue."""
     report = SweepReport()
 
     def search_assets() -> None:
@@ -56,7 +56,7 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     for search in searches:
         try:
             search()
-        except Exception:  # the next sweep tries again; the other searches must not wait for it
+        except Exception:  # the next sweep retries; the other searches go on
             log.exception("search failed", extra={"search": search.__name__})
             report.failed_searches += 1
     return report

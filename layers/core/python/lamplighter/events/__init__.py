@@ -1,1 +1,1 @@
-"""Asset events: recorded once, and handed on to who waits for them."""
+"""Asset events: record each once, and fan out to its consumers."""

@@ -1,9 +1,8 @@
-"""Messages of all queues that were given up: kept with the reason, listed, sent once more.
+"""Dead letters of all queues: keep failed messages with the reason, list them, replay them.
 
-Owns: the attributes of a dead letter, and when a message that fails is given up. A message is
-copied first and acknowledged after that, so that a crash in between only makes two copies. Sending
-it again keeps the id by which it was first known, so that an event that was recorded the first time
-is not recorded twice.
+Owns: the attributes of a dead letter, and when a failing message becomes one. Messages are copied
+before they are acknowledged, so a crash in between only leaves two copies. A replay keeps the
+original id, so an event that was already recorded is not recorded twice.
 """
 
 import json
@@ -27,21 +26,21 @@ from lamplighter.zones import iso
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 200_000
-# The queue where watchers keep what was given up.
+# The dead-letter queue of the watchers.
 SOURCES_DLQ = "sources-dlq"
-# Instead of a queue: what came from a source that is polled cannot be sent there again.
+# Instead of a queue ARN: a polled source has no queue to replay to.
 NOWHERE = "nowhere"
 _MAX_REASON = 500
-# A call to SQS takes 1 MiB in all, names of attributes included.
+# SQS limits a call to 1 MiB, attribute names included.
 _MAX_CALL_BYTES = 900_000
 _MAX_ATTRIBUTES = 10
-# Letters that are being listed are hidden from other readers for this time.
+# How long listed dead letters are hidden from other readers.
 _SECONDS_TO_READ = 30
 
 
 @dataclass(frozen=True)
 class FailedMessage:
-    """A message, and why it cannot be taken; the ids of its events, as far as they are known."""
+    """A message, why it failed, and the ids of its events as far as they are known."""
 
     delivery: Delivery
     reason: str
@@ -49,12 +48,12 @@ class FailedMessage:
 
 
 def reject_events(failed: Sequence[FailedMessage]) -> list[FailedMessage]:
-    """Keep events that can never be taken, each with its reason; return those not kept."""
+    """Move events that can never be recorded to the DLQ with their reasons; return failures."""
     return send_to_dlq(failed, "events-dlq", saves_reasons=True)
 
 
 def send_expired_to_dlq(failed: Sequence[FailedMessage], dead_queue: str) -> set[str]:
-    """Keep those that have failed for too long; return the ids of the messages that were kept."""
+    """Move messages that have failed for too long to a DLQ; return the ids of those moved."""
     hours = settings.current().max_message_age_hours
     old = [
         replace(one, reason=f"it failed for more than {hours} hours: {one.reason}")
@@ -70,7 +69,7 @@ def send_to_dlq(
 ) -> list[FailedMessage]:
     """Copy messages to a dead-letter queue; return those that could not be copied.
 
-    With `saves_reasons`, whoever looks for one of the events later finds why it was rejected.
+    With `saves_reasons`, the reasons are also stored under the event ids.
     """
     lost: list[FailedMessage] = []
     for some in pack(failed, (lambda _: 1, queues.PER_CALL), (_bytes, _MAX_CALL_BYTES)):
@@ -78,9 +77,9 @@ def send_to_dlq(
             if saves_reasons:
                 save_rejections(dict(_reasons(some)))
             queues.send(dead_queue, [_copy(one, dead_queue) for one in some])
-        except Exception:  # whatever it is, these messages are delivered again, and no others
+        except Exception:  # only these messages are delivered again
             about = {"queue": dead_queue, "messages": len(some)}
-            log.exception("messages could not be kept and are delivered again", extra=about)
+            log.exception("cannot send messages to the dead-letter queue; will retry", extra=about)
             lost += some
     return lost
 
@@ -96,7 +95,7 @@ def _bytes(one: FailedMessage) -> int:
 
 
 def _kept(body: str) -> bytes:
-    # Half a surrogate pair, for which a message may have been rejected, cannot be sent.
+    # A lone surrogate cannot be sent; the message may have been rejected because of one.
     return body.encode(errors="replace")[:MAX_BODY_BYTES]
 
 
@@ -107,7 +106,7 @@ def _copy(one: FailedMessage, dead_queue: str) -> dict[str, Any]:
         reason=one.reason,
         first_id=delivery.first_id,
         lane=delivery.lane,
-        # Watchers read the queues of others too.
+        # Watchers also read queues outside the deployment.
         queue_arn=delivery.queue_arn if dead_queue == SOURCES_DLQ else None,
         sequence=delivery.sequence,
         texts=delivery.texts,
@@ -124,10 +123,10 @@ def dead_letter(
     sequence: str | None = None,
     texts: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the message that keeps another one, and says why and where it is to be sent again.
+    """Return a dead letter with the reason and the queue to replay to.
 
-    Without a queue it is sent to the one whose dead letters it is among; or, among those of
-    watchers, to `events`.
+    Without `queue_arn`, it is replayed to the queue that its DLQ belongs to; from `sources-dlq`, to
+    `events`.
     """
     kept = _kept(body).decode(errors="ignore")
     facts = {
@@ -149,16 +148,16 @@ def _text(value: str) -> dict[str, str]:
 
 
 def _printable(value: str) -> str:
-    # SQS refuses characters that XML does not have; a reason quotes what someone sent.
+    # SQS refuses characters that XML does not allow; a reason may quote any input.
     return "".join(char if char.isprintable() else "?" for char in value)
 
 
-# Looking at them, and sending them once more.
+# Listing and replaying.
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A message that was given up, as it lies in a dead-letter queue."""
+    """A message in a dead-letter queue."""
 
     message_id: str
     body: str
@@ -167,24 +166,24 @@ class DeadLetter:
     lane: str | None
     rejected_at: str | None
     is_cut: bool
-    queue_url: str  # in which it lies
+    queue_url: str  # of the dead-letter queue
     receipt: str
-    # From where it came, if its dead-letter queue does not say so; or nowhere.
+    # The source queue, if the dead-letter queue does not imply it, or NOWHERE.
     queue_arn: str | None = None
     sequence: int = 0
-    is_ours: bool = True  # a copy, or else moved here by a service of AWS
-    texts: Mapping[str, str] = field(default_factory=dict)  # of the message's own attributes
+    is_ours: bool = True  # copied by Lamplighter; otherwise moved here by an AWS service
+    texts: Mapping[str, str] = field(default_factory=dict)  # the message's own attributes
 
     @property
     def queue(self) -> str:
-        """The name of the queue in which it lies."""
+        """The name of the dead-letter queue."""
         return self.queue_url.rpartition("/")[2]
 
 
 def dead_letters(*, limit: int) -> list[DeadLetter]:
-    """Return dead letters of all queues, those of a lane in their order.
+    """Return dead letters of all queues, those of a lane in order.
 
-    Others do not see them until they are released, or for a while.
+    They are hidden from other readers until `make_visible`, or for 30 seconds.
     """
     found: dict[str, DeadLetter] = {}
     for url in _dead_queues():
@@ -202,7 +201,7 @@ def dead_letters(*, limit: int) -> list[DeadLetter]:
             before = len(found)
             found |= {message["MessageId"]: _letter(url, message) for message in messages}
             if len(found) == before:
-                break  # reading took so long that the first ones can be seen again
+                break  # reading took so long that the first ones are visible again
     return sorted(found.values(), key=lambda letter: letter.sequence)
 
 
@@ -219,11 +218,11 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
     is_ours = "rejected_at" in said
     texts = json.loads(said.get("attributes", "{}")) if is_ours else said
     if not is_ours:
-        # SQS or EventBridge put it here, with attributes of whoever sent it.
+        # SQS or EventBridge moved it here, with the sender's attributes.
         moved_from = message.get("Attributes", {}).get("DeadLetterQueueSourceArn")
         is_watched = url == settings.current().queue_urls.get(SOURCES_DLQ)
         said = {"queue_arn": moved_from} if is_watched and moved_from else {}
-    # On a queue without lanes, groups only share out the work.
+    # On a standard queue, groups do not define an order.
     own = message.get("Attributes", {}) if url.endswith(".fifo") else {}
     group = own.get("MessageGroupId")
     return DeadLetter(
@@ -244,10 +243,7 @@ def _letter(url: str, message: Mapping[str, Any]) -> DeadLetter:
 
 
 def make_visible(letters: Sequence[DeadLetter]) -> None:
-    """Let others see the letters again; those that took too long to read, they see already.
-
-    Those that SQS does not release are seen again after a while.
-    """
+    """Make dead letters visible to other readers; otherwise they reappear after the timeout."""
     for url in _dead_queues():
         for some in queues.chunks(
             (one for one in letters if one.queue_url == url), queues.PER_CALL
@@ -264,15 +260,13 @@ def make_visible(letters: Sequence[DeadLetter]) -> None:
 
 
 def replay(letter: DeadLetter) -> None:
-    """Send a letter to the queue that it came from, and remove it from among the dead."""
+    """Send a dead letter to its source queue and delete it from the DLQ."""
     if letter.is_cut:
-        raise RefusedError(
-            f"letter {letter.message_id} was too long to be kept whole: send the event again"
-        )
+        raise RefusedError(f"dead letter {letter.message_id} was truncated: send the event again")
     if letter.queue_arn == NOWHERE:
         raise RefusedError(
-            f"letter {letter.message_id} is of a source that is polled: change something there,"
-            " or send the event yourself"
+            f"dead letter {letter.message_id} came from a polled source: change the item there, or"
+            " send the event yourself"
         )
     texts = dict(islice(letter.texts.items(), _MAX_ATTRIBUTES - 1)) | {FIRST_ID: letter.first_id}
     message: dict[str, Any] = {
@@ -280,7 +274,7 @@ def replay(letter: DeadLetter) -> None:
         "MessageAttributes": {name: _text(text) for name, text in texts.items()},
     }
     if letter.lane is not None:
-        # A name of its own: SQS would take the first one's for a repetition and drop it.
+        # A new deduplication id: with the original one, SQS would drop the message.
         name = f"replay-{letter.message_id}"
         message |= {"MessageGroupId": letter.lane, "MessageDeduplicationId": name}
     if letter.queue_arn is not None:
@@ -291,12 +285,12 @@ def replay(letter: DeadLetter) -> None:
 
 
 def _live_queue(letter: DeadLetter) -> str:
-    """Return the queue to which a letter belongs."""
+    """Return the queue to replay a dead letter to."""
     if letter.lane is not None:
         return "events.fifo"
     urls = settings.current().queue_urls
     queue = next(each for each in QUEUES.values() if urls.get(each.dlq) == letter.queue_url)
-    # What watchers made, and did not send, is among the dead letters of their source.
+    # Events that watchers produced but could not send are in their source's DLQ.
     return "events" if queue.dlq == SOURCES_DLQ and letter.is_ours else queue.name
 
 

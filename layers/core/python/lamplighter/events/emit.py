@@ -1,4 +1,4 @@
-"""Sending asset events from Python: checked here, before they are on the queue."""
+"""Sends asset events from Python, validated before they are queued."""
 
 import datetime
 import hashlib
@@ -12,7 +12,7 @@ from lamplighter import aws, settings
 from lamplighter.errors import RejectedError
 from lamplighter.events.message import read_events
 
-# What SQS takes as the name of a group and as a deduplication id.
+# What SQS allows as message group and deduplication id.
 _TOKEN = re.compile(r"[!-~]{1,128}")
 
 
@@ -28,8 +28,8 @@ def emit(
     aliases: Iterable[str] = (),
     lane: str | None = None,
 ) -> str:
-    """Send one event and return its id; events of one lane are recorded in the order sent."""
-    # Part of the body, so that sending again after a lost answer makes no second event.
+    """Send one event and return its id; events of one lane are recorded in order."""
+    # Part of the body, so that sending again after a lost response makes no second event.
     event_id = uuid.uuid4().hex if event_id is None else event_id
     body = event_body(
         asset,
@@ -41,7 +41,7 @@ def emit(
         source=source,
         aliases=aliases,
     )
-    # With the asset: an id is an event's name among those of its asset, not among all.
+    # With the asset, because an event id is unique only within its asset.
     address = _address(f"{asset or uri}#{event_id}", lane)
     aws.client("sqs").send_message(MessageBody=body, **address)
     return event_id
@@ -58,7 +58,7 @@ def event_body(
     source: Mapping[str, Any] | str | None = None,
     aliases: Iterable[str] = (),
 ) -> str:
-    """Return the body of a message that will be understood; reject what would not be."""
+    """Return the body of a valid event message; reject invalid fields."""
     given = {
         "asset": asset,
         "uri": uri,
@@ -69,7 +69,7 @@ def event_body(
         else timestamp,
         "partition_key": partition_key,
         "source": _plain(source),
-        # One text is refused below; as a list it would be an alias for each of its letters.
+        # A single string is refused below; `list` would make each character an alias.
         "aliases": (aliases if isinstance(aliases, str) else list(aliases)) or None,
     }
     try:
@@ -89,7 +89,7 @@ def _address(name: str, lane: str | None) -> dict[str, str]:
     if lane is None:
         return {"QueueUrl": deployment.queue_url("events")}
     if not lane:
-        raise RejectedError("lane must not be empty: name one, or leave it out")
+        raise RejectedError("lane must not be empty: give a name, or leave it out")
     return {
         "QueueUrl": deployment.queue_url("events.fifo"),
         "MessageGroupId": _token(lane),

@@ -1,7 +1,7 @@
-"""What a field of a message may hold.
+"""Validates the fields of event messages.
 
-Each function returns the value as it is kept, or rejects it and says what to send instead. Reasons
-are stored and shown: they name fields and kinds, and hardly ever repeat what was sent.
+Each function returns the value to store, or rejects it with a fix. Reasons are stored and shown, so
+they name fields and types and rarely repeat the input.
 """
 
 import json
@@ -25,7 +25,7 @@ MAX_SOURCE_TEXT = 1_000
 MAX_SOURCE_OBJECT = 4_000
 _SHOWN = 80
 
-# The end is optional so that a text which never ends is passed over once, not from each quote anew.
+# The closing quote is optional, so that an unterminated string is scanned only once.
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -45,13 +45,13 @@ _KINDS = {
 
 
 def json_object(body: str, what: str) -> dict[str, Any]:
-    """Return the JSON object that a text holds."""
+    """Return the JSON object in a text."""
     size = _size(body, what)
     if size > MAX_BODY_BYTES:
         raise RejectedError(f"{what} has {size:,} bytes: send at most {MAX_BODY_BYTES:,}")
-    # Looked at before it is parsed, because the parser calls itself for each bracket.
+    # Checked before parsing, because the parser recurses for each bracket.
     if _depth(body) > MAX_DEPTH:
-        raise RejectedError(f"{what} is nested too deeply: at most {MAX_DEPTH} levels are read")
+        raise RejectedError(f"{what} is nested too deeply: use at most {MAX_DEPTH} levels")
     try:
         value = json.loads(body)
     except json.JSONDecodeError as error:
@@ -70,7 +70,7 @@ def mapping(value: object, field: str) -> dict[str, Any]:
 
 
 def text(value: object, field: str, *, limit: int = MAX_NAME) -> str:
-    """Return a text that is not blank and not too long."""
+    """Return a string that is not blank and not too long."""
     if not isinstance(value, str):
         raise RejectedError(f"{field} must be a string, not {kind(value)}")
     if not value.strip():
@@ -81,7 +81,7 @@ def text(value: object, field: str, *, limit: int = MAX_NAME) -> str:
 
 
 def line(value: object, field: str, *, limit: int) -> str:
-    """Return a text without control characters and line breaks."""
+    """Return a string without control characters and line breaks."""
     found = text(value, field, limit=limit)
     if _CONTROLS.search(found):
         raise RejectedError(f"{field} must not have control characters or line breaks")
@@ -92,23 +92,23 @@ def uri(value: object, field: str) -> str:
     """Return a URI in its normal form."""
     given = text(value, field)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a password is dropped, and its owner reads no logs here
+        warnings.simplefilter("ignore")  # a password is dropped; the sender cannot read these logs
         try:
             return normalize_uri(given)
         except DefinitionError:
-            # Without its cause, which repeats the URI, and with that a password it may have.
+            # The cause is left out: it repeats the URI, which may contain a password.
             raise RejectedError(
-                f"{field} is none that an asset can have: send one such as s3://lake/orders"
+                f"{field} is not a valid asset URI: send one such as s3://lake/orders"
             ) from None
 
 
 def instant(value: object, field: str) -> DateTime:
-    """Return the instant that ISO text with an offset means, in UTC."""
+    """Return the UTC instant of an ISO 8601 string with an offset."""
     given = text(value, field)
     written = _INSTANT.fullmatch(given)
     if written is None:
         raise RejectedError(
-            f"{field} {shown(given)} must be an instant of the years 1970 to 2199,"
+            f"{field} {shown(given)} must be an instant between 1970 and 2199,"
             " such as 2026-01-31T06:00:00Z"
         )
     if written["offset"] is None:
@@ -120,7 +120,7 @@ def instant(value: object, field: str) -> DateTime:
 
 
 def aliases(value: object, field: str) -> tuple[str, ...]:
-    """Return names of aliases, each once."""
+    """Return unique alias names."""
     if not isinstance(value, list):
         raise RejectedError(f"{field} must be a list of strings, not {kind(value)}")
     if len(value) > MAX_ALIASES:
@@ -129,12 +129,12 @@ def aliases(value: object, field: str) -> tuple[str, ...]:
 
 
 def extra(value: object, field: str) -> dict[str, Any]:
-    """Return an object that is small enough to travel with an event."""
+    """Return an object within the size limit of extras."""
     return _small(mapping(value, field), field, MAX_EXTRA)
 
 
 def source(value: object, field: str) -> dict[str, Any] | str:
-    """Return who says so: a text, or an object."""
+    """Return the source of an event: a string or an object."""
     if isinstance(value, dict):
         return _small(value, field, MAX_SOURCE_OBJECT)
     if isinstance(value, str):
@@ -143,12 +143,12 @@ def source(value: object, field: str) -> dict[str, Any] | str:
 
 
 def kind(value: object) -> str:
-    """Return what JSON calls a value, for reasons that do not repeat the value."""
+    """Return the JSON type of a value, for reasons that do not repeat the value."""
     return _KINDS.get(type(value), "null")
 
 
 def shown(value: str) -> str:
-    """Return a text as a reason may repeat it: on one line, and cut."""
+    """Return a text on one line and truncated, for use in reasons."""
     return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
 
 
@@ -166,7 +166,7 @@ def _size(body: str, what: str) -> int:
     try:
         return len(body.encode())
     except UnicodeEncodeError as error:
-        raise RejectedError(f"{what} has half a surrogate pair: send whole characters") from error
+        raise RejectedError(f"{what} has a lone surrogate: send whole characters") from error
 
 
 def _depth(body: str) -> int:
@@ -175,7 +175,7 @@ def _depth(body: str) -> int:
 
 
 def _require_storable(value: object, what: str) -> None:
-    """Refuse what JSON text can spell, and what cannot be stored or written again."""
+    """Reject what JSON can express but DynamoDB cannot store."""
     try:
         written = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except ValueError as error:

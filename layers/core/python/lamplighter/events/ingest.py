@@ -1,9 +1,8 @@
-"""A batch of messages, from reading to answering: recorded first, acknowledged after that.
+"""Ingests a batch of messages: record first, acknowledge afterwards.
 
-Owns: what becomes of each message. Taken: its events are recorded and handed on. Rejected: it can
-never be taken, is kept among the dead letters with the reason, and does not come again. Failed:
-something was busy or broken, and it is delivered again, later each time; of a lane, with all that
-comes after it. Given up: it failed once more long after it first came, and is kept like a reject.
+Owns: the outcome of each message. Recorded: its events are stored and fanned out. Rejected: it is
+invalid and goes to the DLQ with the reason. Failed: it is delivered again after a growing delay,
+in a lane together with all later messages. Expired: it has failed for too long and goes to the DLQ.
 """
 
 import logging
@@ -30,16 +29,16 @@ from lamplighter.store.transactions import pack
 
 log = logging.getLogger(__name__)
 
-# So many failed messages are paused one by one; telling SQS about more would take too long.
+# Failed messages that get an individual delay; more calls to SQS would take too long.
 _MAX_PAUSED = 1_000
-# How much of a transaction the events of a group are. So it has room for the rows of their assets,
-# and still fits when a push, meanwhile, lets each event be recorded in one place more.
+# The share of a transaction for a group's events. It leaves room for the rows of their assets, even
+# if a push adds one more stream for each event in the meantime.
 _SHARE_OF_A_TRANSACTION = 0.45
 
 
 @dataclass
 class IngestReport:
-    """What became of a batch, in numbers; `failed` are the messages to be delivered again."""
+    """Counts of a batch; `failed` are the ids of messages to deliver again."""
 
     received: int = 0
     recorded: int = 0
@@ -50,13 +49,13 @@ class IngestReport:
 
 
 def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]) -> IngestReport:
-    """Take the messages of a batch, as Lambda hands them over."""
+    """Ingest the records of a Lambda event."""
     batch = _Batch([Delivery.of(record) for record in records], has_time)
     try:
         batch.run()
     except (
         Exception
-    ) as error:  # an error of Lambda's would bring them back at once, and without a pause
+    ) as error:  # if the function failed, all messages would come back at once, without a delay
         log.exception("batch failed", extra={"messages": len(batch.deliveries)})
         batch.fail({one.message_id: in_short(error) for one in batch.deliveries})
     batch.give_up()
@@ -66,7 +65,7 @@ def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]
 
 @dataclass
 class _Batch:
-    """Messages that arrived together."""
+    """Messages received together."""
 
     deliveries: list[Delivery]
     has_time: Callable[[], bool]
@@ -74,7 +73,7 @@ class _Batch:
     events: dict[str, list[AssetEvent]] = field(default_factory=dict)
     incoming: list[IncomingEvent] = field(default_factory=list)
     rejects: dict[str, FailedMessage] = field(default_factory=dict)
-    # Why messages failed, without those that only come after one of them in its lane.
+    # Why messages failed, without those that only follow a failed one in its lane.
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -93,12 +92,12 @@ class _Batch:
         self._fan_out(self._record(resolver), resolver)
 
     def fail(self, reasons: Mapping[str, str]) -> None:
-        """Let messages come again, and with each what follows it in its lane."""
+        """Mark messages for redelivery, with all that follow them in their lanes."""
         self.failures |= reasons
         self.report.failed = from_first_in_lane(self.deliveries, {*self.failures})
 
     def give_up(self) -> None:
-        """Keep messages that have failed for too long, so that they hold up nobody any more."""
+        """Move messages that have failed for too long to the DLQ."""
         failed = [
             FailedMessage(one, self.failures[one.message_id])
             for one in self.deliveries
@@ -117,7 +116,7 @@ class _Batch:
             self._reject(delivery, str(rejected))
 
     def _resolve(self, delivery: Delivery, resolver: Resolver) -> None:
-        """Find the assets of a message's events; it is rejected if one of them has none."""
+        """Find the assets of a message's events; reject the message if one has none."""
         for event in self.events.get(delivery.message_id, ()):
             try:
                 asset = resolver.streams_of(event)[0]
@@ -125,7 +124,7 @@ class _Batch:
                 self._reject(delivery, str(rejected), event.event_id)
             except TransientError as error:
                 about = {"message_id": delivery.message_id, "error": str(error)}
-                log.warning("message is delivered again", extra=about)
+                log.warning("message failed; will retry", extra=about)
                 self.fail({delivery.message_id: str(error)})
             else:
                 self.incoming.append(IncomingEvent(delivery, event, asset))
@@ -137,7 +136,7 @@ class _Batch:
         self.rejects[delivery.message_id] = FailedMessage(delivery, reason, event_ids)
 
     def _record(self, resolver: Resolver) -> list[EventGroup]:
-        """Record what was understood; return the groups that were tried."""
+        """Record the events; return the groups that were tried."""
         recorder = Recorder(resolver)
         tried: list[EventGroup] = []
         todo = self._groups(resolver)
@@ -150,7 +149,7 @@ class _Batch:
         failed = [group for group in tried if group.failure is not None]
         for reason, count in Counter(str(group.failure) for group in failed).items():
             about = {"groups": count, "error": reason}
-            log.warning("group of events is delivered again", extra=about)
+            log.warning("group of events failed; will retry", extra=about)
         self.fail({m.delivery.message_id: str(g.failure) for g in failed for m in g.members})
         delete_outlet_rows(
             member.event
@@ -161,10 +160,7 @@ class _Batch:
         return tried
 
     def _groups(self, resolver: Resolver) -> list[list[EventGroup]]:
-        """Return what is to be recorded, in lists whose groups must be recorded one by one.
-
-        Groups are made by asset, each a list of its own, or by lane in the order of its messages.
-        """
+        """Return groups by asset or lane; the groups of one list must be recorded in order."""
         by_asset: dict[str, list[IncomingEvent]] = defaultdict(list)
         by_lane: dict[str, list[IncomingEvent]] = defaultdict(list)
         for member in self.incoming:
@@ -181,9 +177,9 @@ class _Batch:
         return plain + lanes
 
     def _fan_out(self, groups: Sequence[EventGroup], resolver: Resolver) -> None:
-        """Let those who wait for the recorded events have their runs.
+        """Claim the consumers of the recorded events.
 
-        Also for events that were recorded before: whoever did it may not have come this far.
+        Includes events recorded earlier: that attempt may have failed before its fan-out.
         """
         members = [member for group in groups if group.failure is None for member in group.members]
         streams = {stream for member in members for stream in resolver.streams_of(member.event)}
@@ -193,14 +189,14 @@ class _Batch:
             return
         try:
             self.report.triggered_runs = fan_out(opened, has_time=self.has_time).claimed_runs
-        except Exception as error:  # they are recorded; whoever gets them next hands them on
+        except Exception as error:  # the events are recorded; a redelivery repeats the fan-out
             about = {"assets": [row.asset_id for row in opened]}
-            log.exception("recorded events could not be handed on yet", extra=about)
+            log.exception("fan-out failed; will retry", extra=about)
             self.fail({member.delivery.message_id: in_short(error) for member in members})
 
 
 def _delay_redelivery(deliveries: Sequence[Delivery]) -> None:
-    """Let each failed message be delivered again, later each time."""
+    """Delay the redelivery of failed messages, longer each time."""
     for is_fifo, queue in ((False, "events"), (True, "events.fifo")):
         failed = [
             (one.receipt, one.receives)

@@ -1,7 +1,7 @@
-"""What became of an event, and which events a run was made of. Reads only.
+"""Traces an event to its runs, and a run to its events. Read-only.
 
-Owns: the answer to "where is my event?", worked out from the rows that decide about it: the numbers
-that a DAG has consumed, the ranges that its runs took, and the ranges that were dropped by rule.
+Everything is derived from the rows that decide: the sequence numbers that a DAG has consumed, the
+ranges of its runs, and the ranges that were dropped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,13 +28,13 @@ from lamplighter.store.runs import runs_from
 from lamplighter.store.slots import free_slots
 from lamplighter.zones import iso
 
-# The index by number lags behind the table by less than this.
+# The index by sequence number lags behind the table by less than this.
 _INDEX_LAG_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class ConsumerStatus:
-    """What one consumer did with an event: consumed, pending, waiting, dropped, or never owed."""
+    """The status of an event for one consumer: consumed, pending, waiting, dropped or not owed."""
 
     dag_id: str
     state: str
@@ -44,7 +44,7 @@ class ConsumerStatus:
 
 @dataclass(frozen=True)
 class EventTrace:
-    """One event of one asset, and its status with everyone who waits for that asset now."""
+    """One event of one asset, and its status for each current consumer."""
 
     asset: str
     event: AssetEvents
@@ -52,7 +52,7 @@ class EventTrace:
 
     @property
     def rejected(self) -> str | None:
-        """Why it was never recorded, if so."""
+        """Why it was rejected, if it was."""
         return self.event.rejected
 
 
@@ -60,7 +60,7 @@ class EventTrace:
 
 
 def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
-    """Return what became of an event of an asset, or of every asset that has one of this id."""
+    """Return the traces of an event id, of one asset or of every asset that has it."""
     streams = all_asset_ids()
     keys = [(stream, event_id) for stream in (*streams, REJECTED) if not is_alias(stream)]
     found = [
@@ -71,7 +71,7 @@ def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
     if not found:
         of_asset = f" of asset {asset!r}" if asset is not None else ""
         raise RefusedError(
-            f"there is no event {event_id!r}{of_asset}: it has not arrived, or is no longer kept"
+            f"there is no event {event_id!r}{of_asset}: it has not arrived, or has expired"
         )
     names = asset_names(event.asset_id for event in found)
     traces = []
@@ -83,7 +83,7 @@ def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
 
 
 def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
-    """Return the event as it is recorded under aliases and URIs."""
+    """Return the copies of an event under aliases and URIs."""
     keys = [
         (stream, recorded_event_id(stream, event.asset_id, event.event_id))
         for stream in streams
@@ -93,7 +93,7 @@ def _copies(event: AssetEvents, streams: Iterable[str]) -> list[AssetEvents]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, str]:
-    """Return what people call assets, by id."""
+    """Return the display names of assets by id."""
     return {key: row.name or row.uri or key for key, row in read_assets(keys).items()}
 
 
@@ -138,8 +138,8 @@ def _why_pending(row: Dags) -> tuple[str, str]:
 
 
 def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
-    """Return the run that consumed an event; its key begins no earlier than the event's second."""
-    # Runs are named by the newest of their events, down to a fraction that may be left out.
+    """Return the run that consumed an event; its key is not before the event's second."""
+    # A run key is the instant of its newest event, whose fraction may be left out.
     not_before = event.recorded_at.format("YYYY-MM-DDTHH:mm:ss")
     for run in runs_from(dag_id, not_before):
         after, until = (run.events or {}).get(event.asset_id, (0, 0))
@@ -153,9 +153,9 @@ def _run_with(event: AssetEvents, dag_id: str) -> Runs | None:
 
 @dataclass(frozen=True)
 class RunEvents:
-    """The events that a run consumed; of those that have expired, how many there were, by asset."""
+    """The events that a run consumed, and the number of expired ones by asset."""
 
-    # Each with the name of its asset, oldest first.
+    # With the name of the asset, oldest first.
     recorded: list[tuple[str, AssetEvents]]
     expired: Mapping[str, int]
 
@@ -169,17 +169,19 @@ class RunEvents:
 
 
 def triggering_asset_events(run: Runs) -> RunEvents:
-    """Return the events that a run consumed, oldest first, each once."""
+    """Return the events that a run consumed, oldest first, without duplicates."""
     rows: dict[tuple[str, str], AssetEvents] = {}
     expired: dict[str, int] = {}
     for stream, (after, until) in sorted((run.events or {}).items()):
         found = events_between(stream, after=after, until=until)
-        # Numbers are dense, so that it can be told whether some are missing.
+        # Sequence numbers have no gaps, so missing events can be counted.
         missing = until - after - len(found)
         if missing and _may_be_lagging(run):
-            raise TransientError(f"the newest events of run {run.run_id} cannot be listed yet")
+            raise TransientError(
+                f"the newest events of run {run.run_id} are not listed yet; try again"
+            )
         expired |= {stream: missing} if missing else {}
-        # One that came through an alias as well stands under both.
+        # An event that also came through an alias is in both streams.
         rows |= {(row.origin or row.asset_id, event_id_of(row)): row for row in found}
     names = asset_names({*expired, *(origin for origin, _ in rows)})
     recorded = [

@@ -1,8 +1,7 @@
-"""What a message on `events` says: an event as its producer wrote it, or as a service wrapped it.
+"""Parses messages on `events`: plain events, and the envelopes of S3, EventBridge and SNS.
 
-Owns: every format that is understood, with the envelopes of S3, EventBridge and SNS, which may have
-more fields than are named here: who sends them adds some from time to time. Refuses: looking
-anything up, so that whether the asset exists is not known here.
+Envelopes may have more fields than are named here, as AWS adds some over time. Refuses: looking
+anything up; whether the asset exists is not known here.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from lamplighter.errors import RejectedError
 from lamplighter.events import fields
 from lamplighter.identifiers import MAX_ID_LENGTH
 
-# A key of DynamoDB has 1,024 bytes; one under an alias holds the asset's id too.
+# A DynamoDB key is limited to 1,024 bytes; under an alias it includes the asset's id.
 MAX_EVENT_ID = 200
 MAX_KEY = 1_024
 _CREATED = "ObjectCreated:"
@@ -27,12 +26,12 @@ _CREATED = "ObjectCreated:"
 
 @dataclass(frozen=True)
 class AssetEvent:
-    """One event as its producer described it. Exactly one of asset, uri and object_uri is given."""
+    """One event as its producer sent it. Exactly one of asset, uri and object_uri is set."""
 
     event_id: str
     asset: str | None = None
-    uri: str | None = None  # in normal form
-    object_uri: str | None = None  # of an object, which lies below some asset's URI
+    uri: str | None = None  # normalized
+    object_uri: str | None = None  # of an object below an asset's URI
     aliases: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
     timestamp: DateTime | None = None
@@ -42,7 +41,7 @@ class AssetEvent:
 
 @dataclass(frozen=True)
 class CreatedObject:
-    """An object of S3, the same whichever way its creation was told."""
+    """An S3 object, independent of how its creation was notified."""
 
     bucket: str
     key: str
@@ -54,15 +53,15 @@ class CreatedObject:
 
     @property
     def event_id(self) -> str:
-        """Return an id that only this creation of this object has."""
-        # Some stores that speak S3 send no sequencer.
+        """Return an id that is unique to this creation of this object."""
+        # Some S3-compatible stores send no sequencer.
         order = self.sequencer or f"{self.created_at.isoformat()} {self.etag}"
         content = json.dumps([self.bucket, self.key, self.version_id, order])
         return f"s3:{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what the event tells its consumers."""
+        """Return the extra of the event."""
         known = {
             "bucket": self.bucket,
             "key": self.key,
@@ -86,9 +85,9 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
 
 
 def read_events(body: str, *, first_id: str) -> list[AssetEvent]:
-    """Return the events of a message, which may be none; reject what is not understood.
+    """Return the events of a message, possibly none; reject it if it is invalid.
 
-    `first_id` is the id of an event that neither its producer nor a service has given one.
+    `first_id` is the event id if neither the producer nor a service gives one.
     """
     data, event_id = open_sns(fields.json_object(body, "body"), first_id)
     objects = created_objects(data)
@@ -114,7 +113,7 @@ def _read_plain(data: dict[str, Any], event_id: str) -> AssetEvent:
             f"{fields.shown(unknown[0])} is not a field of an event: send {', '.join(_READERS)}"
         )
     if ("asset" in data) == ("uri" in data):
-        raise RejectedError("send exactly one of asset, which is a name, and uri")
+        raise RejectedError("send exactly one of asset (a name) and uri")
     given = {name: read(data[name], name) for name, read in _READERS.items() if name in data}
     return AssetEvent(**{"event_id": event_id, **given})
 
@@ -123,31 +122,31 @@ def _read_plain(data: dict[str, Any], event_id: str) -> AssetEvent:
 
 
 def open_sns(data: dict[str, Any], event_id: str) -> tuple[dict[str, Any], str]:
-    """Return the message in a notification of SNS, or `data` if it is none, and its id."""
+    """Return the message of an SNS notification and its id; other data is returned unchanged."""
     if "Type" not in data:
         return data, event_id
     if data["Type"] != "Notification":
-        raise RejectedError('Type must be "Notification": nothing else of SNS is an event')
+        raise RejectedError('Type must be "Notification": other SNS messages are not events')
     inner = data.get("Message")
     if not isinstance(inner, str):
         raise RejectedError(f"Message must be a string, not {fields.kind(inner)}")
     message = fields.json_object(inner, "Message")
     if "Type" in message:
-        raise RejectedError("Message is of SNS again: subscribe the queue to the first topic")
+        raise RejectedError("Message is an SNS message again: subscribe to the first topic")
     return message, _id_of(data, "MessageId") or event_id
 
 
 def open_eventbridge(data: dict[str, Any], event_id: str) -> tuple[dict[str, Any], str]:
-    """Return the detail of an event on EventBridge, or `data` if it is none, and its id."""
+    """Return the detail of an EventBridge event and its id; other data is returned unchanged."""
     if "detail-type" not in data or "detail" not in data:
         return data, event_id
     return fields.mapping(data["detail"], "detail"), _id_of(data, "id") or event_id
 
 
 def created_objects(data: dict[str, Any]) -> list[CreatedObject] | None:
-    """Return the objects that S3 says were created, or None if it is not S3 who speaks."""
+    """Return the objects that S3 notifies of, or None if it is not an S3 notification."""
     if data.get("Event") == "s3:TestEvent":
-        return []  # sent once, to see whether the queue can be reached
+        return []  # sent once, to test the queue
     if "Records" in data:
         return _in_records(data["Records"])
     if data.get("source") == "aws.s3" and "detail" in data:
@@ -165,7 +164,7 @@ def _in_records(records: object) -> list[CreatedObject]:
 
 def _in_record(record: dict[str, Any]) -> CreatedObject:
     if record.get("eventSource") != "aws:s3":
-        raise RejectedError('eventSource must be "aws:s3": other records are not understood')
+        raise RejectedError('eventSource must be "aws:s3": other sources are not supported')
     name = fields.text(record.get("eventName"), "eventName")
     if not name.startswith(_CREATED):
         raise RejectedError(f"eventName {fields.shown(name)}: notify of {_CREATED}* only")
@@ -216,7 +215,7 @@ def _size(item: dict[str, Any]) -> int | None:
 
 
 def _version(item: dict[str, Any], field: str) -> str | None:
-    # What a bucket that keeps no versions says, if it says anything.
+    # A bucket without versioning may send "null".
     version = _text_of(item, field)
     return None if version == "null" else version
 

@@ -1,9 +1,8 @@
-"""Records events: once per id, with the next number of their asset, all of a group or none.
+"""Records events: once per id, with the next sequence number of the asset, a group at a time.
 
-Owns: which asset an event is of, where else it is recorded, and the numbers. They are dense and
-given at the commit, so that "up to number 7" means the same to everybody for ever. The same
-transaction marks the asset as open: until it is closed again, there may be consumers who have not
-been looked at since its newest event.
+Owns: the asset of an event, the aliases and URIs that it is also recorded under, and the sequence
+numbers. They have no gaps and are assigned at commit, so a range of numbers never changes. The same
+transaction opens the asset: until it is closed, consumers may not have seen its newest event.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,23 +31,23 @@ from lamplighter.store.transactions import (
     transact,
 )
 
-# Extras of one transaction, which may have 4 MB in all.
+# Extras in one transaction, which is limited to 4 MB.
 _MAX_BYTES = 3_000_000
 
 
-# Which asset an event is of.
+# Resolving assets.
 
 
 @dataclass
 class Resolver:
-    """The rows that some events are about. Each is read once, whatever their number."""
+    """The rows that a batch of events refers to, each read once."""
 
     rows: dict[str, Assets] = field(default_factory=dict)
     malformed: set[str] = field(default_factory=set)
 
     @classmethod
     def reading(cls, events: Sequence[AssetEvent]) -> "Resolver":
-        """Return a resolver that has read all that the events name."""
+        """Return a resolver that has read everything the events name."""
         this = cls()
         this._read(key for event in events for key in (*_named(event), *_aliases(event)))
         if settings.current().unknown_assets == "register":
@@ -57,7 +56,7 @@ class Resolver:
         return this
 
     def learn(self, row: Assets) -> None:
-        """Take in a row as it is now; it may lead elsewhere than before, and so may its URI."""
+        """Replace a row by its current state; it, and its URI, may have a new target."""
         self.rows[row.asset_id] = row
         uris = [key for key, uri in self.rows.items() if uri.target == row.asset_id]
         if uris:
@@ -65,7 +64,7 @@ class Resolver:
         self._follow()
 
     def _follow(self) -> None:
-        """Read where URIs lead, and the URIs under which assets are waited for."""
+        """Read the targets of URIs, and the URIs that assets are mirrored to."""
         self._read([row.target for row in self.rows.values() if row.target is not None])
         self._read([key for row in self.rows.values() for key in row.mirrored_uris or ()])
 
@@ -75,7 +74,7 @@ class Resolver:
             self.rows |= read_assets(missing, malformed=self.malformed)
 
     def _register(self, events: Sequence[AssetEvent]) -> None:
-        """Let assets that nobody has named yet have their rows."""
+        """Create rows for assets that no DAG names."""
         unknown = {
             _named(event)[0]: rows
             for event in events
@@ -86,7 +85,7 @@ class Resolver:
         self._read(unknown)
 
     def streams_of(self, event: AssetEvent) -> tuple[str, ...]:
-        """Return the ids under which an event is recorded, that of its asset first."""
+        """Return the ids under which an event is recorded, its asset's first."""
         if unreadable := self.malformed.intersection((*_named(event), *_aliases(event))):
             raise TransientError(f"asset {min(unreadable)!r} cannot be read: its row is malformed")
         found = (self.rows[key] for key in _named(event) if key in self.rows)
@@ -104,14 +103,14 @@ class Resolver:
         return tuple(dict.fromkeys((row.asset_id, *also, *aliases)))
 
     def _of(self, key: str) -> Assets:
-        """Return a row that another one leads to."""
+        """Return the row that another one refers to."""
         if key not in self.rows:
-            raise TransientError(f"asset {key!r} is being registered at this moment")
+            raise TransientError(f"asset {key!r} is being registered; will retry")
         return self.rows[key]
 
 
 def _named(event: AssetEvent) -> list[str]:
-    """Return the ids that may lead to the event's asset, the best first."""
+    """Return the ids that may resolve to the event's asset, best first."""
     if event.asset is not None:
         return [asset_id(event.asset)]
     if event.uri is not None:
@@ -121,7 +120,7 @@ def _named(event: AssetEvent) -> list[str]:
 
 
 def _is_in_use(row: Assets) -> bool:
-    """Return False for a URI that an asset once had, and that nobody waits for."""
+    """Return False for a URI that no asset has and no DAG waits for."""
     return row.kind != "uri" or row.target is not None or bool(row.has_consumers)
 
 
@@ -130,12 +129,12 @@ def _aliases(event: AssetEvent) -> list[str]:
 
 
 def uris_above(object_uri: str) -> list[str]:
-    """Return the URIs that an object lies below, the longest first; its own comes before them."""
+    """Return the URI of an object and those above it, the longest first."""
     scheme, _, rest = object_uri.partition("://")
     bucket, _, key = rest.partition("/")
     parts = key.split("/")
     folders = ["/".join(parts[:length]).rstrip("/") for length in range(len(parts), -1, -1)]
-    # The normal form of a bucket's own URI ends with a slash, all others do not.
+    # The normalized URI of a bucket ends with a slash, all others do not.
     return list(dict.fromkeys(f"{scheme}://{bucket}/{folder}" for folder in folders))
 
 
@@ -148,11 +147,11 @@ def _unknown(event: AssetEvent) -> str:
 
 
 def _rows_for(event: AssetEvent) -> list[Assets]:
-    """Return the rows that an asset gets when its first event comes, if it can be one."""
+    """Return the rows for an asset's first event, or none if its name or URI is invalid."""
     try:
         return new_rows(_asset_of(event))
     except DefinitionError:
-        return []  # it stays unknown, and its event is rejected
+        return []  # it stays unknown, so its event is rejected
 
 
 def _asset_of(event: AssetEvent) -> Asset | AssetRef:
@@ -164,7 +163,7 @@ def _asset_of(event: AssetEvent) -> Asset | AssetRef:
 
 @dataclass(frozen=True)
 class IncomingEvent:
-    """An event, the message that brought it, and the asset that it is of."""
+    """An event, its message and its asset."""
 
     delivery: Delivery
     event: AssetEvent
@@ -173,32 +172,32 @@ class IncomingEvent:
 
 @dataclass
 class EventGroup:
-    """Events that are recorded together: those of one asset, or of one lane in their order."""
+    """Events that are recorded together: of one asset, or of one lane in order."""
 
     members: list[IncomingEvent]
     failure: Exception | None = None
 
 
 def recorded_event_id(stream: str, asset: str, event_id: str) -> str:
-    """Return what an event of an asset is called where it is recorded."""
-    # An alias gathers the events of several assets, which may number theirs alike.
+    """Return the id under which an event is stored in a stream."""
+    # An alias collects events of several assets, whose ids may be the same.
     return f"{asset}#{event_id}" if is_alias(stream) else event_id
 
 
 def event_id_of(row: AssetEvents) -> str:
-    """Return what an event is called by its producer, wherever it is recorded."""
+    """Return the producer's event id of a stored event."""
     return row.event_id.removeprefix(f"{row.origin}#") if is_alias(row.asset_id) else row.event_id
 
 
 def expected_asset_id(event: AssetEvent) -> str:
-    """Return the id under which an event is expected, going by what it says itself."""
+    """Return the asset id that an event names, before it is resolved."""
     return asset_id(event.asset or event.uri or "")
 
 
 def delete_outlet_rows(events: Iterable[AssetEvent]) -> None:
-    """Remove the rows of outlets' events that will never have a number: where they were expected.
+    """Delete rows of outlet events that will never get a number.
 
-    They were rejected, or a URI has led to an asset that is called otherwise.
+    The event was rejected, or its URI resolved to an asset with another id.
     """
     for event in events:
         if event.event_id.startswith(OUTLET):
@@ -207,7 +206,7 @@ def delete_outlet_rows(events: Iterable[AssetEvent]) -> None:
 
 @dataclass
 class Recorder:
-    """Records groups on the rows of their assets, which it keeps up to date."""
+    """Records groups of events and keeps the rows of their assets up to date."""
 
     resolver: Resolver
     now: DateTime = field(default_factory=clock.now)
@@ -215,13 +214,13 @@ class Recorder:
     known: set[tuple[str, str]] = field(default_factory=set)
 
     def record(self, groups: Sequence[EventGroup], *, has_time: Callable[[], bool]) -> None:
-        """Record each group, as many as possible together; note on the others why they failed."""
+        """Record the groups, as many as possible per transaction; set `failure` on the others."""
         limits = settings.current().transaction_actions, _MAX_BYTES
         for bulk in pack(groups, (self._actions, limits[0]), (self._bytes, limits[1])):
             try:
                 self._commit(bulk, has_time)
             except LamplighterError:
-                # One of them is at fault, or too busy; alone, each finds out.
+                # One of them is at fault or contended; find it by committing each alone.
                 for group in bulk:
                     self._commit_alone(group, has_time)
 
@@ -235,7 +234,7 @@ class Recorder:
         )
 
     def _streams(self, member: IncomingEvent) -> tuple[str, ...]:
-        # Asked each time: a push may change where an event belongs while it is being recorded.
+        # Resolved each time: a push may change the streams while an event is being recorded.
         return self.resolver.streams_of(member.event)
 
     def _commit_alone(self, group: EventGroup, has_time: Callable[[], bool]) -> None:
@@ -247,17 +246,17 @@ class Recorder:
     def _commit(self, groups: Sequence[EventGroup], has_time: Callable[[], bool]) -> None:
         for _ in retry_attempts():
             if not has_time():
-                raise TransientError("no time was left to record them")
+                raise TransientError("no time left to record events; will retry")
             events, assets = self._changes(groups)
             if not events:
                 return
-            # Whoever handed on the event before has perhaps closed the asset since it was read.
+            # The asset may have been closed since it was read.
             changes = [
                 Change(row, ("seq", "refs_rev"), always=("open_shard", "open_since"))
                 for row in assets
             ]
             try:
-                # An outlet's event has its row, but no number, from the moment its step was over.
+                # An outlet's event has a row without a number from the end of its step.
                 puts = [Put(event, unless_has="seq") for event in events]
                 transact([*puts, *changes])
             except TransactionCanceled as cancelled:
@@ -265,17 +264,17 @@ class Recorder:
             else:
                 self._remember(events, assets)
                 return
-        raise TransientError("assets stayed busy while their events were to be recorded")
+        raise TransientError("assets are contended; events will be recorded on retry")
 
     def _changes(self, groups: Sequence[EventGroup]) -> tuple[list[AssetEvents], list[Assets]]:
-        """Return the rows of all events that are not known yet, and those of their assets."""
+        """Return the rows of all new events, and the rows of their assets."""
         events: list[AssetEvents] = []
         assets: dict[str, Assets] = {}
         seen = set(self.known)
         for member in (member for group in groups for member in group.members):
             asset, *others = self._streams(member)
             if (asset, member.event.event_id) in seen:
-                # It was recorded everywhere at once; a place that is new since then is not for it.
+                # It was recorded in all streams at once; a stream added since then does not get it.
                 continue
             for stream in (asset, *others):
                 key = (stream, recorded_event_id(stream, asset, member.event.event_id))
@@ -288,7 +287,7 @@ class Recorder:
                 event.origin = None if stream == asset else asset
                 events.append(event)
         for stream, row in assets.items():
-            # Never back, whatever the clocks of two machines say: a run is named by it, and found.
+            # Never back in time, even if clocks differ: run keys are derived from it.
             before = row.recorded_at
             row.recorded_at = self.now if before is None else max(self.now, before)
             if row.open_shard is None or row.open_since is None:
@@ -314,7 +313,7 @@ class Recorder:
         assets: Sequence[Assets],
         cancelled: TransactionCanceled,
     ) -> None:
-        """Take in what stood in the way: events that exist, assets that have moved on."""
+        """Learn from a cancelled transaction: events that exist, assets that have changed."""
         refused = [reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons]
         for event in compress(events, refused):
             self.known.add((event.asset_id, event.event_id))
@@ -323,7 +322,7 @@ class Recorder:
             if reason.cause is not Cause.CONDITION_FAILED:
                 continue
             if reason.row is None:
-                raise TransientError(f"asset {row.asset_id!r} was removed meanwhile")
+                raise TransientError(f"asset {row.asset_id!r} was deleted; will retry")
             self.resolver.learn(reason.row)
 
     def _remember(self, events: Sequence[AssetEvents], assets: Sequence[Assets]) -> None:
