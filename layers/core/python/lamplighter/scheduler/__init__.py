@@ -1,1 +1,1 @@
-"""Turning due times into runs: find what is due, claim it once, look a little ahead."""
+"""The scheduler: finds what is due, claims it once, and looks ahead."""

@@ -1,8 +1,8 @@
 """Claims due DAGs: moves each schedule on and creates its runs in one transaction.
 
 Owns: which due times become runs, exactly once. Refuses: deciding what is due, starting anything.
-DAG ids are hints, from an index that lags or a message that may be old; the row decides. Whoever
-finds it changed has lost, which is normal and never an error.
+DAG ids are hints from an index that lags or a message that may be old; the row decides. Losing a
+race for a row is normal and never an error.
 """
 
 import logging
@@ -50,15 +50,15 @@ from lamplighter.store.transactions import (
 
 log = logging.getLogger(__name__)
 
-# So many DAGs are read and claimed before the clock is looked at again.
+# The clock is read again after this many DAGs.
 _AT_ONCE = 500
-# The clocks of two machines differ: a message may come this much too early, and waits.
+# Clocks differ: a message that arrives up to this much too early waits.
 _PATIENCE_SECONDS = 1.0
 
 
 @dataclass
 class ClaimReport:
-    """What became of the DAGs that were named."""
+    """What the claims of some DAGs did."""
 
     considered: int = 0
     claimed_dags: int = 0
@@ -66,19 +66,19 @@ class ClaimReport:
     released_runs: int = 0
     lost_claims: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    # DAGs whose rows kept changing, which is worth another try in a moment.
+    # DAGs whose rows kept changing; try again soon.
     contended_dags: set[str] = field(default_factory=set)
     failed: int = 0
-    # Rows that hold what no version of this library writes.
+    # Rows with content that no version of this library writes.
     malformed_rows: int = 0
-    # The DAGs that were named and not dealt with: busy, failed, unreadable, or out of time. Whoever
-    # named them must not forget them.
+    # DAGs that were not claimed: contended, failed, unreadable, or out of time. The caller must
+    # claim them again.
     unclaimed: set[str] = field(default_factory=set)
-    # Of each DAG that is up to date: from when its newest run was due until it was created.
+    # For each DAG without a backlog: from the due time of its newest run to its creation.
     lateness_seconds: list[float] = field(default_factory=list)
 
     def add(self, other: "ClaimReport") -> None:
-        """Count in what another claim did."""
+        """Add the counts of another report."""
         self.considered += other.considered
         self.claimed_dags += other.claimed_dags
         self.claimed_runs += other.claimed_runs
@@ -100,8 +100,8 @@ def claim_all(
 ) -> ClaimReport:
     """Create every run that is due among the named DAGs, each exactly once.
 
-    Every DAG has its turn before one with a backlog has its second. What is left when time is up is
-    sent on as messages; without `sends_rest`, DAGs that had no turn are only reported.
+    Every DAG has its turn before any backlog continues. Whatever is left when time is up is sent as
+    messages; without `sends_rest`, DAGs that had no turn are only reported.
     """
     report = ClaimReport()
     todo, limit = list(dict.fromkeys(dag_ids)), 1
@@ -123,7 +123,7 @@ def claim_all(
 
 
 def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport, list[str]]:
-    """Claim each DAG once, at most so many runs of each; return also those that could have more."""
+    """Claim each DAG once, `limit` runs at most; return also the DAGs that have more."""
     malformed: list[Malformed] = []
     rows = read_dags(dag_ids, malformed=malformed)
     _wait_for_the_second(rows)
@@ -133,7 +133,7 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
     this.report.considered = len(rows)
     found = [this.decide(row, pending.get(row.dag_id)) for row in rows]
     decisions = [decision for decision in found if decision is not None]
-    # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
+    # After each bulk: if this call ends early, follow-ups of committed claims are already sent.
     unfinished = this.tell()
     for bulk in _bulks(decisions):
         this.commit(bulk)
@@ -156,23 +156,23 @@ def _bulks(decisions: Sequence[ClaimDecision]) -> Iterator[list[ClaimDecision]]:
 
 @dataclass
 class _Claim:
-    """One call of `claim`: what it knows, and what it has done so far."""
+    """One call of `claim`: what it has read and done so far."""
 
     limit: int
     precomputed: dict[str, PrecomputedRuns]
     now: DateTime = field(default_factory=clock.now)
-    # How this call knows its own work again after an answer was lost.
+    # Identifies this call's own writes after a lost response.
     claim_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     report: ClaimReport = field(default_factory=ClaimReport)
     won: list[ClaimDecision] = field(default_factory=list)
     refills: list[str] = field(default_factory=list)
-    # By DAG, what refused commits have taught: keys of runs that exist, and entries of `waiting`
-    # whose runs need no slot any more. A decision that forgot one would try it again, and so on.
+    # By DAG, learned from refused commits: keys of runs that exist, and entries of `waiting` whose
+    # runs need no slot any more. A decision that forgot one would be refused again.
     taken: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     over: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def skip(self, malformed: Iterable[Malformed]) -> None:
-        """Mark and count rows that cannot be read; nobody else is held up by them."""
+        """Mark and count malformed rows; the other DAGs go on."""
         for (dag_id,), problem in malformed:
             self.report.malformed_rows += 1
             self._give_up(dag_id, problem)
@@ -207,7 +207,7 @@ class _Claim:
     def _decide_again(
         self, row: Dags, run_source: RunSource | None, pending: PendingEvents
     ) -> ClaimDecision | Skipped:
-        """Return what to do when runs stood in the way; it always gets the DAG on."""
+        """Return what to do when runs already exist; always makes progress."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
         if not taken and not over:
             return self._decide(row, run_source, pending)
@@ -220,7 +220,7 @@ class _Claim:
             claim_id=self.claim_id,
             pending=pending,
         )
-        # If it is not the first that exists, those before it do not, and are created.
+        # If it is not the first that exists, the runs before it are still to be created.
         return self._decide(row, run_source, pending) if isinstance(moved, Skipped) else moved
 
     def _try(
@@ -229,9 +229,9 @@ class _Claim:
         row: Dags,
         pending: PendingEvents,
     ) -> ClaimDecision | Skipped:
-        """Return what `decide` says; a schedule that cannot answer holds up nobody else.
+        """Return what `decide` returns; a schedule that fails affects no other DAG.
 
-        Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
+        Its own asset condition is still noted, and fires with the next claim.
         """
         try:
             return _written(decide(self._run_source(row)))
@@ -246,33 +246,33 @@ class _Claim:
             return self._note_error(row, pending, in_short(error))
 
     def _note_error(self, row: Dags, pending: PendingEvents, error: str) -> ClaimDecision | Skipped:
-        """Take a DAG whose schedule fails out of the index, and say why on its row."""
+        """Remove a DAG whose schedule fails from the index, and store the error on its row."""
         try:
             broken = row.as_stored()
             note_condition(broken, pending, self.now)
             broken.schedule_error = error
             cursor.set_next(broken, None)
             return _written(ClaimDecision(broken, self.claim_id, self.now, pending=pending))
-        except UNREADABLE:  # not only its schedule: nothing can be made of the row
+        except UNREADABLE:  # the row as a whole is unreadable, not only its schedule
             self.report.malformed_rows += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
 
     def _run_source(self, row: Dags) -> RunSource | None:
         if row.next_run_after is None:
-            return None  # nothing is asked; its timetable may be the one that could not be read
+            return None  # not needed; its timetable may be the one that could not be read
         return self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
 
     # Committing.
 
     def commit(self, bulk: list[ClaimDecision], *, is_second: bool = False) -> None:
-        """Commit decisions together; those in the way are taken out, and the rest go again."""
+        """Commit decisions together; without those that conflict, the rest is tried again."""
         try:
             transact([write for decision in bulk for write in decision.writes])
         except TransactionCanceled as cancelled:
             again, alone = self._sort_out(bulk, cancelled)
         except (TransientError, PermanentError):
-            # It may have been committed all the same, or one of them is at fault: each finds out.
+            # It may have been committed after all, or one is at fault: commit each alone.
             again, alone = [], bulk
         else:
             self.won += bulk
@@ -287,7 +287,7 @@ class _Claim:
     def _sort_out(
         self, bulk: list[ClaimDecision], cancelled: TransactionCanceled
     ) -> tuple[list[ClaimDecision], list[ClaimDecision]]:
-        """Return the decisions that may go again together, and those whose rows are busy."""
+        """Return the decisions that may be tried together, and those whose rows are contended."""
         again: list[ClaimDecision] = []
         alone: list[ClaimDecision] = []
         reasons = iter(cancelled.reasons)
@@ -312,9 +312,9 @@ class _Claim:
                         return
                     decision = revised
             except TransientError:
-                log.warning("claim is repeated", extra={"dag_id": decision.row.dag_id})
+                log.warning("claim failed; will retry", extra={"dag_id": decision.row.dag_id})
             except PermanentError as error:
-                log.exception("claim is not possible", extra={"dag_id": decision.row.dag_id})
+                log.exception("claim failed", extra={"dag_id": decision.row.dag_id})
                 self.report.malformed_rows += isinstance(error, MalformedRowError)
                 self._give_up(decision.row.dag_id, str(error))
                 return
@@ -324,7 +324,7 @@ class _Claim:
         self._give_up(decision.row.dag_id, "its row or its runs kept changing", is_busy=True)
 
     def _give_up(self, dag_id: str, problem: str, *, is_busy: bool = False) -> None:
-        """Leave a DAG to a later claim, and note that this one got nowhere."""
+        """Leave a DAG to a later claim, and record the failure on its row."""
         self.report.unclaimed.add(dag_id)
         if is_busy:
             self.report.contended_dags.add(dag_id)
@@ -332,17 +332,17 @@ class _Claim:
             self.report.failed += 1
         try:
             note_failed_claim(dag_id, in_short(problem), now=self.now)
-        # A note that cannot be written must not keep others from their claims.
+        # A failure to record must not stop other claims.
         except (TransactionCanceled, TransientError, PermanentError) as error:
             about = {"dag_id": dag_id, "error": str(error)}
-            log.warning("failed claim was not noted", extra=about)
+            log.warning("failed claim could not be recorded", extra=about)
 
     def _learn(
         self, decision: ClaimDecision, reasons: Sequence[CancellationReason]
     ) -> ClaimDecision | None:
-        """Return what is left to do for a DAG whose conditions did not hold, if anything.
+        """Return a new decision for a DAG whose conditions did not hold, if there is more to do.
 
-        All that the new decision uses is read again: the schedule may have been pushed anew.
+        Everything is read again: the schedule may have been pushed in the meantime.
         """
         dag = reasons[-1]
         refused = {
@@ -350,13 +350,13 @@ class _Claim:
             for key, reason in zip(decision.keys, reasons, strict=False)
             if reason.cause is Cause.CONDITION_FAILED
         }
-        # The runs first: if they are this claim's own, an earlier try was committed after all, and
-        # then the DAG's row has moved because of it.
+        # Runs first: if they are this claim's own, an earlier try was committed after all, which
+        # is why the DAG's row has changed.
         if any(isinstance(run, Runs) and run.claim_id == self.claim_id for run in refused.values()):
             self.won.append(decision)
             return None
         row = decision.row.as_stored() if dag.cause is not Cause.CONDITION_FAILED else dag.row
-        if row is None:  # the DAG is gone
+        if row is None:  # the DAG was deleted
             self.report.lost_claims += 1
             return None
         created = {run.run_key for run in decision.runs}
@@ -374,10 +374,10 @@ class _Claim:
             return None
         return revised
 
-    # Telling others.
+    # Follow-ups.
 
     def tell(self) -> list[str]:
-        """Send what follows from the claims; return the DAGs that could have more at once."""
+        """Send the follow-up messages; return the DAGs that have more to claim."""
         report = self.report
         unfinished: list[str] = []
         announced: list[tuple[str, DateTime]] = []
@@ -390,7 +390,7 @@ class _Claim:
             for run in decision.runs:
                 log_move(run)
             if decision.runs and not decision.has_more:
-                # Of the newest run: how late a backlog is says nothing about the scheduler.
+                # Of the newest run: the age of a backlog says nothing about the scheduler.
                 lateness = self.now.timestamp() - decision.runs[-1].run_after.timestamp()
                 report.lateness_seconds.append(lateness)
             submits += [(row.dag_id, key) for key in decision.keys]
@@ -409,7 +409,7 @@ class _Claim:
 
 
 def _written(decision: ClaimDecision | Skipped) -> ClaimDecision | Skipped:
-    """Return a decision whose writes are made, so that what is wrong with its row shows here."""
+    """Build the writes of a decision now, so that errors in its row are raised here."""
     if isinstance(decision, ClaimDecision):
         _ = decision.writes
     return decision

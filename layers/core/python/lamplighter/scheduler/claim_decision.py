@@ -1,7 +1,7 @@
-"""What a claim would do with one DAG, decided from its row alone. Pure; `claim` commits it.
+"""Decides what a claim does with one DAG, from its row alone. Pure; `claim` commits it.
 
-Owns: which of the things that wait for a slot get one: a run that found no slot before, a time
-that has come, an asset condition that holds. They take turns. Refuses: reading or writing anything.
+Owns: which candidates get a slot: a waiting run, a due time, an asset condition that is met. They
+take turns. Refuses: reading or writing anything.
 """
 
 from collections import deque
@@ -37,12 +37,12 @@ from lamplighter.store.slots import (
 from lamplighter.store.transactions import Change, Check, Put, Write
 from lamplighter.timetables.base import DagRunInfo
 
-# So much of one DAG's backlog goes into one transaction, for the others to have their turn.
+# Runs of one DAG per transaction, so that other DAGs have their turn.
 MAX_RUNS = 20
 NO_EVENTS = PendingEvents()
-# What may want a slot. Among those that a person asked for are runs that were retried or cleared.
+# Kinds of candidates for a slot. Manual includes runs that were retried or cleared.
 MANUAL, SCHEDULED, ASSET_TRIGGERED = "manual", "scheduled", "asset_triggered"
-# A DAG that could not be claimed so often in a row is left alone for a while, longer each time.
+# After this many failed claims in a row, a DAG is skipped for a while, longer each time.
 PATIENT_FAILURES = 3
 _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS = 60, 900
 BACKING_OFF = "backing off after claims that failed"
@@ -50,7 +50,7 @@ BACKING_OFF = "backing off after claims that failed"
 
 @dataclass(frozen=True)
 class Skipped:
-    """Why a DAG that was named gets nothing now."""
+    """Why a DAG gets nothing now."""
 
     reason: str
 
@@ -70,12 +70,12 @@ class ClaimDecision:
 
     @property
     def size(self) -> int:
-        """The number of actions in a transaction."""
+        """The number of write actions."""
         return len(self.runs) + len(self.released) + len(self._of_events()) + 1
 
     @cached_property
     def writes(self) -> list[Write]:
-        """The writes, those of `keys` first and the DAG's own row last."""
+        """The writes: those of `keys` first, the DAG's row last."""
         released = [
             run_rows.release(self.row.dag_id, run_of(entry), now=self.now, claim_id=self.claim_id)
             for entry in self.released
@@ -83,24 +83,24 @@ class ClaimDecision:
         return [*map(Put, self.runs), *released, *self._of_events(), dag_write(self.row)]
 
     def _of_events(self) -> Sequence[Change | Check]:
-        """Return the writes that consume events, or make sure that there are not enough of them."""
+        """Return the writes that consume events, or check that there are still too few."""
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
         is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
             "asset_condition_met_at"
         )
-        # Whoever recorded the event that was missing saw that the row knew of the condition.
+        # Whoever records the missing event must see that the condition is noted on the row.
         return self.pending.unchanged() if is_forgotten else []
 
     @property
     def has_more(self) -> bool:
-        """Whether the DAG could be claimed again at once."""
+        """Whether the DAG can be claimed again at once."""
         at = self.row.next_run_create_after
         return self.row.due_shard is not None and at is not None and at <= self.now
 
     @property
     def keys(self) -> list[str]:
-        """The run keys that get a slot."""
+        """The keys of runs that get a slot."""
         return [*(run.run_key for run in self.runs), *map(run_of, self.released)]
 
 
@@ -116,9 +116,8 @@ def decide_claim(
 ) -> ClaimDecision | Skipped:
     """Assign to `row` what a claim changes, and return it with the runs to create.
 
-    `run_source` may be None if no next run is announced, `pending` are the asset events that wait
-    for the DAG, `taken` keys of runs that exist, as far as that is known; what is due is created up
-    to the first of them.
+    `run_source` may be None if no next run is announced, `pending` are the DAG's pending events,
+    `taken` are keys of runs known to exist; due runs are created up to the first of them.
     """
     if is_backing_off(row, now):
         return Skipped(BACKING_OFF)
@@ -151,17 +150,17 @@ def decide_claim(
 
 
 def is_backing_off(row: Dags, now: DateTime) -> bool:
-    """Return whether the DAG is to be left alone, because claims of it got nowhere."""
+    """Return whether the DAG is skipped because earlier claims failed."""
     failures = int(row.claim_failures or 0)
     if failures < PATIENT_FAILURES or row.claim_failed_at is None:
         return False
-    # A power of a large number would be larger than any clock.
+    # The exponent is capped to avoid overflow.
     doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - PATIENT_FAILURES, 10)
     return now < row.claim_failed_at.add(seconds=min(doubled, _LONGEST_BACK_OFF_SECONDS))
 
 
 def _forget_failures(row: Dags) -> bool:
-    """Take back what failed claims have noted; return whether there was anything."""
+    """Clear the record of failed claims; return whether there was one."""
     if row.claim_failures is None and row.claim_error is None:
         return False
     row.claim_failures = row.claim_failed_at = row.claim_error = None
@@ -169,12 +168,12 @@ def _forget_failures(row: Dags) -> bool:
 
 
 def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
-    """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
+    """Return keys of existing runs; manual ones may have a date of the schedule."""
     return {*taken, *named_runs(row)}
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
-    """Let the row say whether its asset condition waits for a run; return whether that is new."""
+    """Note on the row whether its asset condition is met; return whether that is new."""
     before = (row.asset_condition_met_at, row.schedule_error)
     try:
         waits = is_met(row.asset_condition, pending.events)
@@ -204,10 +203,10 @@ class _Chosen:
 
 
 def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
-    """Share the slots among waiting runs, due times and an asset condition that holds.
+    """Share the slots among waiting runs, due times and an asset condition that is met.
 
-    In each round every kind gets one slot: what people asked for first, the others by age. The row
-    remembers whose turn it was, so that a long backlog of one kind never holds up the others.
+    In each round every kind gets one slot: manual ones first, the others by age. The row records
+    whose turn it was, so that a long backlog of one kind never holds up the others.
     """
     waiting = sorted(row.waiting or (), key=by_logical_date)
     lines: dict[str, deque[DagRunInfo | str | None]] = {
@@ -216,7 +215,7 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         ASSET_TRIGGERED: deque([None] if row.asset_condition_met_at is not None else []),
     }
     since = {
-        MANUAL: "",  # before all others
+        MANUAL: "",  # sorts before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
         ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
         if row.asset_condition_met_at is not None
@@ -288,7 +287,7 @@ def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) 
 def _due_until_known(
     row: Dags, run_source: RunSource | None, known: AbstractSet[str], *, now: DateTime, limit: int
 ) -> Due:
-    """Return the due runs up to the first that the DAG has already."""
+    """Return the due runs up to the first that already exists."""
     due = _due(row, run_source, now=now, limit=limit)
     new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
     return due if len(new) == len(due.runs) else _due(row, run_source, now=now, limit=len(new))
@@ -318,11 +317,10 @@ def step_over(
     claim_id: str,
     pending: PendingEvents = NO_EVENTS,
 ) -> ClaimDecision | Skipped:
-    """Assign to `row` what lets it pass the runs that stood in the way, and create none.
+    """Assign to `row` what moves it past existing runs, and create none.
 
-    So no other run can stand in its way, and it always gets the DAG on. `taken` are keys of runs
-    that exist, such as manual ones for the same date; `over` are entries of `waiting` whose runs
-    need no slot any more.
+    No other run can conflict with that, so the DAG always makes progress. `taken` are keys of
+    existing runs, `over` are entries of `waiting` whose runs need no slot any more.
     """
     known = _known_runs(row, taken)
     gone = over & (row.waiting or set())

@@ -1,8 +1,7 @@
-"""Where a schedule stands on a DAG's row, and how it moves on. Reads and assigns, writes nothing.
+"""The position of a schedule on a DAG's row, and how it advances. Assigns only.
 
-Owns: the columns `last_…` (the position), `next_…` (the run that comes next), and those of a
-schedule that a push has replaced. The position is never derived from the history of runs, so that
-expiring old runs or backfilling cannot move it.
+Owns: the columns `last_…` (position), `next_…` (next run), and those of a replaced schedule. The
+position is never derived from past runs, so expiring or backfilling runs cannot move it.
 """
 
 import json
@@ -33,13 +32,13 @@ from lamplighter.timetables.simple import ContinuousTimetable
 
 @lru_cache(maxsize=4096)
 def read_timetable(text: str) -> Timetable:
-    """Return the timetable that a document describes; an author's own as a stand-in."""
+    """Return the timetable of a document; a custom one as a stand-in."""
     with author_code_as_data():
         return decode_timetable(json.loads(text))
 
 
 def timetable_of(row: Dags) -> Timetable:
-    """Return the timetable that claims follow; DAGs with the same schedule share one."""
+    """Return the timetable in force; DAGs with the same schedule share one."""
     return read_timetable(schedule_in_force(row).timetable)
 
 
@@ -50,12 +49,12 @@ def timetable_runs(row: Dags) -> TimetableRuns:
 
 
 def run_source_of(row: Dags) -> RunSource:
-    """Return the source of a DAG's runs; those of an author's timetable are read."""
+    """Return the source of a DAG's runs; those of a custom timetable are read from the store."""
     return precomputed_runs_of([row]).get(row.dag_id) or timetable_runs(row)
 
 
 def is_continuous(row: Dags) -> bool:
-    """Return whether each run begins where the one before ended."""
+    """Return whether each run begins where the last one ended."""
     return isinstance(timed(timetable_of(row)), ContinuousTimetable)
 
 
@@ -63,12 +62,12 @@ def is_continuous(row: Dags) -> bool:
 
 
 def position(row: Dags) -> DagRunInfo | None:
-    """Return the last run that the schedule gave."""
+    """Return the last run of the schedule."""
     return _info(row.last_run_after, row.last_interval_start, row.last_interval_end)
 
 
 def stored_next(row: Dags) -> DagRunInfo | None:
-    """Return the run that comes next, as it was announced."""
+    """Return the announced next run."""
     return _info(
         row.next_run_after,
         row.next_interval_start,
@@ -90,14 +89,14 @@ def _info(
 
 
 def set_position(row: Dags, info: DagRunInfo) -> None:
-    """Let `info` be the last run that the schedule gave."""
+    """Set the last run of the schedule."""
     start, end = info.data_interval or (None, None)
     row.last_run_after = info.run_after
     row.last_interval_start, row.last_interval_end = start, end
 
 
 def set_next(row: Dags, info: DagRunInfo | None) -> None:
-    """Let `info` be the run that comes next; None means that there is no more."""
+    """Set the next run; None if there are no more."""
     start, end = (info and info.data_interval) or (None, None)
     row.next_interval_start, row.next_interval_end = start, end
     row.next_run_after = info.run_after if info else None
@@ -119,10 +118,7 @@ class Due:
 def runs_due(
     run_source: RunSource, first: DagRunInfo, *, catchup: bool, now: DateTime, limit: int
 ) -> Due:
-    """Return the runs that are due from `first` on, at most so many.
-
-    Without catchup it is one: the newest.
-    """
+    """Return the due runs from `first` on, `limit` at most; without catchup, only the newest."""
     if first.run_after > now or limit < 1:
         return Due((), first)
     if not catchup:
@@ -136,18 +132,17 @@ def runs_due(
         except PrecomputedRunsExhausted:
             if not runs:
                 raise
-            break  # this one is created when the sandbox has said what follows it
+            break  # this one is created when the sandbox has computed what follows it
         runs.append(following)
         following = then
     return Due(tuple(runs), following)
 
 
 def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
-    """Return the run that stands for all that were missed, given the stored one, which is due.
+    """Return the run that stands for all missed ones, given the stored run, which is due.
 
-    The stored run stands if the one after it is not due yet. Otherwise the timetable is asked
-    without catchup. Some timetables then answer with the future; for them the missed runs are
-    walked through, so that none can lose its run.
+    That is the stored run if the one after it is not due yet. Otherwise the timetable is asked
+    without catchup; if it answers with a future run, the missed runs are enumerated instead.
     """
     following = run_source.after(stored, catchup=True)
     if following is None or following.run_after > now:
@@ -164,7 +159,7 @@ def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> D
 
 
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
-    """Return the next run of `@continuous` as it can be announced: where it begins, when it may."""
+    """Return the announced next run of `@continuous`: where it begins and when it may start."""
     bounds = schedule_in_force(row)
     starts: tuple[DateTime | None, ...] = (last_end, bounds.earliest, now)
     start = next(instant for instant in starts if instant is not None)
@@ -175,29 +170,29 @@ def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> D
 
 
 def continuous_now(row: Dags, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
-    """Return the run of `@continuous` that is claimed now: it reaches up to this moment."""
+    """Return the run of `@continuous` that is claimed now: it ends now."""
     assert stored.data_interval is not None
     latest = schedule_in_force(row).latest
     end = now if latest is None else min(now, latest)
     return DagRunInfo.interval(stored.data_interval.start, end)
 
 
-# A push replaces the schedule: due runs of the previous one are created, then the new begins.
+# A push replaces the schedule: due runs of the previous one are created first.
 
 
 def keep_previous_if_due(row: Dags, old: Schedule, *, now: DateTime) -> None:
-    """Let claims follow the schedule that was just replaced, if runs of it are due."""
-    # One that is followed already stays: the schedule between was never in force.
+    """Keep following the schedule that was just replaced if runs of it are due."""
+    # If a previous one is still followed, it stays: the one in between was never in force.
     if row.schedule_switch_at is None and is_owing(row, now=now):
         keep_previous(row, old, now=now)
 
 
 def keep_previous(row: Dags, old: Schedule, *, now: DateTime) -> None:
-    """Let claims follow a schedule up to the last of its runs that is due."""
+    """Follow a replaced schedule up to its last due run."""
     row.previous_schedule = old.as_json()
     try:
         row.schedule_switch_at = _last_due(row, now)
-    except UNREADABLE:  # nobody could follow it
+    except UNREADABLE:  # it cannot be followed
         drop_previous(row)
 
 
@@ -207,12 +202,12 @@ def is_owing(row: Dags, *, now: DateTime) -> bool:
 
 
 def drop_previous(row: Dags) -> None:
-    """Let claims follow the row's own schedule."""
+    """Follow the row's own schedule."""
     row.previous_schedule = row.schedule_switch_at = None
 
 
 def _last_due(row: Dags, now: DateTime) -> DateTime:
-    """Return when the last due run may be created; where that is not known, no later than now."""
+    """Return the run-after of the last due run; now, if that is unknown."""
     stored = stored_next(row)
     if schedule_in_force(row).is_custom or is_continuous(row) or stored is None:
         return now
@@ -226,14 +221,14 @@ def _last_due(row: Dags, now: DateTime) -> DateTime:
 
 
 def advance(row: Dags, due: Due, *, now: DateTime) -> None:
-    """Let the schedule stand after runs that were created or skipped."""
+    """Move the schedule past runs that were created or skipped."""
     set_position(row, due.runs[-1])
     set_next(row, due.then)
     switch_if_done(row, now=now)
 
 
 def switch_if_done(row: Dags, *, now: DateTime) -> None:
-    """Begin the new schedule if all runs of the old one that were due at the push are created."""
+    """Switch to the new schedule if all runs that were due at the push are created."""
     following = row.next_run_after
     if row.schedule_switch_at is not None and (
         following is None or following > row.schedule_switch_at
@@ -242,27 +237,27 @@ def switch_if_done(row: Dags, *, now: DateTime) -> None:
 
 
 def switch_schedule(row: Dags, *, now: DateTime) -> None:
-    """Begin the new schedule where the old one stands."""
+    """Switch to the new schedule, from the position of the old one."""
     drop_previous(row)
     if row.is_custom:
-        # The sandbox must be asked first. Until then the DAG stays due, so that the claim asks for
-        # it, with a next run that exists already and therefore cannot be created again.
+        # The sandbox must be asked first. Until then the DAG stays due, so that the claim requests
+        # it, with a next run that already exists and so cannot be created again.
         set_next(row, position(row))
     else:
-        # Claims skip what is due without catchup; a timetable that did so here could skip it all.
+        # With catchup: claims skip missed runs themselves; here a timetable could skip them all.
         ask_schedule(row, now=now, catchup=True)
 
 
 def has_switched(row: Dags) -> bool:
-    """Return whether the schedule has changed since the row was read.
+    """Return whether the schedule has switched since the row was read.
 
-    What the caller knows of its runs is then of the old one; the next claim goes on.
+    The caller's runs are then those of the old one; the next claim continues.
     """
     return row.schedule_switch_at is None and row.stored.get("schedule_switch_at") is not None
 
 
 def after_previous(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:
-    """Return a copy of the row as it will be when the old schedule has had its last due run."""
+    """Return a copy of the row as it is after the last due run of the old schedule."""
     later = copy(row)
     later.attribute_values = dict(row.attribute_values)
     set_position(later, newest)
@@ -270,13 +265,13 @@ def after_previous(row: Dags, newest: DagRunInfo, *, now: DateTime) -> Dags:
     return later
 
 
-# Asking a built-in timetable.
+# Built-in timetables.
 
 
 def ask_schedule(row: Dags, *, now: DateTime, catchup: bool | None = None) -> None:
-    """Let the next run be what the built-in timetable says, from where the schedule stands."""
+    """Set the next run from the built-in timetable and the position."""
     if row.schedule_switch_at is not None:
-        return  # the next run is the old schedule's, until then
+        return  # until then, the next run is the old schedule's
     row.schedule_error = None
     try:
         with clock.at(now):
@@ -288,11 +283,11 @@ def ask_schedule(row: Dags, *, now: DateTime, catchup: bool | None = None) -> No
 
 
 def next_run_of(row: Dags, *, now: DateTime, catchup: bool) -> DagRunInfo | None:
-    """Return the run that follows the row's position."""
+    """Return the run after the row's position."""
     if is_continuous(row):
         end = row.last_interval_end
         if end is not None and end == row.last_interval_start:
-            # Another schedule's run at this very instant has the key that this one would take.
+            # The run of another schedule at this very instant already has this key.
             end = end.add(microseconds=1)
         return next_continuous(row, end, now=now)
     return timetable_runs(row).after_another(position(row), catchup=catchup)

@@ -1,9 +1,8 @@
-"""Asset events that wait for a DAG, and whether they are enough for a run.
+"""Pending asset events of a DAG, and whether they satisfy its condition.
 
-Owns: what a run takes: of every asset that the DAG waits for, all events that are pending, also of
-those that the condition did not need. Pending is what lies between the number that the DAG has
-consumed and the number of the asset's newest event; it is worked out and stored nowhere, so that it
-cannot be wrong (see docs/adr/0011). A range of numbers, never of time.
+Owns: what a run consumes: all pending events of every asset of the condition. Pending is the range
+from the sequence number that the DAG has consumed to the newest of the asset. It is derived and
+never stored, so it cannot be wrong (docs/adr/0011).
 """
 
 import logging
@@ -25,21 +24,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# So many ranges are remembered for people who ask what became of an event.
+# Dropped ranges that are kept for `trace_event`.
 _MAX_DROPPED = 50
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The events of one asset that a DAG has not consumed yet."""
+    """The events of one asset that a DAG has not consumed."""
 
     row: AssetQueue
     last_seq: int
-    recorded_at: DateTime  # the newest of them
+    recorded_at: DateTime  # of the newest event
 
     @property
     def sequences(self) -> list[int]:
-        """The last number that was consumed, and the last that there is."""
+        """The last number consumed, and the last recorded."""
         return [int(self.row.stored["consumed_seq"]), self.last_seq]
 
     def consume(self) -> Change:
@@ -48,7 +47,7 @@ class Pending:
         return Change(self.row, ("consumed_seq",))
 
     def drop(self, why: str, now: DateTime) -> Change:
-        """Return the write that consumes these events without a run, and says why."""
+        """Return the write that consumes these events without a run, with the reason."""
         entry = [*self.sequences, iso(now), why]
         self.row.dropped = [*(self.row.stored.get("dropped") or ()), entry][-_MAX_DROPPED:]
         return self.consume()
@@ -56,21 +55,18 @@ class Pending:
 
 @dataclass(frozen=True)
 class PendingEvents:
-    """What is pending for a DAG, by asset, and the rows of all assets that it waits for."""
+    """The pending events of a DAG by asset, and the rows of all assets of its condition."""
 
     events: Mapping[str, Pending] = field(default_factory=dict)
     assets: Mapping[str, Assets] = field(default_factory=dict)
 
     def unchanged(self) -> list[Check]:
-        """Return the conditions that nothing has been recorded since this was read."""
+        """Return checks that nothing has been recorded since this was read."""
         return [Check(row, Assets.seq == row.seq) for row in self.assets.values()]
 
 
 def pending_of(rows: Collection[Dags]) -> dict[str, PendingEvents]:
-    """Return, by DAG, the events that are pending for what it waits for now.
-
-    DAGs whose assets cannot be read, at this moment or at all, are left out.
-    """
+    """Return the pending events by DAG, without DAGs whose assets cannot be read."""
     waits = {row.dag_id: waited_for(row) for row in rows}
     newest = _newest(waits)
     keys = [(dag_id, key) for dag_id, assets in newest.items() for key in assets]
@@ -91,12 +87,12 @@ def waited_for(row: Dags) -> set[str]:
     try:
         return ids_of(row.asset_condition)
     except UNREADABLE:
-        # Someone has changed the row by hand. Its own plan says so; the others go on.
+        # Edited by hand. The claim of this DAG reports it; the others go on.
         return set()
 
 
 def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
-    """Return, by DAG, the rows of the assets that it waits for, if they can be read."""
+    """Return the asset rows by DAG, as far as they can be read."""
     mixed = {dag_id: ids for dag_id, ids in waits.items() if len(ids) > 1 and share_events(ids)}
     together = {key for dag_id in waits.keys() - mixed.keys() for key in waits[dag_id]}
     malformed: set[str] = set()
@@ -115,21 +111,21 @@ def _newest(waits: Mapping[str, set[str]]) -> dict[str, Mapping[str, Assets]]:
 
 
 def share_events(ids: Iterable[str]) -> bool:
-    """Return whether one event may stand under several of the ids: one is an alias or a URI."""
+    """Return whether one event may be under several of the ids: one is an alias or a URI."""
     return any(":" in key for key in ids)
 
 
 def ids_of(condition: Any) -> set[str]:
-    """Return the assets of a condition, as the row of a DAG has it."""
+    """Return the assets of a condition as stored on a DAG's row."""
     leaves = decode_on_ids(condition).leaves()
     return {leaf.asset_id for leaf in leaves if isinstance(leaf, AssetId)}
 
 
 def is_met(condition: Any, pending: Collection[str]) -> bool:
-    """Return whether there are events, and enough of them, given the assets that have any."""
+    """Return whether the assets with pending events satisfy the condition."""
 
     def has_events(leaf: AssetLeaf) -> bool:
         return isinstance(leaf, AssetId) and leaf.asset_id in pending
 
-    # The condition is asked in any case, so that one which cannot be read does not go unnoticed.
+    # Always evaluated, so that an unreadable condition is noticed.
     return decode_on_ids(condition).holds(has_events) and bool(pending)

@@ -1,8 +1,8 @@
-"""The schedule that claims must follow, and the source of its runs.
+"""The schedule in force of a DAG, and the source of its runs.
 
-Owns: the column `previous_schedule`, and the Catalog rows of kind `runs`, in which the coming runs
-of authors' timetables stand: the sandbox worked them out, so that claims run no author code.
-Everything that asks when a DAG runs next starts here, so that all of them follow the same schedule.
+Owns: the column `previous_schedule`, and the Catalog rows of kind `runs`: the runs of custom
+timetables that the sandbox precomputed, so that claims run no author code. Everything that needs a
+DAG's next run starts here, so that all follow the same schedule.
 """
 
 import logging
@@ -27,10 +27,10 @@ from lamplighter.zones import iso, parse_instant
 
 log = logging.getLogger(__name__)
 
-# How many runs the sandbox works out ahead.
+# How many runs the sandbox precomputes.
 PRECOMPUTED_COUNT = 64
 _REFILL_AGAIN_SECONDS = 300
-# Missed runs that are walked through one by one, where a timetable has no shorter way.
+# The limit for enumerating missed runs one by one.
 MAX_STEPS = 100_000
 _INSTANTS = ("earliest", "latest")
 
@@ -43,7 +43,7 @@ class Schedule(NamedTuple):
     latest: DateTime | None
     catchup: bool
     is_custom: bool
-    words: str  # as people read it
+    words: str  # for people
     version: str
     bundle: str
     bundle_version: str
@@ -51,18 +51,18 @@ class Schedule(NamedTuple):
 
     @property
     def source(self) -> tuple[str, str, str]:
-        """What tells the answers of one custom timetable from those of another."""
+        """What identifies the definition of a custom timetable."""
         return (self.version, self.bundle, self.bundle_version)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the value of the column."""
+        """Return the value of the column `previous_schedule`."""
         instants = {name: getattr(self, name) for name in _INSTANTS}
         texts = {name: value and iso(value) for name, value in instants.items()}
         return self._asdict() | texts
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Schedule":
-        """Return the schedule that the column has."""
+        """Return the schedule in the column `previous_schedule`."""
         instants = {name: data[name] and parse_instant(data[name]) for name in _INSTANTS}
         return cls(**(data | instants))
 
@@ -84,42 +84,42 @@ def own_schedule(row: Dags) -> Schedule:
 
 
 def schedule_in_force(row: Dags) -> Schedule:
-    """Return the schedule that claims follow now."""
+    """Return the schedule that claims follow."""
     if row.previous_schedule is not None:
         return Schedule.from_json(row.previous_schedule)
     return own_schedule(row)
 
 
 def is_custom(row: Dags) -> bool:
-    """Return whether the sandbox must be asked about the schedule that claims follow now."""
+    """Return whether the schedule in force needs the sandbox."""
     return (
         bool(row.is_custom) if row.previous_schedule is None else schedule_in_force(row).is_custom
     )
 
 
 def followed_until(row: Dags, now: DateTime) -> DateTime:
-    """Return up to when the schedule in force is followed: now, or the switch to the next one."""
+    """Return until when the schedule in force applies: now, or the switch to the next one."""
     return now if row.schedule_switch_at is None else min(now, row.schedule_switch_at)
 
 
-# Where its runs come from.
+# Sources of runs.
 
 
 class RunSource(Protocol):
-    """Anything that can say which run follows another."""
+    """Returns the run that follows another."""
 
     def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
-        """Return the run after `last`, or None when there is no more."""
+        """Return the run after `last`, or None if there are no more."""
         ...
 
 
 class PrecomputedRunsExhausted(Exception):
-    """The runs that the sandbox worked out are used up; it must be asked for more."""
+    """The precomputed runs are used up; the sandbox must compute more."""
 
 
 @dataclass(frozen=True)
 class TimetableRuns:
-    """The runs of a built-in timetable: it is asked directly, within the bounds of the DAG."""
+    """The runs of a built-in timetable within the bounds of the DAG."""
 
     timetable: Timetable
     earliest: DateTime | None
@@ -130,10 +130,10 @@ class TimetableRuns:
         return next_run(self.timetable, last, restriction)
 
     def after_another(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
-        """Return the first run after `last`, which another schedule gave, that lies beyond it."""
+        """Return the first run after `last`, a run of another schedule."""
         if last is None:
             return self.after(None, catchup=catchup)
-        if last.data_interval is None:  # a partition; here, where it stands in time is what counts
+        if last.data_interval is None:  # a partition: only its position in time counts
             last = DagRunInfo.exact(last.run_after)
         if isinstance(timed(self.timetable), DataIntervalTimetable):
             return self._continue_from(last.data_interval or DataInterval.exact(last.run_after))
@@ -146,8 +146,8 @@ class TimetableRuns:
         return info
 
     def _continue_from(self, last: DataInterval) -> DagRunInfo | None:
-        """Return the first interval, cut to begin where another schedule's last one ended."""
-        # A run without length has taken the key of this very instant.
+        """Return the first interval, starting where the last one of another schedule ended."""
+        # A run of zero length has taken the key of this instant.
         begin = last.end if last.end > last.start else last.end.add(microseconds=1)
         earliest = begin if self.earliest is None else max(begin, self.earliest)
         timetable = timed(self.timetable)
@@ -162,7 +162,7 @@ class TimetableRuns:
 
 @dataclass(frozen=True)
 class PrecomputedRuns:
-    """The runs of an author's timetable, as it gave them in the sandbox, with catchup on."""
+    """The runs of a custom timetable, computed in the sandbox with catchup on."""
 
     runs: Sequence[DagRunInfo]
     is_last: bool
@@ -171,7 +171,7 @@ class PrecomputedRuns:
         self,
         last: DagRunInfo | None,
         *,
-        catchup: bool,  # noqa: ARG002 - on when these were worked out; the claim skips among them
+        catchup: bool,  # noqa: ARG002 - computed with catchup on; the claim skips
     ) -> DagRunInfo | None:
         for info in self.runs_after(last):
             return info
@@ -180,12 +180,12 @@ class PrecomputedRuns:
         raise PrecomputedRunsExhausted
 
     def is_short_after(self, last: DagRunInfo | None) -> bool:
-        """Return whether half of them are used, and more should be asked for."""
+        """Return whether half of them are used and more should be requested."""
         left = len(self.runs_after(last))
         return not self.is_last and 2 * left < len(self.runs)
 
     def runs_after(self, last: DagRunInfo | None) -> list[DagRunInfo]:
-        """Return those that follow a run."""
+        """Return the runs after `last`."""
         return [info for info in self.runs if last is None or _place(info) > _place(last)]
 
 
@@ -194,20 +194,20 @@ def _place(info: DagRunInfo) -> DateTime:
 
 
 def timed(timetable: Timetable) -> Timetable:
-    """Return the part of a timetable that decides about times."""
+    """Return the time-based part of a timetable."""
     return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
 
 
-# Runs that the sandbox worked out ahead.
+# Precomputed runs.
 
 
 def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
-    """Return the coming runs of each of the DAGs that have an author's timetable."""
+    """Return the precomputed runs of the DAGs that have a custom timetable."""
     custom = dict(_custom_schedules(rows))
     runs_of = {dag_id: PrecomputedRuns((), is_last=False) for dag_id in custom}
     malformed: list[Malformed] = []
     for found in read_precomputed_runs(custom, malformed=malformed):
-        # Written for another definition: what it says about this one is unknown.
+        # Those of another definition are ignored.
         if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
             try:
                 runs = tuple(run_from_json(run) for run in found.runs)
@@ -215,7 +215,7 @@ def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
                 malformed.append(Malformed((PRECOMPUTED_RUNS, found.id), str(error)))
             else:
                 runs_of[found.id] = PrecomputedRuns(runs, is_last=bool(found.is_last))
-    # They can be worked out again: the claim finds none, and asks for more.
+    # The claim finds none and requests new ones.
     for (_, dag_id), problem in malformed:
         about = {"dag_id": dag_id, "error": problem}
         log.error("precomputed runs are malformed", extra=about)
@@ -224,14 +224,14 @@ def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
 
 def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
     for row in rows:
-        # One whose previous schedule cannot be read gets its error when it is claimed.
+        # If the previous schedule is unreadable, the claim reports it.
         with suppress(*UNREADABLE):
             if is_custom(row):
                 yield row.dag_id, schedule_in_force(row)
 
 
 def request_refill(dag_ids: Iterable[str]) -> None:
-    """Have timetables asked for more runs, unless that is on its way already."""
+    """Request more precomputed runs, unless that was done recently."""
     now = clock.now()
     recently = now.subtract(seconds=_REFILL_AGAIN_SECONDS)
     queues.send_refill(
@@ -244,7 +244,7 @@ def request_refill(dag_ids: Iterable[str]) -> None:
 def precomputed_runs_write(
     dag_id: str, schedule: Schedule, runs: list[dict[str, str | None]], *, is_last: bool
 ) -> Put:
-    """Return the write that replaces the coming runs of a DAG by the answers of a schedule."""
+    """Return the write that replaces the precomputed runs of a DAG."""
     row = Catalog(
         PRECOMPUTED_RUNS,
         dag_id,
@@ -259,17 +259,17 @@ def precomputed_runs_write(
 
 
 def run_from_json(data: dict[str, Any]) -> DagRunInfo:
-    """Return a run as it was stored."""
+    """Return a run from its stored form."""
     start, end = data["data_interval_start"], data["data_interval_end"]
     interval = None if start is None else DataInterval(parse_instant(start), parse_instant(end))
     key = data["partition_key"]
     if not isinstance(key, str | None):
-        raise TypeError(f"partition key {key!r} is no text")
+        raise TypeError(f"partition key {key!r} must be a string")
     return DagRunInfo(parse_instant(data["run_after"]), interval, partition_key=key)
 
 
 def run_as_json(info: DagRunInfo) -> dict[str, str | None]:
-    """Return a run as it is stored."""
+    """Return the stored form of a run."""
     start, end = info.data_interval or (None, None)
     return {
         "run_after": iso(info.run_after),

@@ -1,8 +1,8 @@
 """The minute timer: claims what is due, and sends ahead what comes due before the next ticks.
 
-Owns: the look-ahead. Messages reach the claim in the second in which a DAG is due; a tick that was
-lost costs nothing as long as the ticks before it looked far enough, and a lost message costs a
-minute, since every tick reads again all that is overdue.
+Owns: the look-ahead. Its messages reach the claim in the second in which a DAG is due. A lost tick
+costs nothing if earlier ticks looked ahead far enough; a lost message costs a minute, because every
+tick reads everything that is overdue.
 """
 
 import logging
@@ -20,13 +20,13 @@ from lamplighter.zones import UTC, parse_instant
 
 log = logging.getLogger(__name__)
 
-# When a DAG counts as due whose row does not say it.
+# The due time of a DAG whose row is malformed.
 UNKNOWN = DateTime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
 class TickReport(ClaimReport):
-    """What a tick did: its claims, and what it sent ahead."""
+    """What a tick claimed and sent ahead."""
 
     sent_ahead: int = 0
     # The age of the oldest due time that the tick found.
@@ -34,10 +34,7 @@ class TickReport(ClaimReport):
 
 
 def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) -> TickReport:
-    """Claim all that is due, look ahead, and report.
-
-    `scheduled_at` is the minute that this tick stands for; it may start any time after it.
-    """
+    """Claim what is due and look ahead; `scheduled_at` is the minute that the tick is for."""
     now = clock.now()
     horizon = min(scheduled_at or now, now).add(seconds=settings.current().look_ahead_seconds)
     before = read_look_ahead()
@@ -50,12 +47,12 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
     if known:
         report.backlog_seconds = now.timestamp() - min(known).timestamp()
     try:
-        # First, because it is quick: a long backlog must not delay what is due in a moment.
+        # First, because it is quick: a long backlog must not delay what is due soon.
         covered = max(now, before.covered_until or now)
         if horizon > covered:
             ahead = [(dag_id, at) for at, dag_id in found if covered < at <= horizon]
             report.sent_ahead = queues.send_claims(ahead)
-            # After sending: what was not sent must be sent by the next tick.
+            # After sending: if sending fails, the next tick must repeat it.
             raise_covered_until(horizon, due_shards=shards)
     finally:
         report.add(claim_all((dag_id for _, dag_id in overdue), has_time=has_time))
@@ -66,14 +63,14 @@ def tick(*, scheduled_at: DateTime | None = None, has_time: Callable[[], bool]) 
 
 
 class DueDag(NamedTuple):
-    """A DAG as the index knows it."""
+    """An entry of the due index."""
 
     due_at: DateTime
     dag_id: str
 
 
 def due_until(until: DateTime, *, shards: int) -> list[DueDag]:
-    """Return every DAG that the index has up to an instant, oldest first, whatever their number."""
+    """Return all DAGs in the index up to an instant, oldest first."""
     found = sorted(pair for shard in range(shards) for pair in due_keys(shard, until))
     return [DueDag(_instant(text, dag_id), dag_id) for text, dag_id in found]
 

@@ -1,4 +1,4 @@
-"""The rows of assets, aliases and URIs, of their events, and of who consumes them."""
+"""Rows of assets, aliases and URIs, of their events and of their consumers."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _THREADS = 8
 
 
 def leaf_id(leaf: AssetLeaf) -> str:
-    """Return the id of what a condition waits for."""
+    """Return the asset id of a leaf of a condition."""
     match leaf:
         case AssetAlias(name=name):
             return alias_id(name)
@@ -46,7 +46,7 @@ def leaf_id(leaf: AssetLeaf) -> str:
 
 
 def new_rows(leaf: AssetLeaf) -> list[Assets]:
-    """Return the rows that a leaf needs: its own and, of an asset with a URI, the URI's."""
+    """Return the rows of a leaf: its own and, for an asset with a URI, the URI's."""
     key = leaf_id(leaf)
     match leaf:
         case Asset():
@@ -67,10 +67,7 @@ def _row(key: str, kind: str, **columns: Any) -> Assets:
 
 
 def put_missing(units: Sequence[Sequence[Assets]]) -> None:
-    """Store rows where there are none, those of a unit together or not at all.
-
-    A unit of which someone else has stored a row is left to them.
-    """
+    """Store missing rows; a unit is left out if one of its rows exists."""
     for some in pack(units, (len, settings.current().transaction_actions)):
         try:
             transact_with_retry([Put(row) for unit in some for row in unit])
@@ -83,29 +80,29 @@ def put_missing(units: Sequence[Sequence[Assets]]) -> None:
 def read_assets(
     asset_ids: Iterable[str], *, malformed: set[str] | None = None
 ) -> dict[str, Assets]:
-    """Return the rows that exist, each as it is now; ids of others are added to `malformed`."""
+    """Return the rows that exist; ids of malformed ones are added to `malformed`."""
     keys = [(key, ITSELF) for key in dict.fromkeys(asset_ids)]
     bad: list[Malformed] = []
     try:
         rows = Assets.batch_get(keys, consistent_read=True, malformed=bad)
         found = {row.asset_id: row for row in rows}
     except PynamoDBException as error:
-        raise TransientError(f"assets cannot be read now: {error}") from error
+        raise TransientError(f"assets cannot be read: {error}") from error
     if malformed is not None:
         malformed.update(key[0] for key, _ in bad)
     return found
 
 
 def read_asset(asset_id: str) -> Assets:
-    """Return the row of an asset, alias or URI, which must exist, as it is now."""
+    """Return the row of an asset, alias or URI, which must exist."""
     return Assets.get(asset_id, ITSELF, consistent_read=True)
 
 
 def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
-    """Return the rows that exist as they are together at one moment.
+    """Return the rows that exist, read in one transaction.
 
-    An event that came through an alias is recorded there and under its asset at once; whoever waits
-    for both must see it in both or in neither.
+    An event that came through an alias is recorded there and under its asset at once; a consumer of
+    both must see it in both or in neither.
     """
     failure: Exception | None = None
     for _ in retry_attempts():
@@ -113,9 +110,9 @@ def read_assets_at_one_moment(asset_ids: Collection[str]) -> dict[str, Assets]:
             with TransactGet(connection=connection()) as reading:
                 found = [reading.get(Assets, key, ITSELF) for key in asset_ids]
             return {row.asset_id: row for future in found if (row := _or_none(future)) is not None}
-        except PynamoDBException as error:  # someone is writing one of them
+        except PynamoDBException as error:  # one of them is being written
             failure = error
-    raise TransientError(f"assets {sorted(asset_ids)} stayed busy") from failure
+    raise TransientError(f"assets {sorted(asset_ids)} are contended") from failure
 
 
 def _or_none(future: Any) -> Assets | None:
@@ -127,13 +124,13 @@ def _or_none(future: Any) -> Assets | None:
 
 
 def open_assets(shard: int, until: DateTime) -> Iterator[str]:
-    """Yield the assets of one shard whose events may not have been handed on, oldest first."""
+    """Yield the open assets of one shard, oldest first."""
     items = wire.query_shard(Assets, "open", ("open_shard", "open_since"), shard, until)
     return (item["asset_id"]["S"] for item in items)
 
 
 def consumers_of(asset_id: str) -> Iterator[str]:
-    """Yield the ids of the DAGs that wait for an asset."""
+    """Yield the ids of the DAGs that consume an asset."""
     items = wire.query(
         Assets,
         ConsistentRead=True,
@@ -154,24 +151,24 @@ def all_asset_ids() -> list[str]:
 def read_asset_queue(
     keys: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
 ) -> list[AssetQueue]:
-    """Return how far DAGs have consumed assets, by the ids of both."""
+    """Return how far DAGs have consumed assets, by (DAG id, asset id)."""
     return list(AssetQueue.batch_get(keys, consistent_read=True, malformed=malformed))
 
 
 def asset_queue_of(dag_id: str) -> list[AssetQueue]:
-    """Return how far a DAG has consumed each of the assets that it waits for."""
+    """Return how far a DAG has consumed each of its assets."""
     return list(AssetQueue.query(dag_id, consistent_read=True))
 
 
 def read_references(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return which of the pairs of asset and DAG are there: the DAG is a consumer of the asset."""
+    """Return the (asset, DAG) pairs that exist: the DAG is a consumer of the asset."""
     keys = [(asset, f"{CONSUMER}{dag_id}") for asset, dag_id in pairs]
     rows = Assets.batch_get(keys, consistent_read=True)
     return {(row.asset_id, row.ref.removeprefix(CONSUMER)) for row in rows}
 
 
 def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
-    """Return the writes that make a DAG a consumer of an asset, of events after number `seq`."""
+    """Return the writes that make a DAG a consumer of an asset's events after `seq`."""
     return [
         Put(Assets(asset, f"{CONSUMER}{dag_id}", created_at=clock.now())),
         Put(AssetQueue(dag_id, asset, since_seq=seq, consumed_seq=seq)),
@@ -179,7 +176,7 @@ def new_reference(asset: str, dag_id: str, *, seq: int) -> list[Put]:
 
 
 def delete_reference(asset: str, dag_id: str) -> list[Delete]:
-    """Return the writes after which a DAG is no consumer of an asset any more."""
+    """Return the writes that remove a DAG from the consumers of an asset."""
     return [Delete(Assets(asset, f"{CONSUMER}{dag_id}")), Delete(AssetQueue(dag_id, asset))]
 
 
@@ -187,17 +184,17 @@ def delete_reference(asset: str, dag_id: str) -> list[Delete]:
 
 
 def read_asset_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
-    """Return the events that exist, by the ids of their assets and their own."""
+    """Return the events that exist, by (asset id, event id)."""
     return list(AssetEvents.batch_get(keys, consistent_read=True))
 
 
 def events_between(asset_id: str, *, after: int, until: int) -> list[AssetEvents]:
-    """Return the events of an asset with numbers above one and up to another."""
+    """Return the events of an asset with `after` < `seq` <= `until`."""
     return list(AssetEvents.by_seq.query(asset_id, AssetEvents.seq.between(after + 1, until)))
 
 
 def save_rejections(reasons: Mapping[str, str]) -> None:
-    """Write down why events were rejected, by their ids, for whoever looks for them later."""
+    """Store why events were rejected, by event id."""
     now = clock.now()
     expires_at = now.add(days=settings.current().event_retention_days)
     with AssetEvents.batch_write() as batch:
@@ -215,18 +212,18 @@ def save_rejections(reasons: Mapping[str, str]) -> None:
 
 
 def delete_unnumbered_event(asset_id: str, event_id: str) -> None:
-    """Remove an event, unless it has its number."""
+    """Delete an event that has no number yet."""
     delete_if(AssetEvents(asset_id, event_id), AssetEvents.seq.does_not_exist())
 
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the keys of one shard's events without a number that are to be sent again."""
+    """Yield the keys of one shard's unnumbered events that are due to be sent again."""
     items = wire.query_shard(AssetEvents, "pending", ("pending_shard", "send_at"), shard, until)
     return ((item["asset_id"]["S"], item["event_id"]["S"]) for item in items)
 
 
 def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
-    """Return the newest events of assets; one request each, several at once."""
+    """Return the newest events of assets, with one request per asset in parallel."""
 
     def read(asset_id: str) -> list[AssetEvents]:
         return list(AssetEvents.by_seq.query(asset_id, scan_index_forward=False, limit=limit))
@@ -237,21 +234,21 @@ def recent_events(asset_ids: Sequence[str], *, limit: int) -> list[AssetEvents]:
 
 
 def read_unsent_events(keys: Iterable[tuple[str, str]]) -> list[AssetEvents]:
-    """Return those of these events that still have to be numbered and handed on."""
+    """Return the events that still have no number."""
     return [row for row in read_asset_events(keys) if row.pending_shard is not None]
 
 
 def send_event_later(row: AssetEvents, at: DateTime) -> None:
-    """Let an event be sent again at a time, unless it has its number by then."""
+    """Schedule an event to be sent again, unless it has a number by then."""
     is_pending = AssetEvents.pending_shard.exists() & AssetEvents.seq.does_not_exist()
     update_if(row, [AssetEvents.send_at.set(at)], is_pending)
 
 
-# Lists for people.
+# Listings.
 
 
 def assets_and_consumers() -> tuple[list[Assets], Counter[str]]:
-    """Return all assets, aliases and URIs, and how many DAGs wait for each, by id."""
+    """Return all assets, aliases and URIs, and the number of consumers of each by id."""
     rows = list(Assets.scan())
     consumers = Counter(row.asset_id for row in rows if row.ref.startswith(CONSUMER))
     return [row for row in rows if row.ref == ITSELF], consumers
@@ -269,8 +266,8 @@ def assets_of_kind(kind: str) -> list[Assets]:
 
 
 def last_updated_assets(*, limit: int) -> list[Assets]:
-    """Return the assets that had the newest events, newest first."""
-    # Under a URI or an alias stand only copies, unless no asset has the URI.
+    """Return the most recently updated assets, newest first."""
+    # URIs and aliases only have copies, unless no asset has the URI.
     found = Assets.scan((Assets.ref == ITSELF) & (Assets.seq > 0) & Assets.target.does_not_exist())
     dated = [(row.recorded_at, row) for row in found if row.kind != "alias"]
     updated = [(at, row) for at, row in dated if at is not None]

@@ -1,7 +1,7 @@
-"""Rows of backfills: their states, their slots, their dates, and how they are changed.
+"""Rows of backfills: states, slots, planned dates.
 
-Owns: when a backfill is over, and whether it is in the due index. A run that occupies a slot of a
-backfill occupies none of its DAG: neither ever waits for the other.
+Owns: when a backfill is over, and whether it is in the due index. Runs of a backfill use its slots
+and none of the DAG's, so neither waits for the other.
 """
 
 import gzip
@@ -32,7 +32,7 @@ __all__ = ["CANCELLED", "COMPLETED", "OPEN", "PAUSED", "RUNNING"]
 
 RUNNING, PAUSED, COMPLETED = "running", "paused", "completed"
 OPEN = frozenset({RUNNING, PAUSED})
-# Dates in one row: compressed, two thousand have about 20 KB.
+# Dates per row: 2,000 are about 20 KB compressed.
 _PER_ROW = 2_000
 _MAX_PASSED_OVER = 100
 _TRIES = 24
@@ -41,44 +41,44 @@ _MARK = "-"
 Dates = Sequence[dict[str, str | None]]
 
 
-# Slots and states. These assign only.
+# Slots and states: assign only.
 
 
 def free_slots(row: Backfills) -> int:
-    """Return how many more runs it may have."""
+    """Return how many more runs may be active."""
     return max(0, int(row.max_active_runs) - len(row.active or ()))
 
 
 def left(row: Backfills) -> int:
-    """Return how many planned runs have not had their turn."""
+    """Return how many planned runs are left."""
     return int(row.total) - int(row.position)
 
 
 def may_begin(row: Backfills | None) -> bool:
-    """Return whether a run that has its slot may begin; of one that was deleted, any may."""
+    """Return whether a run with a slot may begin; always, if the backfill was deleted."""
     return row is None or row.state in {RUNNING, COMPLETED}
 
 
 def has_to_end(row: Backfills | None, *, is_queued: bool) -> bool:
-    """Return whether a run of it must not go on."""
+    """Return whether a run of it must be cancelled."""
     return (
         row is not None and row.state == CANCELLED and (is_queued or bool(row.cancels_running_runs))
     )
 
 
 def occupy(row: Backfills, run_keys: Iterable[str]) -> None:
-    """Give runs a slot each."""
+    """Give each run a slot."""
     row.active = set(row.active or ()) | set(run_keys) or None
 
 
 def release_dead(row: Backfills, run_keys: AbstractSet[str]) -> None:
-    """Free the slots of runs that are over or gone; what became of them nobody knows."""
+    """Free the slots of runs that are over or deleted, without counting their results."""
     row.active = set(row.active or ()) - run_keys or None
     row.cancelled += len(run_keys)
 
 
 def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
-    """Let one of its runs be over: the slot is free."""
+    """Count a finished run and free its slot."""
     if run_key not in (row.active or ()):
         return
     row.active = set(row.active or ()) - {run_key} or None
@@ -90,7 +90,7 @@ def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: f
 
 
 def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:
-    """Note planned runs that need none any more, each with the reason."""
+    """Note planned runs that are not needed, with the reasons."""
     new = [list(each) for each in passed]
     if new:
         row.passed += len(new)
@@ -98,9 +98,9 @@ def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:
 
 
 def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
-    """Return the write of all that was assigned, valid only if no one wrote before.
+    """Return the write of everything assigned, on condition that `rev` is unchanged.
 
-    Whether it is over, and whether it is in the index, is decided here, in the same write.
+    State and index entry are derived here, in the same write.
     """
     if row.state in OPEN and not left(row) and not row.active:
         row.state, row.reason, row.ended_at = COMPLETED, None, now
@@ -121,7 +121,7 @@ def backfill_write(row: Backfills, *, now: DateTime) -> Put | Change:
 
 
 def read_backfill(backfill_id: str) -> Backfills | None:
-    """Return a backfill as it is now, or None."""
+    """Return a backfill, or None."""
     try:
         return Backfills.get(backfill_id, consistent_read=True)
     except Backfills.DoesNotExist:
@@ -129,7 +129,7 @@ def read_backfill(backfill_id: str) -> Backfills | None:
 
 
 def read_backfills(backfill_ids: Iterable[str]) -> dict[str, Backfills]:
-    """Return the backfills that exist, as they are now, by their ids."""
+    """Return the backfills that exist, by id."""
     ids = sorted(set(backfill_ids))
     rows = Backfills.batch_get(ids, consistent_read=True) if ids else ()
     return {row.backfill_id: row for row in rows}
@@ -148,10 +148,10 @@ def change_backfill(
     now: DateTime,
     row: Backfills | None = None,
 ) -> Backfills:
-    """Change a backfill and other rows together; return it as it is after that.
+    """Change a backfill and other rows in one transaction; return the new state.
 
-    `change` assigns and returns the other writes, or None if there is nothing to do; it is asked
-    again when someone else was faster. A refusal of one of the others raises `TransactionCanceled`.
+    `change` assigns and returns the other writes, or None if there is nothing to do; it is called
+    again if the row has changed. If another write is refused, `TransactionCanceled` is raised.
     """
     row = row or read_backfill(backfill_id)
     for _ in range(_TRIES):
@@ -170,10 +170,10 @@ def change_backfill(
             sleep_with_jitter()
         else:
             return row
-    raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
+    raise TransientError(f"backfill {backfill_id!r} is contended; try again")
 
 
-# Ids: the DAG's, and a number that counts its backfills.
+# Ids: <dag_id>-<number>.
 
 
 def next_id(dag: Dags) -> str:
@@ -189,7 +189,7 @@ def backfills_of(dags: Iterable[Dags]) -> list[Backfills]:
     """Return all backfills of DAGs, newest first."""
     ids = [f"{dag.dag_id}{_MARK}{at}" for dag in dags for at in range(1, _number(dag) + 1)]
     rows = read_backfills(ids)
-    # Those of one instant are in the order of their numbers.
+    # Those of the same instant are ordered by number.
     made = [rows[each] for each in reversed(ids) if each in rows]
     return sorted(made, key=lambda row: row.created_at, reverse=True)
 
@@ -218,7 +218,7 @@ def _row_id(backfill_id: str, at: int) -> str:
 
 
 def planned_dates(row: Backfills, *, first: int, limit: int) -> list[dict[str, Any]]:
-    """Return planned dates from a position on: at most so many, and those of one row only."""
+    """Return at most `limit` planned dates from a position on, of one row."""
     if first >= row.total:
         return []
     found = _dates(_row_id(row.backfill_id, first))
@@ -231,6 +231,6 @@ def planned_dates(row: Backfills, *, first: int, limit: int) -> list[dict[str, A
 def _dates(row_id: str) -> Sequence[dict[str, Any]]:
     found = read_backfill(row_id)
     if found is None or found.dates is None:
-        raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} are gone")
+        raise PermanentError(f"the dates of backfill {row_id.partition('#')[0]!r} were deleted")
     dates: list[dict[str, Any]] = json.loads(gzip.decompress(found.dates))
     return dates

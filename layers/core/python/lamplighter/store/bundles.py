@@ -1,7 +1,6 @@
-"""The rows of bundles: the numbers of their pushes, and what is wrong with their files.
+"""Rows of bundles: push numbers, and problems of their files.
 
-Owns: the kinds of Catalog that are about bundles. Pushes of a bundle are numbered, and an older one
-never follows a newer one.
+Owns: the Catalog kinds about bundles. Pushes are numbered, and an older one never replaces a newer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,19 +32,19 @@ def next_push_number(bundle: str) -> int:
 
 
 def begin_registration(bundle: str, push: int) -> Catalog | None:
-    """Note that a push is being registered; return the row, or None if a newer one is or was."""
+    """Record that a push is being registered; return the row, or None if a newer one has begun."""
     row = Catalog(BUNDLE, bundle)
     is_newest = Catalog.registering.does_not_exist() | (Catalog.registering <= push)
     return row if update_if(row, [Catalog.registering.set(push)], is_newest) else None
 
 
 def newest_push_check(bundle: str, push: int) -> Check:
-    """Return the write that lets others through only while no newer push has begun."""
+    """Return a check that no newer push has begun."""
     return Check(Catalog(BUNDLE, bundle), Catalog.registering == push)
 
 
 def end_registration(bundle: str, push: int, version: str) -> None:
-    """Note that a push is registered, unless a newer one has begun."""
+    """Record that a push is registered, unless a newer one has begun."""
     actions = [
         Catalog.registered.set(push),
         Catalog.bundle_version.set(version),
@@ -55,13 +54,13 @@ def end_registration(bundle: str, push: int, version: str) -> None:
 
 
 def mark_unreadable(bundle: str, push: int) -> None:
-    """Note that nothing of a push could be read, unless a newer one has begun."""
+    """Record that a push is unreadable, unless a newer one has begun."""
     actions = [Catalog.unreadable_push.set(push)]
     update_if(Catalog(BUNDLE, bundle), actions, Catalog.registering == push)
 
 
 def note_resend(row: Catalog, *, next_at: DateTime) -> None:
-    """Count that the newest push was announced again, unless another has come meanwhile."""
+    """Count a resend of the newest push, unless there is a newer one."""
     actions = [Catalog.resend_at.set(next_at), Catalog.resends.add(1)]
     update_if(Catalog(BUNDLE, row.id), actions, Catalog.pushed == row.pushed)
 
@@ -71,18 +70,18 @@ def read_bundles(*, consistent: bool = True) -> Iterator[Catalog]:
     yield from Catalog.query(BUNDLE, consistent_read=consistent)
 
 
-# What is wrong with the files of a bundle.
+# Problems of files.
 
 
 def read_problems(bundle: str) -> list[Catalog]:
-    """Return the rows of those files of a bundle that have import errors or warnings."""
+    """Return the rows of a bundle's files with import errors or warnings."""
     return list(Catalog.query(_problems_of(bundle), consistent_read=True))
 
 
 def problems_row(
     bundle: str, file: str, *, push: int, problems: Sequence[Any], has_errors: bool
 ) -> Catalog:
-    """Return the row that says what a push found wrong with a file."""
+    """Return the row with the problems of a file."""
     return Catalog(
         _problems_of(bundle),
         file,

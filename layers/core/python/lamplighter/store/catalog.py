@@ -1,4 +1,4 @@
-"""The rows of Catalog: what there is one of, or few of."""
+"""Rows of Catalog: things of which there are one or few."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -19,10 +19,10 @@ _LOOK_AHEAD = ("tick", "look-ahead")
 
 
 class LookAhead(NamedTuple):
-    """How far ahead the ticks have sent messages, and how many shards of the due index are in use.
+    """How far ahead ticks have sent messages, and how many shards of the due index are in use.
 
-    Both only ever rise: a DAG stays in the shard that its row was last written to, so that all
-    shards that have ever been in use must be read, also after the setting was lowered.
+    Both only rise: a DAG stays in the shard that its row was last written to, so all shards ever
+    used must be read, even after the setting was lowered.
     """
 
     covered_until: DateTime | None
@@ -30,7 +30,7 @@ class LookAhead(NamedTuple):
 
 
 def read_look_ahead() -> LookAhead:
-    """Return what the ticks before this one have noted."""
+    """Return the look-ahead of earlier ticks."""
     try:
         row = Catalog.get(*_LOOK_AHEAD, consistent_read=True)
     except Catalog.DoesNotExist:
@@ -39,13 +39,13 @@ def read_look_ahead() -> LookAhead:
 
 
 def raise_covered_until(instant: DateTime, *, due_shards: int) -> None:
-    """Record that messages were sent up to `instant`, unless another tick was further already."""
+    """Record that messages were sent up to `instant`, unless another tick got further."""
     is_ahead = Catalog.covered_until.does_not_exist() | (Catalog.covered_until < instant)
     actions = [Catalog.covered_until.set(instant), Catalog.due_shards.set(due_shards)]
     update_if(Catalog(*_LOOK_AHEAD), actions, is_ahead)
 
 
-# Runs of authors' timetables, worked out ahead in the sandbox.
+# Precomputed runs of custom timetables.
 
 PRECOMPUTED_RUNS = "runs"
 
@@ -53,13 +53,13 @@ PRECOMPUTED_RUNS = "runs"
 def read_precomputed_runs(
     dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None
 ) -> Iterator[Catalog]:
-    """Yield the rows of the DAGs that have any, as they are now."""
+    """Yield the rows of the DAGs that have any."""
     keys = [(PRECOMPUTED_RUNS, dag_id) for dag_id in dag_ids]
     return Catalog.batch_get(keys, consistent_read=True, malformed=malformed)
 
 
 def note_refill(dag_id: str, *, now: DateTime, unless_since: DateTime) -> bool:
-    """Note that more runs are being worked out for a DAG; return False if that is known already."""
+    """Record that more runs were requested; return False if that was done recently."""
     is_malformed = ~Catalog.asked_at.is_type()  # type: ignore[no-untyped-call] # PynamoDB's
     is_time = Catalog.asked_at.does_not_exist() | is_malformed | (Catalog.asked_at < unless_since)
     row = Catalog(PRECOMPUTED_RUNS, dag_id)

@@ -1,4 +1,4 @@
-"""The rows of DAGs: read, found when they are due, and changed by whoever read them last."""
+"""Rows of DAGs: reading, finding due ones, conditional changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -27,7 +27,7 @@ _FIRST_PAUSE = 0.02
 
 
 def read_dag(dag_id: str) -> Dags | None:
-    """Return the row of a DAG as it is now, or None."""
+    """Return the row of a DAG, or None."""
     try:
         return Dags.get(dag_id, consistent_read=True)
     except Dags.DoesNotExist:
@@ -35,9 +35,9 @@ def read_dag(dag_id: str) -> Dags | None:
 
 
 def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = None) -> list[Dags]:
-    """Return the rows of the DAGs that exist, as they are now, in the order of the ids.
+    """Return the rows of the DAGs that exist, in the order of the ids.
 
-    Those that cannot be read are left out, and added to `malformed`.
+    Malformed ones are left out and added to `malformed`.
     """
     order = {dag_id: at for at, dag_id in enumerate(dag_ids)}
     rows = Dags.batch_get(order, consistent_read=True, malformed=malformed)
@@ -45,7 +45,7 @@ def read_dags(dag_ids: Iterable[str], *, malformed: list[Malformed] | None = Non
 
 
 def require_dag(dag_id: str) -> Dags:
-    """Return the row of a DAG, or say that there is none."""
+    """Return the row of a DAG, or raise `RefusedError`."""
     row = read_dag(dag_id)
     if row is None:
         raise RefusedError(f"there is no DAG {dag_id!r}; push its bundle first")
@@ -53,15 +53,15 @@ def require_dag(dag_id: str) -> Dags:
 
 
 def due_keys(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the due instants, as text, and the DAG ids of one shard, page after page."""
+    """Yield the due instants as text and the DAG ids of one shard."""
     items = wire.query_shard(Dags, "due", ("due_shard", "next_run_create_after"), shard, until)
     return ((item["next_run_create_after"]["S"], item["dag_id"]["S"]) for item in items)
 
 
 def dag_write(row: Dags) -> Put | Change:
-    """Return the write of all that was assigned to a DAG's row, valid only if no one wrote before.
+    """Return the write of everything assigned to a DAG's row, on condition that it is unchanged.
 
-    Index membership is decided here, in the same write as whatever changed it.
+    The index entry is derived here, in the same write.
     """
     row.next_run_create_after, row.due_shard = index_entry(
         row, shards=settings.current().due_shards
@@ -70,19 +70,19 @@ def dag_write(row: Dags) -> Put | Change:
         row.rev = 1
         return Put(row)
     row.rev = row.stored["rev"] + 1
-    # `rev` is enough for our own writers; the flags also stop a claim after a person's edit in the
-    # console, which does not know about `rev`.
+    # `rev` is enough for our own writers; the flags also stop a claim after a manual edit in the
+    # console, which does not raise `rev`.
     return Change(row, ("rev", "is_paused", "is_stale", "has_import_errors"))
 
 
 def change_dag(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None], *, row: Dags | None = None
 ) -> Dags | None:
-    """Change a DAG's row and others together; return the row as it is after that.
+    """Change a DAG's row and others in one transaction; return the new row, None if there is none.
 
-    `change` assigns to the row and returns the other writes, or None if there is nothing to do. It
-    is asked again with the row of the moment when someone else was faster. A refusal of one of the
-    other writes raises `TransactionCanceled`. Returns None if there is no such DAG.
+    `change` assigns to the row and returns the other writes, or None if there is nothing to do; it
+    is called again if the row has changed. If another write is refused, `TransactionCanceled` is
+    raised.
     """
     row = row or read_dag(dag_id)
     for _ in range(_TRIES):
@@ -104,13 +104,13 @@ def change_dag(
             sleep_with_jitter(_FIRST_PAUSE)
         else:
             return row
-    raise TransientError(f"DAG {dag_id!r} is being changed by too many at once")
+    raise TransientError(f"DAG {dag_id!r} is contended; try again")
 
 
 def note_failed_claim(dag_id: str, error: str, *, now: DateTime) -> None:
-    """Note on a DAG's row that a claim got nowhere, and why."""
+    """Record on a DAG's row that a claim failed, and why."""
     actions = [
-        # Not `rev`: whoever is moving the row at this moment must not be held up by a note.
+        # Not `rev`: this must not conflict with a concurrent claim.
         Dags.claim_failures.set((Dags.claim_failures | 0) + 1),
         Dags.claim_failed_at.set(now),
         Dags.claim_error.set(error),
@@ -125,10 +125,7 @@ def all_dags(
     consistent: bool = True,
     malformed: list[MalformedRowError] | None = None,
 ) -> list[Dags]:
-    """Return all DAGs, or those that have had a backfill; by default as they are now.
-
-    What cannot be read is added to `malformed`.
-    """
+    """Return all DAGs, or those that have had a backfill; malformed ones go to `malformed`."""
     wanted = Dags.backfill.exists() if with_backfills else None
     return list(Dags.scan(wanted, consistent_read=consistent, malformed=malformed))
 
@@ -139,15 +136,15 @@ def all_dag_ids() -> list[str]:
 
 
 def dags_with_schedule_errors() -> list[Dags]:
-    """Return the DAGs whose schedules cannot be followed."""
+    """Return the DAGs whose schedules have errors."""
     return list(Dags.scan(Dags.schedule_error.exists()))
 
 
 def dags_in_use() -> list[Dags]:
-    """Return all DAGs that a bundle defines."""
+    """Return all DAGs that are in a bundle."""
     return list(Dags.scan(Dags.is_stale != True))  # noqa: E712 - an expression, not a comparison
 
 
 def dag_ids_of_bundle(bundle: str) -> list[str]:
-    """Return the DAGs that the index lists under a bundle; it may lag behind."""
+    """Return the DAGs of a bundle from the index, which may lag behind."""
     return [row.dag_id for row in Dags.by_file.query(bundle)]

@@ -1,8 +1,8 @@
-"""Whether a DAG is in the due index, and under which instant. Pure; every writer asks it.
+"""Whether a DAG is in the due index, and under which instant. Pure; used by every writer.
 
-The key is the earliest instant at which something may create or release a run: the timetable's next
-run, an asset condition that could not fire, a run that waits for a slot. A DAG is a member while it
-may have runs at all and has a free slot. Nothing else ever decides about the index.
+The key is the earliest instant at which a run may be created or released: the next run of the
+timetable, an asset condition that is met, a run that waits for a slot. A DAG is in the index while
+it may have runs and has a free slot. Nothing else decides about the index.
 """
 
 import zlib
@@ -15,14 +15,14 @@ from lamplighter.store.slots import free_slots, oldest_waiting, slots_for_schedu
 
 
 class Entry(NamedTuple):
-    """The two attributes that the index is built on; without a shard the DAG is not in it."""
+    """The two attributes of the index; without a shard the DAG is not in it."""
 
     next_run_create_after: DateTime | None
     due_shard: int | None
 
 
 def index_entry(row: Dags, *, shards: int) -> Entry:
-    """Return what a DAG's row must say, given everything else it says."""
+    """Return the index entry that a DAG's row must have."""
     is_held_up = row.waiting_for_past and not slots_for_schedule(row)
     scheduled = None if is_held_up else row.next_run_after
     reasons = (scheduled, row.asset_condition_met_at, oldest_waiting(row))
@@ -32,7 +32,7 @@ def index_entry(row: Dags, *, shards: int) -> Entry:
 
 
 def announcement(row: Dags) -> list[tuple[str, DateTime]]:
-    """Return when the claim should look at a DAG, as written just now; nothing if never."""
+    """Return when a DAG should be claimed after this write; empty if never."""
     at = row.next_run_create_after
     return [] if row.due_shard is None or at is None else [(row.dag_id, at)]
 

@@ -1,6 +1,6 @@
-"""What all rows have in common: their table, how instants are written, what changed since reading.
+"""The base of all rows: table, encoding of instants, changes since reading.
 
-Owns: the connection. All models share one client, so that a cold start pays for one.
+Owns: the connection. All models share one client, so a cold start pays for one only.
 """
 
 import datetime
@@ -26,10 +26,10 @@ from lamplighter.zones import UTC, as_utc
 
 log = logging.getLogger(__name__)
 
-# What reading or writing a row raises when AWS does not do it.
+# Raised by reads and writes that AWS does not complete.
 StoreError = PynamoDBException
 
-# DynamoDB's limit for BatchGetItem, and how often it may leave some of the keys out.
+# DynamoDB's limit for BatchGetItem, and retries for unprocessed keys.
 _KEYS_PER_CALL = 100
 _MAX_CALLS_PER_PAGE = 10
 
@@ -37,7 +37,7 @@ _adding_tables = Lock()
 
 
 def connection() -> Connection:
-    """Return the connection that all tables of the current runtime share."""
+    """Return the connection shared by all tables of the current runtime."""
     found: Connection = runtime.current().client(Connection, _connect)
     return found
 
@@ -52,7 +52,7 @@ def _connect() -> Connection:
 
 
 class Instant(Attribute[DateTime]):
-    """An instant as ISO text in UTC, always with microseconds: texts sort as instants do."""
+    """An instant as ISO text in UTC with microseconds, so that text sorts by time."""
 
     attr_type = STRING
 
@@ -60,7 +60,7 @@ class Instant(Attribute[DateTime]):
         return instant_text(value)
 
     def deserialize(self, value: str) -> DateTime:
-        # Cut by hand: a row has a dozen of these, and parsing was most of the cost of reading one.
+        # Sliced manually: a row has a dozen of these, and parsing dominated the cost of reading.
         return DateTime(
             int(value[:4]),
             int(value[5:7]),
@@ -74,9 +74,9 @@ class Instant(Attribute[DateTime]):
 
 
 def instant_text(value: datetime.datetime) -> str:
-    """Return the written form: `2026-01-31T06:00:00.000000Z`."""
+    """Return the stored form: `2026-01-31T06:00:00.000000Z`."""
     at = as_utc(value)
-    # By hand, like reading: `isoformat` asks the zone for its offset, which takes longer than this.
+    # Formatted manually: `isoformat` is slower, as it asks the zone for its offset.
     return (
         f"{at.year:04}-{at.month:02}-{at.day:02}"
         f"T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
@@ -84,26 +84,26 @@ def instant_text(value: datetime.datetime) -> str:
 
 
 class Malformed(NamedTuple):
-    """A row that cannot be read, by its key, and why."""
+    """The key of a row that cannot be read, and why."""
 
     key: tuple[Any, ...]
     problem: str
 
 
 class Row(Model):
-    """A row that knows what was stored, so that a write carries the differences only."""
+    """A row that knows its stored values, so that a write contains only the differences."""
 
     class Meta:
         table_name = "named by the settings when it is first used"
 
-    # The values that were read; a set or a document is replaced when it changes, never altered.
+    # The values as read; sets and documents are replaced when they change, never mutated.
     stored: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        # PynamoDB fixes names when a class is made; here a process learns them when it runs.
+        # PynamoDB fixes names at class creation; here they are known at run time.
         table = _table(cls)
-        # Its own batches look for the name here, after they have asked for the connection.
+        # PynamoDB's batches read the name from here, after they have asked for the connection.
         cls.Meta.table_name = table.table_name
         return table
 
@@ -138,10 +138,10 @@ class Row(Model):
         *,
         malformed: list[Malformed] | None = None,
     ) -> Iterator[Self]:
-        """Yield the rows that exist, decoded one by one.
+        """Yield the rows that exist.
 
-        A malformed one is added to the list, if there is one, and the others go on. Without a list
-        it is an error: that a row cannot be read must not be taken for its absence.
+        A malformed row is added to `malformed`; without that list it is an error, because an
+        unreadable row must not be taken for a missing one.
         """
         keys = [cls._key(item) for item in set(items)]
         for at in range(0, len(keys), _KEYS_PER_CALL):
@@ -151,7 +151,7 @@ class Row(Model):
                 except MalformedRowError as error:
                     if malformed is None:
                         raise
-                    log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                    log.exception("skipped a malformed row", extra={"table": cls.__name__})
                     key = tuple(next(iter(data[name].values())) for name in cls.key_names())
                     malformed.append(Malformed(key, str(error)))
 
@@ -159,9 +159,9 @@ class Row(Model):
     def scan(  # type: ignore[override] # as above
         cls, *arguments: Any, malformed: list[MalformedRowError] | None = None, **options: Any
     ) -> Iterator[Self]:
-        """Yield all rows, or those that fulfil a condition. For listings: nothing depends on it.
+        """Yield all rows, or those that match a condition; for listings only.
 
-        A malformed row is logged and, if there is a list, added to it.
+        A malformed row is logged and added to `malformed`, if given.
         """
         rows = iter(super().scan(*arguments, **options))
         while True:
@@ -170,7 +170,7 @@ class Row(Model):
             except StopIteration:
                 return
             except MalformedRowError as error:
-                log.exception("malformed row was skipped", extra={"table": cls.__name__})
+                log.exception("skipped a malformed row", extra={"table": cls.__name__})
                 if malformed is not None:
                     malformed.append(error)
             else:
@@ -191,11 +191,11 @@ class Row(Model):
             if not unprocessed:
                 return
             keys = unprocessed
-        raise TransientError(f"rows of {cls.__name__} could not all be read now")
+        raise TransientError(f"not all rows of {cls.__name__} could be read; try again")
 
     @classmethod
     def _complete(cls, data: dict[str, Any]) -> Self:
-        """Return a whole row; one that lacks a required attribute is malformed, too."""
+        """Return a complete row; one without a required attribute is malformed."""
         row = cls.from_raw_data(data)
         if missing := _required(cls) - row.attribute_values.keys():
             raise MalformedRowError(f"{_describe(cls, data)}: it has no {min(missing)}")
@@ -207,14 +207,14 @@ class Row(Model):
         return bool(self.stored)
 
     def as_stored(self) -> Self:
-        """Return the row as it was when it was read, whatever was assigned since."""
+        """Return a copy of the row as it was read."""
         row = copy(self)
         row.attribute_values = dict(self.stored)
         return row
 
     @property
     def is_changed(self) -> bool:
-        """Whether something was assigned that was not stored."""
+        """Whether it has changes that are not stored."""
         return any(self.stored.get(name) != now for name, now in self.attribute_values.items())
 
 
@@ -249,7 +249,7 @@ def _meta_table(model: type[Row], name: str) -> MetaTable:
 
 @cache
 def _required(model: type[Row]) -> frozenset[str]:
-    """Return the attributes that every whole row has."""
+    """Return the attributes that every complete row has."""
     return frozenset(name for name, each in model.get_attributes().items() if not each.null)
 
 

@@ -1,8 +1,7 @@
-"""The rows of runs: what follows from a run's state, how runs are found, and lists for people.
+"""Rows of runs: columns derived from the state, queries, listings.
 
-Runs of one DAG stand in the order of their logical dates; ids that people chose freely stand apart
-and are put where they belong. Runs of all DAGs are found by state, in an index with a partition for
-each state and shard and, of finished runs, day.
+Runs of one DAG are sorted by logical date; runs with custom ids are separate and merged in. Runs of
+all DAGs are found by state, in an index with a partition per state, shard and, if finished, day.
 """
 
 import logging
@@ -28,9 +27,9 @@ log = logging.getLogger(__name__)
 QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED = "queued", "running", "success", "failed", "cancelled"
 STATES = (QUEUED, RUNNING, SUCCESS, FAILED, CANCELLED)
 FINISHED = frozenset({SUCCESS, FAILED, CANCELLED})
-# Runs of free ids of one DAG are read whole, because their keys say nothing about time.
+# Runs with custom ids are read completely, because their keys are not sorted by time.
 _MAX_FREE = 1_000
-# Runs without a date stand between those with one; beyond so many the past is too far away.
+# Runs without a date are interleaved; the search for earlier runs ends after this many.
 _MAX_RUNS_BEFORE = 500
 _THREADS = 8
 
@@ -38,7 +37,7 @@ _THREADS = 8
 def new_run(
     dag: Dags, info: DagRunInfo, *, run_id: str, now: DateTime, claim_id: str, **columns: Any
 ) -> Runs:
-    """Return a queued run of a DAG as it is defined now, for the beginning of its interval."""
+    """Return a queued run of a DAG's current definition."""
     start, end = info.data_interval or (None, None)
     columns.setdefault("logical_date", start)
     return Runs(
@@ -66,7 +65,7 @@ def new_run(
 
 
 def log_move(run: Runs) -> None:
-    """Write the one line in the log that every change of a run's state has."""
+    """Log a change of a run's state."""
     moved = {"from": run.stored.get("state"), "to": run.state}
     about = {"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key}
     log.info("run changed its state", extra={**about, **moved})
@@ -78,7 +77,7 @@ def state_bucket(dag_id: str, state: str, since: DateTime) -> str:
 
 
 def state_buckets(state: str, since: DateTime) -> list[str]:
-    """Return all partitions of the index that hold runs of a state, of a day if they are over."""
+    """Return all partitions with runs of a state; for a final state, those of one day."""
     return [_bucket(state, since, shard) for shard in range(settings.current().run_shards)]
 
 
@@ -88,12 +87,12 @@ def _bucket(state: str, since: DateTime, shard: int) -> str:
 
 
 def wake_time(now: DateTime) -> DateTime:
-    """Return when a run that was just handed on is looked at again, should its message be lost."""
+    """Return when a run is checked again in case its message is lost."""
     return now.add(seconds=settings.current().resend_after_seconds)
 
 
 def set_state_columns(run: Runs, now: DateTime) -> None:
-    """Assign what follows from a run's new state; one that is over leaves the index of wakes."""
+    """Assign the columns that depend on a run's state."""
     run.state_bucket = state_bucket(run.dag_id, run.state, now)
     run.state_since = now
     is_over = run.state in FINISHED
@@ -104,28 +103,28 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
 
 
 def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
-    """Return the write that lets a waiting run go: it has a slot now.
+    """Return the write that gives a waiting run its slot.
 
-    It is refused the second time, so that a claim whose answer was lost knows its own work.
+    It is refused the second time, so that a claim recognizes its own write after a lost response.
     """
     actions = [
         Runs.claim_id.set(claim_id),
         Runs.wake_at.set(wake_time(now)),
         Runs.rev.set(Runs.rev + 1),
     ]
-    # One that has begun may wait too: it gave its slot back while it waited for its past.
+    # A running one may wait too: it gave its slot back while it waited for the previous run.
     is_mine_to_release = Runs.state.is_in(QUEUED, RUNNING) & (Runs.claim_id != claim_id)
     return Update(Runs(dag_id, key), actions, is_mine_to_release)
 
 
 def runs_to_wake(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:
-    """Yield the DAG ids and keys of one shard's runs that someone must look at, oldest first."""
+    """Yield the (dag id, run key) of one shard's runs whose wake time has come, oldest first."""
     items = wire.query_shard(Runs, "wake", ("wake_shard", "wake_at"), shard, until)
     return ((item["dag_id"]["S"], item["run_key"]["S"]) for item in items)
 
 
 def read_run(dag_id: str, key: str) -> Runs | None:
-    """Return a run as it is now, or None."""
+    """Return a run, or None."""
     try:
         return Runs.get(dag_id, key, consistent_read=True)
     except Runs.DoesNotExist:
@@ -133,7 +132,7 @@ def read_run(dag_id: str, key: str) -> Runs | None:
 
 
 def require_run(name: str) -> Runs:
-    """Return the run that is called `DAG/RUN`, by its id or its key."""
+    """Return the run named `DAG/RUN`, by id or key."""
     dag_id, slash, rest = name.partition("/")
     if not slash or not dag_id or not rest:
         raise RefusedError(f"run {name!r}: write it as DAG/RUN, such as sales/manual__2026-01-31")
@@ -144,12 +143,12 @@ def require_run(name: str) -> Runs:
 
 
 def runs_from(dag_id: str, first_key: str) -> Iterator[Runs]:
-    """Yield the runs of a DAG from a key on, in the order of their keys."""
+    """Yield the runs of a DAG from a key on, in key order."""
     return iter(Runs.query(dag_id, Runs.run_key >= first_key, consistent_read=True))
 
 
 def runs_before(run: Runs) -> Iterator[Runs]:
-    """Yield the runs of the same DAG before one, the nearest first."""
+    """Yield the earlier runs of the same DAG, nearest first."""
     yield from Runs.query(
         run.dag_id,
         Runs.run_key < run.run_key,
@@ -159,14 +158,11 @@ def runs_before(run: Runs) -> Iterator[Runs]:
     )
 
 
-# Lists for people, newest first, in few requests.
+# Listings, newest first.
 
 
 def runs_of(dag_id: str, *, limit: int, states: Collection[str] = ()) -> list[Runs]:
-    """Return the newest runs of a DAG, by logical date or, where there is none, by creation.
-
-    Two requests, where pages are not full.
-    """
+    """Return the newest runs of a DAG by logical date, else by creation, in about two requests."""
     wanted = Runs.state.is_in(*states) if states else None
     dated = Runs.query(
         dag_id,
@@ -174,7 +170,7 @@ def runs_of(dag_id: str, *, limit: int, states: Collection[str] = ()) -> list[Ru
         filter_condition=wanted,
         scan_index_forward=False,
         limit=limit,
-        # Else a filter that finds little would be asked in pages of `limit` rows.
+        # Otherwise a selective filter would be read in pages of `limit` rows.
         page_size=None if wanted is None else 1_000,
         consistent_read=True,
     )
@@ -194,7 +190,7 @@ def _place(run: Runs) -> DateTime:
 
 
 def last_runs(dag_ids: Sequence[str]) -> dict[str, Runs]:
-    """Return the run of each DAG that has the newest date; one request each, several at once."""
+    """Return the newest run of each DAG, with one request per DAG in parallel."""
 
     def last(dag_id: str) -> Runs | None:
         found = Runs.query(dag_id, Runs.run_key < FREE_TEXT, scan_index_forward=False, limit=1)
@@ -206,7 +202,7 @@ def last_runs(dag_ids: Sequence[str]) -> dict[str, Runs]:
 
 
 class Listed(NamedTuple):
-    """A run as the index by state has it."""
+    """A run in the index by state."""
 
     since: DateTime
     dag_id: str
@@ -214,9 +210,9 @@ class Listed(NamedTuple):
 
 
 def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> list[Runs]:
-    """Return the runs of all DAGs whose states changed last; finished ones of so many days.
+    """Return the runs of all DAGs whose state changed last; finished ones of the last `days`.
 
-    A request for each shard of each state, and day if it is over, until there are enough.
+    Sends a request for each state and shard, per day for final states, until there are enough.
     """
     listed = unfinished_runs(limit=limit, states=[each for each in states if each not in FINISHED])
     over = [each for each in states if each in FINISHED]
@@ -226,7 +222,7 @@ def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> l
         listed += _in_buckets(
             [bucket for state in over for bucket in state_buckets(state, midnight)], limit
         )
-        # What ended on a day before that has not changed since.
+        # Runs that finished on earlier days are older than these.
         if sum(each.since >= midnight for each in listed) >= limit:
             break
     newest = sorted(listed, reverse=True)[:limit]
@@ -239,7 +235,7 @@ def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> l
 def unfinished_runs(
     *, limit: int | None = None, states: Iterable[str] = (QUEUED, RUNNING)
 ) -> list[Listed]:
-    """Return the runs that the index has as unfinished: of each shard, at most so many."""
+    """Return the unfinished runs of the index, at most `limit` per shard."""
     now = clock.now()
     return _in_buckets([bucket for state in states for bucket in state_buckets(state, now)], limit)
 
@@ -259,16 +255,13 @@ def _in_buckets(buckets: Sequence[str], limit: int | None) -> list[Listed]:
 def read_runs(
     names: Iterable[tuple[str, str]], *, malformed: list[Malformed] | None = None
 ) -> list[Runs]:
-    """Return the runs that exist, given as (dag id, run key), as they are now.
-
-    Those that cannot be read are left out, and added to `malformed`.
-    """
+    """Return the runs that exist, by (dag id, run key); malformed ones are added to `malformed`."""
     keys = dict.fromkeys(names)
     return list(Runs.batch_get(keys, consistent_read=True, malformed=malformed)) if keys else []
 
 
 def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
-    """Return the states of a DAG's runs from one key to another, both included, by their keys."""
+    """Return the states of a DAG's runs by key, both ends included."""
     found = Runs.query(
         dag_id,
         Runs.run_key.between(first_key, last_key),
@@ -279,9 +272,9 @@ def run_states(dag_id: str, first_key: str, last_key: str) -> dict[str, str]:
 
 
 def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -> Iterator[Runs]:
-    """Yield the runs of a state as the index has them: of one day if they are over.
+    """Yield runs of a state from the index, for final states of one day.
 
-    Only the key, `run_id` and `run_type` of each are read.
+    Only the key, `run_id` and `run_type` are read.
     """
     newer = None if since is None else Runs.state_since >= since
     for bucket in state_buckets(state, day):
@@ -289,5 +282,5 @@ def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -
 
 
 def all_runs() -> list[Runs]:
-    """Return every run, as it is now; reads the whole table."""
+    """Return every run; reads the whole table."""
     return list(Runs.scan(consistent_read=True))

@@ -1,7 +1,7 @@
-"""Slots of a DAG: which of its runs occupy one, and which wait, for a slot or for the run before.
+"""Slots of a DAG: which runs hold one, which wait for one, and which wait for the previous run.
 
-Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row,
-which nobody else assigns. Pure: these functions read and assign, and write nothing.
+Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row; no
+other module assigns them. Assigns only.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,19 +17,19 @@ from lamplighter.store.rows import Instant, instant_text
 _INSTANT = Instant()
 
 
-# How many there are.
+# Counting.
 
 
 def free_slots(row: Dags) -> int:
-    """Return how many more runs may be active; the limit may have been lowered meanwhile."""
+    """Return the number of free slots; the limit may have been lowered."""
     return max(0, int(row.max_active_runs) - len(row.active or ()))
 
 
 def slots_for_schedule(row: Dags) -> int:
     """Return how many more runs the schedule may create.
 
-    Runs that wait for the run before occupy no slot, but count here: a run that failed would
-    otherwise be followed by one waiting run for every date.
+    Runs that wait for the previous run hold no slot but count here: otherwise a failed run would be
+    followed by a waiting run for every date.
     """
     return max(0, free_slots(row) - len(row.waiting_for_past or ()))
 
@@ -38,41 +38,41 @@ def slots_for_schedule(row: Dags) -> int:
 
 
 def waiting_entry(since: DateTime, run_key: str) -> str:
-    """Return how a waiting run is written: texts sort by the time they began to wait."""
+    """Return the entry of a waiting run; entries sort by the start of waiting."""
     return f"{instant_text(since)}|{run_key}"
 
 
 def run_of(entry: str) -> str:
-    """Return the key of the run that a waiting entry names."""
+    """Return the run key of an entry of `waiting`."""
     return entry.partition("|")[2]
 
 
 def by_logical_date(entry: str) -> tuple[str, str]:
-    """Return what waiting runs are sorted by; an id of free text says nothing about time."""
+    """Return the sort key of a waiting run; custom ids have no date."""
     since, _, run_key = entry.partition("|")
     return (since if run_key.startswith(FREE_TEXT) else run_key, run_key)
 
 
 def oldest_waiting(row: Dags) -> DateTime | None:
-    """Return since when the run that has waited longest for a slot is waiting."""
+    """Return since when the first run in the queue has been waiting."""
     return _INSTANT.deserialize(min(row.waiting)) if row.waiting else None
 
 
-# Where a run is.
+# Looking up a run.
 
 
 def named_runs(row: Dags) -> list[str]:
-    """Return the runs that occupy a slot or wait, each as often as the row names it."""
+    """Return the runs that hold a slot or wait, as often as the row lists them."""
     return [*(row.active or ()), *map(run_of, row.waiting or ()), *(row.waiting_for_past or ())]
 
 
 def holds_slot(row: Dags, run_key: str, *, is_running: bool) -> bool:
-    """Return whether a run occupies a slot: one that is running does unless the row has it wait."""
+    """Return whether a run holds a slot: a running one does unless it is listed as waiting."""
     return run_key in (row.active or ()) or (is_running and run_key not in named_runs(row))
 
 
 def waits_for_past(row: Dags, run_key: str) -> bool:
-    """Return whether a run has given its slot back."""
+    """Return whether a run has given its slot back to wait for the previous run."""
     return run_key in (row.waiting_for_past or ())
 
 
@@ -80,25 +80,25 @@ def waits_for_past(row: Dags, run_key: str) -> bool:
 
 
 def occupy(row: Dags, run_keys: Iterable[str]) -> None:
-    """Give runs a slot each."""
+    """Give each run a slot."""
     row.active = set(row.active or ()) | set(run_keys) or None
 
 
 def wait_for_slot(row: Dags, run_key: str, *, since: DateTime) -> None:
-    """Let a run wait until the claim gives it a slot."""
+    """Queue a run until a claim gives it a slot."""
     row.waiting = set(row.waiting or ()) | {waiting_entry(since, run_key)}
 
 
 def stop_waiting(row: Dags, entries: Iterable[str]) -> None:
-    """Take entries out of `waiting`: their runs get a slot, or need none any more."""
+    """Remove entries of `waiting`: their runs get a slot, or need none."""
     row.waiting = set(row.waiting or ()) - set(entries) or None
 
 
 def give_back(row: Dags, run_key: str) -> None:
-    """Free the slot of a run that has nothing to do until the run before it is repaired.
+    """Free the slot of a run that cannot continue until the previous run is repaired.
 
-    Otherwise the run before could never be tried again. It is not put among those that wait for a
-    slot, since the claim would give it one at once.
+    Otherwise the previous run could never be retried. The run is not added to `waiting`, as the
+    claim would give it a slot at once.
     """
     if run_key in (row.active or ()):
         row.active = set(row.active or ()) - {run_key} or None
@@ -106,42 +106,42 @@ def give_back(row: Dags, run_key: str) -> None:
 
 
 def queue_again(row: Dags, run_key: str, *, now: DateTime) -> None:
-    """Let a run that gave its slot back wait for one, because its past no longer keeps it."""
+    """Queue a run that gave its slot back, because the previous run no longer blocks it."""
     row.waiting_for_past = set(row.waiting_for_past or ()) - {run_key} or None
     wait_for_slot(row, run_key, since=now)
 
 
 def release(row: Dags, run_key: str) -> None:
-    """Free the slot, or the place in line, of a run that is over."""
+    """Free the slot or queue entry of a finished run."""
     row.active = set(row.active or ()) - {run_key} or None
     row.waiting_for_past = set(row.waiting_for_past or ()) - {run_key} or None
     row.waiting = {entry for entry in row.waiting or () if run_of(entry) != run_key} or None
 
 
 def remember_served(row: Dags, run_types: AbstractSet[str]) -> None:
-    """Note which types of run have had a slot in this round."""
+    """Record which run types have had a slot in this round."""
     row.served_run_types = set(run_types) or None
 
 
-# Repairing what someone edited by hand.
+# Repairing manual edits.
 
 
 class Corrections(NamedTuple):
-    """Runs whose place on a row was wrong: those that need none, and those that had none."""
+    """Runs whose entries were wrong: those that need none, and those that had none."""
 
     dead: Collection[str]
     lost: Collection[str]
 
 
 def correct(row: Dags, *, running: AbstractSet[str], queued: dict[str, DateTime]) -> Corrections:
-    """Assign the slots that a DAG's unfinished runs mean, and return what was wrong.
+    """Assign the slots that a DAG's unfinished runs need, and return what was wrong.
 
-    `running` are keys of runs that have begun, `queued` of those that have not, and since when.
+    `running` are keys of running runs, `queued` those of queued runs with the start of waiting.
     """
     active, waiting = set(row.active or ()), set(row.waiting or ())
     past = set(row.waiting_for_past or ())
     alive = running | queued.keys()
-    # Of several places a run keeps the slot, or else its place among those that wait for one.
+    # A run with several entries keeps its slot, else its entry in `waiting`.
     kept = {entry for entry in waiting if run_of(entry) in alive and run_of(entry) not in active}
     placed = active | {run_of(entry) for entry in kept}
     kept_past = past & alive - placed

@@ -1,4 +1,4 @@
-"""Steps of runs: reading them, and the changes that no decision about the run is needed for."""
+"""Steps of runs: reads, and changes that need no decision about the run."""
 
 from pendulum import DateTime
 
@@ -11,20 +11,20 @@ _WITH_A_JOB = ("cancelling", _RUNNING, _SUBMITTED)
 
 
 def run_ref(dag_id: str, run_key: str) -> str:
-    """Return the key under which the steps of a run are."""
+    """Return the hash key of a run's steps."""
     return f"{dag_id}|{run_key}"
 
 
 def steps_of(run: Runs) -> dict[str, Steps]:
-    """Return the steps of a run by their ids, as they are now."""
+    """Return the steps of a run by id."""
     if run.rev == 1:
-        return {}  # nobody has decided anything about it yet, so that none can have begun
+        return {}  # the run has just been created
     found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
     return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 def read_step(run: Runs, step_id: str) -> Steps | None:
-    """Return what is stored under a step's key; it may be of an earlier run of the same name."""
+    """Return a step; it may belong to an earlier run with the same key."""
     try:
         return Steps.get(run_ref(run.dag_id, run.run_key), step_id, consistent_read=True)
     except Steps.DoesNotExist:
@@ -32,7 +32,7 @@ def read_step(run: Runs, step_id: str) -> Steps | None:
 
 
 def record_job(step: Steps, job_run_id: str) -> bool:
-    """Note the job of a submission; return False if the row speaks of another one by now."""
+    """Record the job of a submission; return False if the step has moved on."""
     is_same = (Steps.submission == step.submission) & Steps.state.is_in(*_WITH_A_JOB)
     row = Steps(step.run_ref, step.step_id)
     return update_if(row, [Steps.job_run_id.set(job_run_id)], is_same)
@@ -41,7 +41,7 @@ def record_job(step: Steps, job_run_id: str) -> bool:
 def record_running(
     ref: str, step_id: str, submission: int, *, job_run_id: str, started_at: DateTime
 ) -> Steps | None:
-    """Note that the job of a submission runs; return the step, or None if more is new than that."""
+    """Record that a submission's job runs; return the step, or None if more has changed."""
     is_expected = (Steps.state == _SUBMITTED) & (Steps.submission == submission)
     is_its_job = Steps.job_run_id.does_not_exist() | (Steps.job_run_id == job_run_id)
     actions = [
@@ -54,10 +54,10 @@ def record_running(
 
 
 def stored_steps(ref: str) -> list[Steps]:
-    """Return the steps that are stored under the key of a run, also those of an earlier run."""
+    """Return the steps stored under a run's key, including those of an earlier run."""
     return list(Steps.query(ref, consistent_read=True))
 
 
 def all_steps() -> list[Steps]:
-    """Return every step, as it is now; reads the whole table."""
+    """Return every step; reads the whole table."""
     return list(Steps.scan(consistent_read=True))

@@ -1,4 +1,4 @@
-"""Definitions of the tables, derived from the models: for CDK, for emulators, for tests."""
+"""Table definitions derived from the models, for CDK, emulators and tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ from lamplighter.store.rows import Row
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """One table as `CreateTable` takes it, and what is switched on after that.
+    """The arguments of `CreateTable`, and the settings to enable afterwards.
 
-    Every table is billed per request and protected against deletion. Rows that have an end are
-    removed some time after it.
+    Every table is billed per request and protected against deletion; expired rows are deleted.
     """
 
     name: str
@@ -25,7 +24,7 @@ class TableDefinition:
 
 
 def table_definitions(prefix: str) -> list[TableDefinition]:
-    """Return the definitions of all tables, named with a prefix."""
+    """Return the definitions of all tables."""
     return [_definition(model, prefix + model.__name__) for model in TABLES]
 
 
@@ -54,4 +53,4 @@ def _definition(model: type[Row], name: str) -> TableDefinition:
 
 
 def _by_role(keys: Sequence[Any]) -> list[Any]:
-    return sorted(keys, key=lambda key: key["KeyType"])  # HASH before RANGE, as the service wants
+    return sorted(keys, key=lambda key: key["KeyType"])  # HASH before RANGE, as DynamoDB requires

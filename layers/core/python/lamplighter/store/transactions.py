@@ -1,8 +1,8 @@
-"""Conditional writes: of several rows together or not at all, and of one row alone.
+"""Conditional writes: transactions, and writes of single rows.
 
-Owns: every `TransactWriteItems`, the translation of DynamoDB's failure codes, and the retries while
-rows are busy: the AWS libraries retry neither a canceled transaction nor a single write of a row
-that a transaction is writing at that moment.
+Owns: every `TransactWriteItems`, the translation of DynamoDB's error codes, and retries of
+contended rows: the AWS SDK retries neither a canceled transaction nor a single write of a row that
+is part of a transaction at that moment.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,10 +45,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
 
 @dataclass(frozen=True)
 class Put:
-    """Store a whole row where there is none, or, if it may replace one, in any case.
-
-    With `unless_has`, it replaces a row that does not have that attribute yet.
-    """
+    """Store a row; replace an existing one if `may_replace`, or if it lacks `unless_has`."""
 
     row: Row
     may_replace: bool = False
@@ -61,10 +58,10 @@ class Put:
 
 @dataclass(frozen=True)
 class Change:
-    """Store what was assigned to a row since it was read, if some attributes are still as read.
+    """Store what was assigned to a row since it was read, if some attributes are unchanged.
 
-    An attribute that others change without touching those must be among the ones that are stored
-    in any case: that it had its value when it was read says nothing.
+    An attribute that others change without touching those must be in `always`: otherwise it is not
+    written if it had the same value when it was read.
     """
 
     row: Row
@@ -78,7 +75,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Update:
-    """Change some attributes of a row that need not have been read."""
+    """Change attributes of a row that need not have been read."""
 
     row: Row
     actions: Sequence[Action]
@@ -97,7 +94,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """Remove a row, if it is there."""
+    """Delete a row, if it exists."""
 
     row: Row
 
@@ -108,7 +105,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Check:
-    """Change nothing, but let the others through only if a condition on a row holds."""
+    """Make the transaction depend on a condition on a row."""
 
     row: Row
     condition: Condition
@@ -127,23 +124,23 @@ Write = Put | Change | Update | Delete | Check
 
 
 class Cause(Enum):
-    """What one member of a cancelled transaction had to do with it."""
+    """Why one write of a transaction was canceled."""
 
     NONE = auto()
     CONDITION_FAILED = auto()  # its condition does not hold
-    BUSY = auto()  # another transaction, or too many of them, at this moment
+    BUSY = auto()  # a concurrent transaction, or throttling
 
 
 @dataclass(frozen=True)
 class CancellationReason:
-    """The cause on one member, with the row as it is now where that was the problem."""
+    """The cause for one write, with the current row if its condition failed."""
 
     cause: Cause
     row: Any = None
 
 
 class TransactionCanceled(Exception):
-    """Nothing was written. `reasons` stand in the order of the writes."""
+    """Nothing was written. `reasons` are in the order of the writes."""
 
     def __init__(self, reasons: Sequence[CancellationReason]) -> None:
         super().__init__(f"{len(reasons)} writes cancelled")
@@ -151,7 +148,7 @@ class TransactionCanceled(Exception):
 
 
 def transact(writes: Sequence[Write]) -> None:
-    """Write all, or raise `TransactionCanceled` with a reason for each, or why it was not tried."""
+    """Write all, or raise `TransactionCanceled` with a reason per write, or another error."""
     try:
         wire.transact([write.action() for write in writes])
     except (BotoCoreError, ClientError) as error:
@@ -184,7 +181,7 @@ def _reason(write: Write, found: dict[str, Any]) -> CancellationReason:
 
 
 def retry_attempts() -> Iterator[None]:
-    """Yield once for each try that a busy row deserves, with a longer wait before each."""
+    """Yield once per attempt on a contended row, with growing pauses in between."""
     pause = _FIRST_PAUSE
     yield
     for _ in range(_TRIES - 1):
@@ -194,7 +191,7 @@ def retry_attempts() -> Iterator[None]:
 
 
 def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[list[T]]:
-    """Yield groups of members, each within every limit: a measure, and its largest sum."""
+    """Yield groups of members, each within every limit: a measure and its maximum sum."""
     group: list[T] = []
     sums = [0] * len(limits)
     for member in members:
@@ -209,12 +206,12 @@ def pack(members: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Itera
 
 
 def sleep_with_jitter(longest: float = _LONGEST_PAUSE) -> None:
-    """Wait for a random time, so that competitors do not meet again."""
+    """Sleep for a random time, so that competitors do not collide again."""
     clock.sleep(runtime.current().random.uniform(0, longest))
 
 
 def transact_with_retry(writes: Sequence[Write]) -> None:
-    """Write all as `transact` does, trying again while rows are busy, but not for ever."""
+    """Write all as `transact` does, with a limited number of retries for contended rows."""
     for _ in retry_attempts():
         try:
             transact(writes)
@@ -223,14 +220,14 @@ def transact_with_retry(writes: Sequence[Write]) -> None:
                 raise
         else:
             return
-    raise TransientError(f"rows stayed busy during {_TRIES} tries")
+    raise TransientError(f"rows stayed contended during {_TRIES} tries; try again")
 
 
-# One row, outside of a transaction: each write either happens or is refused.
+# Single rows, without a transaction.
 
 
 def update(row: Row, actions: Sequence[Action]) -> None:
-    """Change a row, whatever it is."""
+    """Change a row unconditionally."""
     _is_done(lambda: row.update(list(actions)), row)
 
 
@@ -240,7 +237,7 @@ def update_if(row: Row, actions: Sequence[Action], condition: Condition) -> bool
 
 
 def delete_if(row: Row, condition: Condition) -> bool:
-    """Remove a row if the condition holds, and return whether it did."""
+    """Delete a row if the condition holds, and return whether it did."""
     return _is_done(lambda: row.delete(condition=condition), row)
 
 
@@ -249,7 +246,7 @@ def _is_done(write: Callable[[], object], row: Row) -> bool:
         try:
             write()
         except (DeleteError, UpdateError) as error:
-            # Not `cause_response_code`, which fails when there was no answer at all.
+            # Not `cause_response_code`, which fails if there was no response.
             response = getattr(error.cause, "response", None) or {}
             code = response.get("Error", {}).get("Code")
             if code == "ConditionalCheckFailedException":

@@ -1,4 +1,4 @@
-"""Definitions as they are stored: the one that a run is pinned to, and the newest of a DAG."""
+"""Stored definitions: the version that a run is pinned to, and the newest of a DAG."""
 
 import gzip
 import json
@@ -30,12 +30,12 @@ def _definition(dag_id: str, version: str) -> DAG:
 
 
 def newest_document(dag: Dags) -> dict[str, Any]:
-    """Return the document of a DAG as it was last pushed, or an empty one if it was deleted."""
+    """Return the newest document of a DAG, or an empty one if it was deleted."""
     return newest_documents([dag]).get(dag.dag_id, {})
 
 
 def newest_documents(dags: Iterable[Dags]) -> dict[str, dict[str, Any]]:
-    """Return the documents of DAGs as they were last pushed, by id."""
+    """Return the newest documents of DAGs by id."""
     keys = [(dag.dag_id, dag.version) for dag in dags]
     rows = DagVersions.batch_get(keys) if keys else ()
     return {row.dag_id: upgrade(_document(row)) for row in rows}
@@ -48,6 +48,6 @@ def _document(row: DagVersions) -> dict[str, Any]:
 
 
 def newest_version(dag_id: str) -> str | None:
-    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
+    """Return a DAG's newest version; versions outlive a deleted row."""
     newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
     return next((version.version for version in newest), None)

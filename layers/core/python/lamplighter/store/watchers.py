@@ -1,7 +1,7 @@
-"""The rows of watchers, and of the sources that are polled for them.
+"""Rows of watchers and of polled sources.
 
-Owns: the kinds of Catalog that are about watchers, how a row is named, how often each watcher has
-fired, and the lease that keeps two functions from polling one source at once.
+Owns: the Catalog kinds about watchers, their keys, how often each watcher has fired, and the lease
+that keeps two functions from polling a source at the same time.
 """
 
 import hashlib
@@ -22,17 +22,17 @@ _FIRED, _PARKED, _STREAM = "fired", "parked", "stream"
 
 @dataclass(frozen=True)
 class WatcherKey:
-    """The key of a watcher's row. As text it is listed on the row of its DAG."""
+    """The key of a watcher's row; as text, it is listed on the row of its DAG."""
 
-    queue: str | None  # None: its source is polled
+    queue: str | None  # None if its source is polled
     dag_id: str
     asset_id: str
-    trigger_hash: str  # an asset may have two watchers of one name
+    trigger_hash: str  # an asset may have two watchers with one name
     name: str
 
     @property
     def row(self) -> Catalog:
-        """The row, with nothing but its key."""
+        """The row with only its key."""
         return Catalog(watcher_row_kind(self.queue), str(self).partition("/")[2])
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class WatcherKey:
 
     @classmethod
     def parse(cls, text: str) -> "WatcherKey":
-        """Return the key that a text stands for; only the last part may hold slashes."""
+        """Return the key in a text; only the last part may contain slashes."""
         queue, *rest = text.split("/", 4)
         return cls(queue or None, *rest)
 
@@ -54,23 +54,23 @@ def trigger_hash(trigger: Mapping[str, Any]) -> str:
 
 
 def watcher_row_kind(queue: str | None) -> str:
-    """Return the kind of the rows of all watchers of a queue, or of those that are polled."""
+    """Return the kind of the rows of a queue's watchers, or of polled ones."""
     return f"watchers#{queue or ''}"
 
 
 def read_watchers(queue: str | None) -> list[Catalog]:
-    """Return the rows of all watchers of a queue, or of those whose source is polled."""
+    """Return the watchers of a queue, or those whose source is polled."""
     return list(Catalog.query(watcher_row_kind(queue), consistent_read=True))
 
 
 def read_watchers_by_key(keys: Iterable[WatcherKey], *, consistent: bool) -> list[Catalog]:
-    """Return the rows of some watchers, as far as they exist."""
+    """Return the watchers that exist."""
     found = [(key.row.kind, key.row.id) for key in keys]
     return list(Catalog.batch_get(found, consistent_read=consistent)) if found else []
 
 
 def read_registered_watchers() -> list[Catalog]:
-    """Return the rows of all watchers that DAGs list."""
+    """Return all watchers that DAGs list."""
     dags = Dags.scan(Dags.watchers.exists(), attributes_to_get=["dag_id", "watchers"])
     keys = [WatcherKey.parse(text) for row in dags for text in row.watchers or ()]
     return read_watchers_by_key(keys, consistent=False)
@@ -80,12 +80,12 @@ def read_registered_watchers() -> list[Catalog]:
 
 
 def read_parked() -> dict[str, Catalog]:
-    """Return the watchers that are parked, by their ids."""
+    """Return the parked watchers by id."""
     return {row.id: row for row in Catalog.query(_PARKED, consistent_read=True)}
 
 
 def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
-    """Add to what watchers have fired this minute; park those beyond the limit and return them."""
+    """Count events of this minute; park the watchers that exceed the limit and return them."""
     minute = clock.now().start_of("minute")
     return [
         watcher
@@ -101,7 +101,7 @@ def _count(watcher: str, times: int, minute: DateTime) -> int:
         reset = [Catalog.minute.set(minute), Catalog.fired.set(times)]
         is_older = Catalog.minute.does_not_exist() | (Catalog.minute < minute)
         if not update_if(row, reset, is_older):
-            update_if(row, add, Catalog.minute >= minute)  # another began the minute meanwhile
+            update_if(row, add, Catalog.minute >= minute)  # another process began the minute
     return int(row.fired or 0)
 
 
@@ -111,19 +111,19 @@ def _park(watcher: str, now: DateTime) -> bool:
 
 
 def resume(watchers: Iterable[str]) -> None:
-    """Let watchers that are parked fire again."""
+    """Release parked watchers."""
     for watcher in watchers:
         Catalog(_FIRED, watcher).delete()
         Catalog(_PARKED, watcher).delete()
 
 
-# Sources that are polled. Whoever is late finds that the lease is no longer theirs, and what they
-# saw is not remembered; then it is seen again, and known by its id.
+# Polled sources. A session that lost its lease does not store what it saw; the items are read again
+# and deduplicated by id.
 
 
 @dataclass(frozen=True)
 class StreamLease:
-    """The right to poll a source for a while, with what was seen there before."""
+    """The right to poll a source for a limited time, and the items seen before."""
 
     stream: str
     owner: str
@@ -132,7 +132,7 @@ class StreamLease:
 
 
 def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
-    """Return the right to poll a source, or None while another has it."""
+    """Return the lease of a source, or None if another process holds it."""
     now, owner = clock.now(), uuid.uuid4().hex
     row = Catalog(_STREAM, stream)
     is_free = Catalog.lease_expires_at.does_not_exist() | (Catalog.lease_expires_at <= now)
@@ -146,7 +146,7 @@ def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
 
 
 def release_lease(lease: StreamLease, *, seen_items: bytes | None) -> bool:
-    """End a lease and store what was seen, if anything; return whether the lease was still held."""
+    """End a lease and store the seen items, if any; return whether it was still held."""
     actions = [Catalog.lease_expires_at.set(clock.now())]
     if seen_items is not None:
         actions += [Catalog.seen_items.set(seen_items), Catalog.polled_at.set(clock.now())]

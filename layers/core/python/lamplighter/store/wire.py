@@ -1,9 +1,8 @@
-"""Requests in DynamoDB's own words, for the paths that are walked once per run.
+"""DynamoDB requests in wire form, for code that runs once per run.
 
-Owns: the wire form of transactions and of queries of sharded indexes. PynamoDB remains the owner of
-names, types and keys, which are taken from the models; but its expressions cost several times what
-the rest of a claim does, and so does botocore's walk over a hundred nested actions (see
-docs/adr/0008).
+Owns: transactions and queries of sharded indexes. Names, types and keys come from the PynamoDB
+models; but PynamoDB's expressions, and botocore's serialization of a hundred nested actions, cost
+several times the rest of a claim (docs/adr/0008).
 """
 
 import base64
@@ -22,10 +21,7 @@ _KEPT = "lamplighter.transaction"
 
 
 def put(row: Row, *, may_replace: bool, unless_has: str | None) -> Request:
-    """Return the action that stores a row, by default only where there is none.
-
-    `unless_has` names an attribute: then a row that does not have it yet is replaced.
-    """
+    """Return the action that stores a row where there is none, or which lacks `unless_has`."""
     request: Request = {"TableName": _table(row), "Item": _item(row)}
     if not may_replace:
         request |= {
@@ -39,8 +35,8 @@ def put(row: Row, *, may_replace: bool, unless_has: str | None) -> Request:
 def change(row: Row, unchanged: tuple[str, ...], always: tuple[str, ...] = ()) -> Request:
     """Return the action that stores what was assigned to a row since it was read.
 
-    It is refused unless the attributes named in `unchanged` have the values that were read. Those
-    named in `always` are stored even if they seem to have their values already.
+    It is refused unless the attributes in `unchanged` have the values that were read. Those in
+    `always` are stored even if they seem unchanged.
     """
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -48,7 +44,7 @@ def change(row: Row, unchanged: tuple[str, ...], always: tuple[str, ...] = ()) -
     removes: list[str] = []
     for at, (name, attribute) in enumerate(type(row).get_attributes().items()):
         before, after = row.stored.get(name), row.attribute_values.get(name)
-        # Comparing instants is slow, and few were touched.
+        # Comparing instants is slow, and most are untouched.
         if (before is after or before == after) and name not in always:
             continue
         names[f"#{at}"] = name
@@ -79,7 +75,7 @@ def change(row: Row, unchanged: tuple[str, ...], always: tuple[str, ...] = ()) -
 
 
 def delete(row: Row) -> Request:
-    """Return the action that removes a row, if it is there."""
+    """Return the action that deletes a row, if it exists."""
     return {"Delete": {"TableName": _table(row), "Key": key_of(row)}}
 
 
@@ -113,15 +109,15 @@ def transact(actions: list[Request]) -> None:
     """Send a transaction."""
     client = connection().client
     _skip_the_walk(client)
-    # botocore repeats a request whose answer was lost; the token makes that harmless.
+    # botocore repeats a request after a lost response; the token makes that safe.
     client.transact_write_items(TransactItems=actions, ClientRequestToken=str(uuid.uuid4()))
 
 
 def _skip_the_walk(client: Any) -> None:
-    """Let botocore sign and send the actions as they are: they have the wire form already."""
+    """Make botocore sign and send the actions as they are: they are already in wire form."""
     events = client.meta.events
     for event, hook in _HOOKS.items():
-        # Under one id, a hook is registered once, however often it is asked for.
+        # With a unique id, a hook is registered only once.
         events.register(f"{event}.dynamodb.TransactWriteItems", hook, unique_id=hook.__qualname__)
 
 
@@ -141,13 +137,13 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-# Items of many rows, of which hardly more than the keys is wanted.
+# Index entries, mostly keys.
 
 
 def query_shard(
     model: type[Row], index: str, names: tuple[str, str], shard: int, until: DateTime
 ) -> Iterator[Request]:
-    """Yield what one shard of an index has up to an instant, oldest first."""
+    """Yield the entries of one shard of an index up to an instant, oldest first."""
     return query(
         model,
         IndexName=index,
@@ -161,7 +157,7 @@ def query_shard(
 
 
 def query(model: type[Row], **request: Any) -> Iterator[Request]:
-    """Yield what a query finds, page after page."""
+    """Yield the items of a query, page by page."""
     client: Any = connection().client
     while True:
         answer = client.query(TableName=model.table_name(), **request)

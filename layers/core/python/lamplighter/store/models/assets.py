@@ -14,12 +14,12 @@ from lamplighter.store.rows import Instant, Row
 
 ITSELF = "#"
 CONSUMER = "dag#"
-# Where events stand that belong to no asset. The colon keeps it apart from assets.
+# The asset id of rejected events. The colon cannot occur in an asset id.
 REJECTED = ":rejected"
 
 
 class _Open(GlobalSecondaryIndex["Assets"]):
-    """Assets whose newest event may not have reached everyone who waits for it."""
+    """Open assets: their newest event may not have reached every consumer."""
 
     class Meta:
         index_name = "open"
@@ -30,7 +30,7 @@ class _Open(GlobalSecondaryIndex["Assets"]):
 
 
 class Assets(Row):
-    """An asset, alias or URI, where `ref` is `#`, or a DAG that waits for it: `dag#…`."""
+    """An asset, alias or URI if `ref` is `#`, or one of its consumers: `dag#…`."""
 
     class Meta:
         table_name = "Assets"
@@ -44,27 +44,27 @@ class Assets(Row):
     extra = JSONAttribute(null=True)
     created_at = Instant(null=True)
 
-    # Dense: the event that commits next gets seq + 1.
+    # No gaps: the next event gets seq + 1.
     seq = NumberAttribute(null=True)
-    recorded_at = Instant(null=True)  # when the newest event was
-    # Raised when a consumer comes or goes, so that an event cannot miss one.
+    recorded_at = Instant(null=True)  # of the newest event
+    # Raised when consumers change, so that an event cannot miss one.
     refs_rev = NumberAttribute(null=True)
-    # Set with every event, and removed when all who waited have been looked at. The instant is that
-    # of the first event since then: the sweep finds an asset also if events keep coming.
+    # Set with every event, and removed when all consumers have been claimed. The instant is that of
+    # the first event since then, so that the sweep also finds an asset with constant events.
     open_shard = NumberAttribute(null=True)
     open_since = Instant(null=True)
 
-    # Of a URI: the asset that has it, and whether a DAG waits for whichever asset that is.
+    # Of a URI: the asset that has it, and whether a DAG waits for the URI.
     target = UnicodeAttribute(null=True)
     has_consumers = BooleanAttribute(null=True)
-    # Of an asset: its URI, while that is waited for; its events are recorded there too.
+    # Of an asset: its URI, while a DAG waits for it; events are recorded there too.
     mirrored_uris = UnicodeSetAttribute(null=True)
 
     open = _Open()
 
 
 class _BySeq(GlobalSecondaryIndex["AssetEvents"]):
-    """The events of an asset in the order in which they were recorded."""
+    """The events of an asset by sequence number."""
 
     class Meta:
         index_name = "by_seq"
@@ -77,7 +77,7 @@ class _BySeq(GlobalSecondaryIndex["AssetEvents"]):
 
 
 class _Pending(GlobalSecondaryIndex["AssetEvents"]):
-    """Events that someone has yet to give a number."""
+    """Events without a number."""
 
     class Meta:
         index_name = "pending"
@@ -96,14 +96,14 @@ class AssetEvents(Row):
     asset_id = UnicodeAttribute(hash_key=True)
     event_id = UnicodeAttribute(range_key=True)
     seq = NumberAttribute(null=True)
-    origin = UnicodeAttribute(null=True)  # of an event recorded under an alias or URI: its asset
+    origin = UnicodeAttribute(null=True)  # of a copy under an alias or URI: its asset
     timestamp = Instant()
     recorded_at = Instant()
     extra = JSONAttribute(null=True)
     source = JSONAttribute(null=True)
     partition_key = UnicodeAttribute(null=True)
-    rejected = UnicodeAttribute(null=True)  # why; such events stand under an asset of their own
-    # Until it has its number: what was sent for that, and when the sweep sends it again.
+    rejected = UnicodeAttribute(null=True)  # the reason; such events are under `REJECTED`
+    # Until it has a number: its message, and when the sweep sends it again.
     message = UnicodeAttribute(null=True)
     pending_shard = NumberAttribute(null=True)
     send_at = Instant(null=True)
@@ -114,14 +114,14 @@ class AssetEvents(Row):
 
 
 class AssetQueue(Row):
-    """What a DAG has consumed of an asset. The rest, up to the asset's `seq`, is pending."""
+    """What a DAG has consumed of an asset. The rest up to the asset's `seq` is pending."""
 
     class Meta:
         table_name = "AssetQueue"
 
     dag_id = UnicodeAttribute(hash_key=True)
     asset_id = UnicodeAttribute(range_key=True)
-    since_seq = NumberAttribute()  # events up to here came before the DAG waited for them
+    since_seq = NumberAttribute()  # events up to here precede the DAG's reference
     consumed_seq = NumberAttribute()
-    # Ranges that were consumed without a run: [after, until, when, why].
+    # Ranges consumed without a run: [after, until, when, why].
     dropped = JSONAttribute(null=True)

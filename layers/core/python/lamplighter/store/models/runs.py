@@ -1,4 +1,4 @@
-"""Runs, which people look at, and their steps: one task in one run each."""
+"""Runs and their steps."""
 
 from pynamodb.attributes import (
     JSONAttribute,
@@ -23,7 +23,7 @@ class _ByState(GlobalSecondaryIndex["Runs"]):
 
 
 class _Wake(GlobalSecondaryIndex["Runs"]):
-    """Unfinished runs, by when someone must look at them again."""
+    """Unfinished runs by wake time."""
 
     class Meta:
         index_name = "wake"
@@ -34,7 +34,7 @@ class _Wake(GlobalSecondaryIndex["Runs"]):
 
 
 class Runs(Row):
-    """One run of a DAG. The key itself forbids two runs of one logical date."""
+    """One run of a DAG. The key prevents two runs of one logical date."""
 
     class Meta:
         table_name = "Runs"
@@ -45,7 +45,7 @@ class Runs(Row):
     run_type = UnicodeAttribute()  # scheduled, manual, asset_triggered, backfill
     triggered_by = UnicodeAttribute()  # timetable, cli, asset, backfill
     state = UnicodeAttribute()  # queued, running, success, failed, cancelled
-    # Raised with every decision about the run or its steps, by whoever read both before.
+    # Raised by every decision about the run or its steps; a stale decision is refused.
     rev = NumberAttribute(default=1)
     logical_date = Instant(null=True)
     data_interval_start = Instant(null=True)
@@ -54,7 +54,7 @@ class Runs(Row):
     run_after = Instant()
     conf = JSONAttribute(null=True)
 
-    # Which definition it runs, whatever is pushed later.
+    # The definition that it is pinned to.
     dag_version = UnicodeAttribute()
     bundle = UnicodeAttribute()
     bundle_version = UnicodeAttribute()
@@ -64,30 +64,30 @@ class Runs(Row):
     started_at = Instant(null=True)
     ended_at = Instant(null=True)
 
-    # What a run that is being ended will be when its last job is over, and why.
+    # The final state of a run whose last jobs are being cancelled, and why.
     target_state = UnicodeAttribute(null=True)
     reason = UnicodeAttribute(null=True)
-    # What people said became of it or of its steps, newest last: who, when, what, why.
+    # Marks of the run and its steps, newest last: who, when, what, why.
     marks = JSONAttribute(null=True)
 
-    # Of all its steps.
+    # Sums over its steps.
     vcpu_hours = NumberAttribute(null=True)
     memory_gb_hours = NumberAttribute(null=True)
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
 
-    # No job of a step has had a higher number when the run was last over. Steps that have expired
-    # since then go on counting from here.
+    # The highest submission number of any step when the run last finished; expired steps continue
+    # counting from here.
     submission_floor = NumberAttribute(null=True)
 
-    # Whose transaction created it: how a claim knows its own work after a lost answer.
+    # Identifies a claim's own run after a lost response.
     claim_id = UnicodeAttribute()
-    # The backfill that created it, or let it begin anew, and its place there; and whose slot it
-    # occupies while it is not over, if not one of its DAG's.
+    # The backfill that created it or started it again, and its position there; and the backfill
+    # whose slot it holds, if not one of its DAG's.
     backfill_id = UnicodeAttribute(null=True)
     backfill_ordinal = NumberAttribute(null=True)
     slot_backfill_id = UnicodeAttribute(null=True)
-    # For a run that assets triggered: {asset id: [last sequence consumed before, last one now]}.
+    # If assets triggered it: {asset id: [last seq consumed before, last seq consumed]}.
     events = JSONAttribute(null=True)
 
     state_bucket = UnicodeAttribute()
@@ -101,7 +101,7 @@ class Runs(Row):
 
 
 class Steps(Row):
-    """What became of a task in a run. Whoever decides about it writes the run's `rev` too."""
+    """One task in one run. Every decision about it also raises the run's `rev`."""
 
     class Meta:
         table_name = "Steps"
@@ -109,35 +109,35 @@ class Steps(Row):
     run_ref = UnicodeAttribute(hash_key=True)  # dag_id|run_key
     step_id = UnicodeAttribute(range_key=True)
     state = UnicodeAttribute()
-    # When its run was created: rows expire one by one, and a step may outlive the run it was of.
+    # When its run was created: a step may outlive its run, and keys can be reused.
     run_created_at = Instant()
-    # The attempt that is under way or was the last, and the last that may be made.
+    # The current or last try, and the maximum.
     try_number = NumberAttribute(default=0)
     max_try_number = NumberAttribute(default=1)
-    # Counts every job that was ever asked for, and never begins again.
+    # Counts every submission; never reset.
     submission = NumberAttribute(default=0)
-    # Which executor has its job: written with the submission, as several may be in use.
+    # The executor of its job, as several may be in use.
     executor = UnicodeAttribute(null=True)
     job_run_id = UnicodeAttribute(null=True)
     submitted_at = Instant(null=True)
-    # When someone last was about to ask for the job.
+    # When its job was last requested.
     asked_at = Instant(null=True)
     started_at = Instant(null=True)
     ended_at = Instant(null=True)
     retry_at = Instant(null=True)
-    # Seconds that it may run, where that is too short for its executor to end it.
+    # Its time limit in seconds, if that is too short for its executor to enforce.
     scheduler_timeout_seconds = NumberAttribute(null=True)
-    # While its job is being cancelled: timeout, cancel or clear, or what it was marked as.
+    # Why its job is being cancelled: timeout, cancel, clear, or the state it was marked as.
     cancel_action = UnicodeAttribute(null=True)
     error = UnicodeAttribute(null=True)
-    # Who said what became of it, when and why; missing if nobody did.
+    # Who marked it, when and why; missing if it was not marked.
     marked = JSONAttribute(null=True)
-    # Attempts in a row that found no capacity, and cost no try.
+    # Consecutive submissions without capacity, which cost no try.
     capacity_rejections = NumberAttribute(null=True)
-    # The newest attempts that are over: submission, try, job, state, times, error.
+    # The newest finished attempts: submission, try, job, state, times, error.
     tries = JSONAttribute(null=True)
 
-    # Of all its jobs together; the price is that of the settings at their ends.
+    # Sums over its jobs, at the prices when they ended.
     vcpu_hours = NumberAttribute(null=True)
     memory_gb_hours = NumberAttribute(null=True)
     storage_gb_hours = NumberAttribute(null=True)
