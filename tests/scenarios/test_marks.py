@@ -380,11 +380,11 @@ def test_mark_lets_runs_go_on_that_waited_for_it_as_their_past(
     ("task", "state", "why", "said"),
     [
         ("z", "success", "x", "DAG 'dag' has no task 'z' in this run; it has a"),
-        ("a", "success", "x", "task 'a' of run manual__.* is success already"),
-        (None, "success", "x", "run manual__.* of DAG 'dag' is success already"),
-        (None, "failed", " ", "say why it is marked"),
-        ("a", "failed", "x" * 501, "say why it is marked, in at most 500 characters"),
-        ("a", "skipped", "x", "'skipped' is no mark: take success or failed"),
+        ("a", "success", "x", "task 'a' of run manual__.* is already success"),
+        (None, "success", "x", "run manual__.* of DAG 'dag' is already success"),
+        (None, "failed", " ", "give a reason for the mark"),
+        ("a", "failed", "x" * 501, "give a reason for the mark, in at most 500 characters"),
+        ("a", "skipped", "x", "'skipped' is not a valid mark: use success or failed"),
     ],
 )
 def test_mark_that_makes_no_sense_is_refused(
@@ -405,7 +405,7 @@ def test_run_that_is_being_ended_cannot_be_marked(world: World) -> None:
     run = world.start(make("a"))
     world.stack.advance(minutes=1)
     cancel_run("dag", run.run_key)
-    with pytest.raises(RefusedError, match="is being ended; ask again when it is"):
+    with pytest.raises(RefusedError, match="is being ended; try again when it is"):
         mark(run, "success")
     world.stack.advance(minutes=1)
     assert world.state(run) == "cancelled"

@@ -1131,7 +1131,7 @@ def test_run_of_a_deleted_dag_is_finished(world: World) -> None:
 
     assert (world.state(run), world.order(run)) == ("failed", ["a", "b"])
     assert read_dag("dag") is None
-    with pytest.raises(RefusedError, match="is gone; push its bundle first"):
+    with pytest.raises(RefusedError, match="was deleted; push its bundle first"):
         retry_run("dag", run.run_key)
 
 

@@ -221,6 +221,6 @@ def test_runs_that_wait_for_their_past_count_against_the_limit_of_waiting_runs(
     """A row holds so many names and no more, whatever the runs wait for."""
     world.register(daily("a", depends="a", schedule=None))
     row().update([Dags.waiting_for_past.set({f"run-{at}" for at in range(500)})])
-    with pytest.raises(RefusedError, match="500 runs are waiting already, for a slot or for"):
+    with pytest.raises(RefusedError, match="already has 500 runs waiting for a slot or for"):
         world.start("dag")
     row().update([Dags.waiting_for_past.remove()])

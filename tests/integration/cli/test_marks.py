@@ -83,7 +83,7 @@ def test_show_tells_who_marked_what_and_why(lamplighter: Command, stack: LocalSt
     [
         (WHY, "choose a state: --success or --failed"),
         (("--success",), "give a reason: --why TEXT"),
-        (("--failed", *WHY), "of DAG 'sales' is failed already"),
+        (("--failed", *WHY), "of DAG 'sales' is already failed"),
         (
             ("--success", "--task", "lead", *WHY),
             "has no task 'lead' in this run; it has clean, load",

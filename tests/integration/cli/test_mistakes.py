@@ -172,7 +172,7 @@ def sales(stack: LocalStack) -> LocalStack:
         ("runs trigger sales --data-interval 2026-01-02/2026-01-01", "ends before it starts"),
         ("runs trigger sales --conf {rows", "--conf '{rows' is not JSON"),
         ("runs trigger sales --conf [1]", "write an object"),
-        ("runs trigger sales --run-id mine", "has a run ~mine already"),
+        ("runs trigger sales --run-id mine", "already has a run ~mine"),
         ("runs trigger sales --run-id scheduled__x", "no prefix such as 'scheduled__'"),
         ("runs trigger sales --run-id a --logical-date 2026-01-01", "has no logical date"),
         ("assets show order", "there is no asset 'order'; did you mean orders?"),

@@ -289,7 +289,7 @@ def test_busy_rows_are_given_up_in_the_end() -> None:
     with transactions(be_busy) as sizes:
         record_groups(this)
     assert isinstance(this.failure, TransientError)
-    assert "busy" in str(this.failure)
+    assert "contended" in str(this.failure)
     assert (len(sizes), recorded("orders")) == (12, [])
 
 

@@ -123,7 +123,7 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
         report.backfill_runs += len(decision.runs)
         report.passed_dates += decision.passed
         return row.due_shard is not None and affordable(row) > 0
-    raise TransientError(f"backfill {backfill_id!r} is being changed by too many at once")
+    raise TransientError(f"backfill {backfill_id!r} is contended; try again")
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""What runs Spark jobs: EMR Serverless, or a Spark on this machine."""
+"""Executors of Spark jobs, such as EMR Serverless."""

@@ -1,7 +1,7 @@
-"""A Spark job as runs see it, and the interface of whatever runs one.
+"""A Spark job as runs see it, and the interface of executors.
 
-Owns: the words in which runs and executors speak. What only one service knows, such as its limits,
-its events and its prices, stays in the module of its executor.
+Owns: the vocabulary of runs and executors. Limits, events and prices of one service stay in the
+module of its executor.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,17 +34,17 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """All that is needed to start a job. The same token never starts a second one."""
+    """Everything needed to start a job. One token never starts two jobs."""
 
     token: str
     name: str
-    # Where `context.json` lies, which says everything else to the runner; its only argument.
+    # The URI of `context.json`, which holds everything else; the job's only argument.
     context_uri: str
-    # The archive of the bundle that has the program.
+    # The archive of the bundle with the program.
     bundle_uri: str
-    # How large driver and executors are to be, by the names of the task's options.
+    # Sizes of driver and executors, by the names of the task's options.
     sizes: Mapping[str, str] = field(default_factory=dict)
-    # Settings of Spark's.
+    # Spark configuration.
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     py_files: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a job has been billed for."""
+    """The billed usage of a job."""
 
     vcpu_hours: float = 0.0
     memory_gb_hours: float = 0.0
@@ -64,28 +64,28 @@ class Usage:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as its executor knows it now."""
+    """The current state of a job."""
 
     job_run_id: str
     state: JobState
     context_uri: str
-    details: str = ""  # what the executor says about its end
+    details: str = ""  # the executor's message about its end
     started_at: DateTime | None = None
     ended_at: DateTime | None = None
-    # It failed for lack of capacity, which is not its fault.
+    # It failed for lack of capacity, which costs no try.
     lacked_capacity: bool = False
     usage: Usage = field(default_factory=Usage)
 
 
 class Executor(Protocol):
-    """Runs jobs. Errors that may pass are `TransientError`, others `PermanentError`.
+    """Runs jobs. Raises `TransientError` for temporary errors, `PermanentError` for others.
 
-    A class that derives from it need only say its name, and start, find, describe and cancel jobs.
+    A subclass must set `name` and implement `start`, `find`, `describe` and `cancel`.
     """
 
-    # Steps record it, so that their jobs are always looked up where they were started.
+    # Recorded on steps, so that a job is always looked up where it was started.
     name: str
-    # The shortest time limit that it enforces itself; shorter ones are watched by the scheduler.
+    # The shortest time limit that it enforces; the scheduler enforces shorter ones.
     min_timeout: timedelta = timedelta(0)
 
     def start(self, request: JobRequest) -> str:
@@ -93,28 +93,28 @@ class Executor(Protocol):
         ...
 
     def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the job that has a name and was started since then, if there is one."""
+        """Return the id of the job with a name that was started since then, if there is one."""
         ...
 
     def describe(self, job_run_id: str) -> Job | None:
-        """Return a job as it is now, or None if there is no such job."""
+        """Return the current state of a job, or None if it does not exist."""
         ...
 
     def cancel(self, job_run_id: str) -> None:
-        """Request that a job be cancelled; it has ended when its state says so."""
+        """Request that a job be cancelled; it continues until its state is final."""
         ...
 
-    def read_event(self, event: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for others to read
-        """Return the job whose state an EventBridge event tells, or None if it is not one of ours.
+    def read_event(self, event: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for subclasses
+        """Return the job that an EventBridge event is about, or None if it is not one of ours.
 
-        What an event says beside that is not believed: the job is described again.
+        The rest of the event is ignored: the job is described again.
         """
         return None
 
     def log_uri(self, job_run_id: str, stream: str) -> str | None:  # noqa: ARG002 - as above
-        """Return where the driver's `stdout` or `stderr` is, or will be; None if it is not kept."""
+        """Return the URI of the driver's `stdout` or `stderr`; None if logs are not kept."""
         return None
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:  # noqa: ARG002 - as above
-        """Return the lines of a log, read as they are needed, or None if it is not there."""
+        """Return the lines of a log lazily, or None if it does not exist."""
         return None

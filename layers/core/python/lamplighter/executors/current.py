@@ -1,4 +1,4 @@
-"""The executors of a deployment: the one that new jobs are started on, and all others by name."""
+"""The executors of a deployment: the current one for new jobs, and all by name."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,34 +8,36 @@ from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
 
-# Each can be made at any time: what an executor needs to know, the settings say.
+# Constructed without arguments: they read the settings.
 _KINDS: tuple[type[Executor], ...] = (EmrServerless,)
 
 
 class NamedJob(NamedTuple):
-    """A job, by its executor and the id that it has there."""
+    """The executor of a job, and the job's id there."""
 
     executor: Executor
     job_run_id: str
 
 
 def current() -> Executor:
-    """Return what new jobs are started on: that of the runtime, else the one that settings name."""
+    """Return the executor for new jobs: the runtime's, else the one in the settings."""
     return runtime.current().executor or named(settings.current().executor)
 
 
 def named(name: str | None) -> Executor:
-    """Return the executor that a step names; one that names none has its job on the current one."""
+    """Return the executor with a name; None means the current one."""
     if name is None:
         return current()
     try:
         return _known()[name]
     except KeyError as error:
-        raise PermanentError(f"there is no executor {name!r} here") from error
+        raise PermanentError(
+            f"unknown executor {name!r}: add it to the list of executors"
+        ) from error
 
 
 def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
-    """Return the job whose state an EventBridge event tells, or None if it is not one of ours."""
+    """Return the job that an EventBridge event is about, or None if it is not one of ours."""
     for executor in _known().values():
         job_run_id = executor.read_event(event)
         if job_run_id is not None:

@@ -1,8 +1,7 @@
 """Jobs on EMR Serverless.
 
-Owns: every call of its API and the translation of its errors, its events, limits and prices, and
-where its logs are. Arguments go as a list, and what an author wrote never becomes part of a command
-line.
+Owns: every call of its API, its errors, events, limits and prices, and the location of its logs.
+Arguments are passed as a list; author input never becomes part of a command line.
 """
 
 import gzip
@@ -19,10 +18,10 @@ from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
 from lamplighter.zones import as_utc
 
-# The folder as which driver and executors see the bundle.
+# The folder of the bundle on driver and executors.
 BUNDLE_FOLDER = "lamplighter_bundle"
 _IMPORT_PATH = ":".join(f"{BUNDLE_FOLDER}{part}" for part in ("", "/jobs", "/lib"))
-# The `detail-type` of what EventBridge tells of a job.
+# The `detail-type` of job events on EventBridge.
 EVENT_TYPE = "EMR Serverless Job Run State Change"
 _SIZES = {
     "driver_cores": "spark.driver.cores",
@@ -31,13 +30,13 @@ _SIZES = {
     "executor_memory": "spark.executor.memory",
     "max_executors": "spark.dynamicAllocation.maxExecutors",
 }
-# What it says of a job for which it had no capacity. The wording is not documented.
+# Parts of the message of a job that found no capacity. The wording is not documented.
 _NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
-# A part of a long log over a slow line.
+# Long logs may take a while.
 _LOG_READ_SECONDS = 30.0
 _ABSENT = frozenset({"NoSuchKey", "404"})
 _REFUSED = frozenset({"ValidationException"})
-# A conflict is an application that is starting or stopping, or a token that is being used.
+# A conflict: the application is starting or stopping, or the token is in use.
 _TRANSIENT = frozenset(
     {
         "ConflictException",
@@ -51,10 +50,10 @@ _TRANSIENT = frozenset(
 
 
 class EmrServerless(Executor):
-    """The application that the settings name."""
+    """The EMR Serverless application in the settings."""
 
     name = "emr-serverless"
-    # The least that it takes.
+    # The minimum that EMR Serverless accepts.
     min_timeout = timedelta(minutes=5)
 
     def start(self, request: JobRequest) -> str:
@@ -74,12 +73,12 @@ class EmrServerless(Executor):
         return str(answer["jobRunId"])
 
     def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the job that has a name and was started since then, if there is one."""
+        """Return the id of the job with a name that was started since then, if there is one."""
         found = (job["id"] for job in _jobs_since(since) if job.get("name") == name)
         return next(found, None)
 
     def describe(self, job_run_id: str) -> Job | None:
-        """Return a job as it is now, or None if there is no such job."""
+        """Return the current state of a job, or None if it does not exist."""
         application = settings.current().require("emr_application_id")
         try:
             answer = _call("get_job_run", applicationId=application, jobRunId=job_run_id)
@@ -88,15 +87,15 @@ class EmrServerless(Executor):
         return _job(answer["jobRun"])
 
     def cancel(self, job_run_id: str) -> None:
-        """Request that a job be cancelled; it has ended when its state says so."""
+        """Request that a job be cancelled; it continues until its state is final."""
         application = settings.current().require("emr_application_id")
         try:
             _call("cancel_job_run", applicationId=application, jobRunId=job_run_id)
         except (_NotFound, RefusedError):
-            return  # it is over, or so long ago that it is forgotten
+            return  # it is over, or so old that it was deleted
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
-        """Return the job whose state an event tells, if it is of this application."""
+        """Return the job that an event is about, if it is of this application."""
         if event["detail-type"] != EVENT_TYPE:
             return None
         detail = event["detail"]
@@ -104,14 +103,14 @@ class EmrServerless(Executor):
         return str(detail["jobRunId"]) if is_ours else None
 
     def log_uri(self, job_run_id: str, stream: str) -> str:
-        """Return where the driver's `stdout` or `stderr` is, or will be."""
+        """Return the URI of the driver's `stdout` or `stderr`."""
         deployment = settings.current()
         root = deployment.require("job_logs_uri").rstrip("/")
         application = deployment.require("emr_application_id")
         return f"{root}/applications/{application}/jobs/{job_run_id}/SPARK_DRIVER/{stream}.gz"
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:
-        """Return the lines of a log, read as they are needed, or None if it is not there."""
+        """Return the lines of a log lazily, or None if it does not exist."""
         bucket, key = aws.bucket_and_key(self.log_uri(job_run_id, stream))
         s3 = aws.client("s3", read_seconds=_LOG_READ_SECONDS)
         try:
@@ -120,7 +119,7 @@ class EmrServerless(Executor):
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        # Bytes that are not text are replaced.
+        # Invalid bytes are replaced.
         return iter(gzip.open(answer["Body"], "rt", encoding="utf-8", errors="replace"))
 
 
@@ -143,7 +142,7 @@ def _spark_submit(request: JobRequest) -> dict[str, Any]:
 def _overrides(request: JobRequest) -> dict[str, Any]:
     overrides: dict[str, Any] = {}
     if request.spark_conf:
-        # As a mapping: its values may hold anything, and are never read as a command line.
+        # As a mapping, so that values are never parsed as a command line.
         defaults = {"classification": "spark-defaults", "properties": dict(request.spark_conf)}
         overrides["applicationConfiguration"] = [defaults]
     if logs := settings.current().job_logs_uri:
@@ -206,7 +205,7 @@ def _usage(billed: Mapping[str, float]) -> Usage:
 
 
 class _NotFound(PermanentError):
-    """The application, or the job, is not known."""
+    """The application or the job does not exist."""
 
 
 def _call(operation: str, **request: Any) -> dict[str, Any]:

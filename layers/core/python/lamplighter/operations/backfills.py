@@ -1,8 +1,8 @@
-"""What an operator asks of backfills: to plan, create, pause, resume and cancel them.
+"""Plans, creates, pauses, resumes and cancels backfills.
 
-Owns: what is refused, in Airflow's order. What was planned is what happens: the dates are stored
-with the request in one transaction, so that a later push of another schedule changes nothing about
-them. Its runs read its row before they begin anything, so that a message that is lost only delays.
+Owns: what is refused, in Airflow's order. The planned dates are stored with the request in one
+transaction, so a later push does not change them. Runs read their backfill's row before they start
+anything, so a lost message only delays.
 """
 
 import uuid
@@ -49,25 +49,25 @@ from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import is_foreign
 
-# Numbers that are tried.
+# Numbers to try.
 _MAX_TAKEN = 100
-# Who can say which runs an author's timetable has in a range: it is never asked in this process.
+# Returns the runs of a custom timetable in a range; never computed in this process.
 AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
 
 
-# Why a backfill is refused. The names are Airflow's, so that whoever knows them finds them.
+# Reasons for refusal, with Airflow's names.
 
 
 class DagNotFound(RefusedError):
-    """There is no such DAG, it is no longer in any bundle, or its file has import errors."""
+    """The DAG does not exist, is no longer in any bundle, or has import errors."""
 
 
 class DagRunTypeNotAllowed(RefusedError):
-    """The DAG's `allowed_run_types` leave backfills out."""
+    """The DAG's `allowed_run_types` exclude backfills."""
 
 
 class DagNonPeriodicScheduleException(RefusedError):
-    """The schedule has no dates that could be walked: none at all, once, continuous, assets."""
+    """The schedule has no periodic dates: none, once, continuous, assets."""
 
 
 class AlreadyRunningBackfill(RefusedError):
@@ -79,19 +79,19 @@ class InvalidBackfillDateRange(RefusedError):
 
 
 class InvalidBackfillDate(RefusedError):
-    """The whole range lies in the future."""
+    """The whole range is in the future."""
 
 
 class InvalidBackfillDirection(RefusedError):
-    """A task that waits for the run before it cannot go backwards."""
+    """A task that depends on the past cannot run backwards."""
 
 
 class InvalidReprocessBehavior(RefusedError):
-    """No such rule; or a task waits for the run before it, and that may not be run again."""
+    """Unknown value; or a task depends on the past, which may not be run again."""
 
 
 class InvalidBackfillConf(RefusedError):
-    """The parameters are not JSON."""
+    """The conf is not JSON."""
 
 
 class NoBackfillRunsToCreate(RefusedError):
@@ -102,13 +102,13 @@ class NoBackfillRunsToCreate(RefusedError):
 
 
 def plan_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Plan:
-    """Return what a backfill would do, or raise why it is refused. Writes nothing."""
+    """Return what a backfill would do, or raise why it is refused; read-only."""
     plan, _ = _plan(request, _find_dag(request.dag_id), ask_author)
     return plan
 
 
 def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Backfills:
-    """Store a backfill and let it begin, or raise why it is refused."""
+    """Store and start a backfill, or raise why it is refused."""
     dag = _find_dag(request.dag_id)
     plan, expected = _plan(request, dag, ask_author)
     if not plan.todo:
@@ -119,7 +119,7 @@ def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) ->
 
 
 def _store(plan: Plan, expected: Expected) -> Backfills:
-    """Write a backfill under the next number of its DAG; return it."""
+    """Store a backfill under the next number of its DAG; return it."""
     now, mark = clock.now(), uuid.uuid4().hex
     dates = [run_as_json(each.info) for each in plan.todo]
     dag_id, taken = plan.request.dag_id, 0
@@ -136,10 +136,10 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
         try:
             row = change_dag(dag_id, change)
         except TransactionCanceled:
-            taken += 1  # by one of a DAG that was deleted and came again
+            taken += 1  # used by a deleted DAG of the same id
             continue
         except TransientError:
-            row = read_dag(dag_id)  # it may have been written, and only the answer lost
+            row = read_dag(dag_id)  # it may have been written and only the response lost
             found = None if row is None else newest_of(row)
             if found is None or found.created_by != mark:
                 raise
@@ -196,7 +196,7 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
         require_allowed(dag, "backfill")
     except RefusedError as refused:
         raise DagRunTypeNotAllowed(str(refused)) from refused
-    # The newest schedule, also while runs of an old one are still owed.
+    # The newest schedule, even while runs of an old one are owed.
     timetable = cursor.read_timetable(dag.timetable)
     is_custom = is_foreign(timetable)
     if not is_custom and not timetable.periodic:
@@ -213,7 +213,7 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
 
 
 def _require_none_open(dag: Dags) -> None:
-    # One that is over stays so: what was read of it holds when the DAG's row is written.
+    # One that is over stays over, so this still holds when the DAG's row is written.
     newest = newest_of(dag)
     if newest is not None and newest.state in OPEN:
         raise AlreadyRunningBackfill(
@@ -304,7 +304,7 @@ def _why_none(plan: Plan) -> str:
 
 
 def pause_backfill(backfill_id: str, *, reason: str = "someone asked for it") -> Backfills:
-    """Let no more of its runs begin; those that have begun go on to their ends."""
+    """Stop new runs from starting; runs that have started continue."""
 
     def change(row: Backfills) -> Sequence[Write] | None:
         _require_open(row)
@@ -319,7 +319,7 @@ def pause_backfill(backfill_id: str, *, reason: str = "someone asked for it") ->
 def resume_backfill(
     backfill_id: str, *, max_active_runs: int | None = None, max_cost: float | None = None
 ) -> Backfills:
-    """Let it go on where it stands; its limits may be others from here on."""
+    """Continue a backfill, with new limits if given."""
     require_limits(max_active_runs, max_cost)
 
     def change(row: Backfills) -> Sequence[Write] | None:
@@ -336,13 +336,13 @@ def resume_backfill(
 
 
 def cancel_backfill(backfill_id: str, *, cancels_running_runs: bool = False) -> Backfills:
-    """Let it create no more runs, and those that wait never begin.
+    """Cancel a backfill: no more runs are created or started.
 
-    Runs that have begun go on, unless `cancels_running_runs`: then their jobs are cancelled.
+    Running runs continue, unless `cancels_running_runs`: then their jobs are cancelled.
     """
 
     def change(row: Backfills) -> Sequence[Write] | None:
-        # Asked again, it may also end what was left running the first time.
+        # A second call may also cancel what the first left running.
         if row.state != CANCELLED:
             _require_open(row)
             row.state, row.ended_at = CANCELLED, clock.now()
@@ -351,7 +351,7 @@ def cancel_backfill(backfill_id: str, *, cancels_running_runs: bool = False) -> 
         return []
 
     row = change_backfill(backfill_id, change, now=clock.now())
-    # They see for themselves that they must end; this only lets them look at once.
+    # They check their backfill themselves; this only speeds it up.
     queues.send_settles((row.dag_id, key) for key in sorted(row.active or ()))
     return row
 

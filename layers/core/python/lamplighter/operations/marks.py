@@ -1,7 +1,7 @@
-"""Marks: a person says what became of a run or of a step, and others believe it.
+"""Marks: a person sets the state of a run or a step.
 
-Owns: what follows from a mark for the run. It goes on if a step that kept others back is a success
-now, and it ends if the whole run was marked. Each mark is recorded on the run.
+Owns: what follows from a mark. The run continues if a step that blocked others is a success now,
+and ends if the whole run was marked. Each mark is recorded on the run.
 """
 
 import logging
@@ -50,9 +50,9 @@ MAX_WHY = 500
 
 
 def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Runs:
-    """Let a run be a success or failed; its jobs are cancelled first.
+    """Mark a run as success or failed; its jobs are cancelled first.
 
-    All steps of a run that is marked as a success are successes, but for those that were skipped.
+    In a run marked as success, all steps become successes, except skipped ones.
     """
     _require_sense(state, why)
 
@@ -60,13 +60,13 @@ def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Run
         require_not_ending(view)
         run = view.run
         if run.state == state:
-            raise RefusedError(f"run {run.run_id} of DAG {dag_id!r} is {state} already")
+            raise RefusedError(f"run {run.run_id} of DAG {dag_id!r} is already {state}")
         run.reason = mark_text(record_mark(view, state, why=why, by=by, task=None, now=now))
         if run.state in FINISHED and state == FAILED:
             _end_as(view, FAILED, now)
             return True
         if run.state in FINISHED:
-            wait_for_slot(view, now)  # it needs none: whoever looks at it ends it
+            wait_for_slot(view, now)  # it needs none: advancing it ends it
         run.target_state, run.wake_at = state, now
         return True
 
@@ -76,10 +76,10 @@ def mark_run(dag_id: str, run_key: str, state: str, *, why: str, by: str) -> Run
 
 
 def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, by: str) -> Runs:
-    """Let a step be a success or failed; its job, if it has one, is cancelled first.
+    """Mark a step as success or failed; its job, if any, is cancelled first.
 
-    After a success, what never ran because of the step can run, and so can the same step of the
-    next run. No event tells of its outlets.
+    After a success, steps that it blocked can run, including the same step of the next run. No
+    outlet events are sent.
     """
     _require_sense(state, why)
     view: RunView | None = None
@@ -93,12 +93,12 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         _require_part_of_run(view, task_id)
         freed = _freed(view, task_id, state)
         if freed and view.run.state in FINISHED and not keep_steps(view):
-            return False  # first, so that whoever dies here has marked nothing
+            return False  # first, so that a crash here has marked nothing
         if not _is_marked(view, task_id, state):
             mark = record_mark(view, state, why=why, by=by, task=task_id, now=now)
             assign_mark(view.step(task_id), mark, now)
         elif not (freed or has_begun):
-            raise RefusedError(f"task {task_id!r} of run {view.run.run_id} is {state} already")
+            raise RefusedError(f"task {task_id!r} of run {view.run.run_id} is already {state}")
         has_begun = True
         room = max(0, AT_ONCE - view.size)
         for each in freed[:room]:
@@ -115,16 +115,16 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
 
 def _require_sense(state: str, why: str) -> None:
     if state not in MARKS:
-        raise RefusedError(f"{state!r} is no mark: take {' or '.join(MARKS)}")
+        raise RefusedError(f"{state!r} is not a valid mark: use {' or '.join(MARKS)}")
     if not why.strip() or len(why) > MAX_WHY:
-        raise RefusedError(f"say why it is marked, in at most {MAX_WHY} characters")
+        raise RefusedError(f"give a reason for the mark, in at most {MAX_WHY} characters")
 
 
 def _require_part_of_run(view: RunView, task_id: str) -> None:
     if task_id in removed_tasks(view.dag, view.run):
         raise RefusedError(
             f"task {task_id!r} is not part of run {view.run.run_id}: its start_date and end_date"
-            " leave the run's date out"
+            " exclude the run's date"
         )
 
 
@@ -136,7 +136,7 @@ def _is_marked(view: RunView, task_id: str, state: str) -> bool:
 
 
 def _freed(view: RunView, task_id: str, state: str) -> list[str]:
-    """Return the steps that never ran because of this one, and could run after it is marked."""
+    """Return the steps that this one blocked and that could run after the mark."""
     below = set(with_downstream(view.dag, [task_id])) - {task_id}
     kept_back = [
         each
@@ -148,7 +148,7 @@ def _freed(view: RunView, task_id: str, state: str) -> list[str]:
 
 
 def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
-    """Let a run that was over begin again if some steps can run now, or be what they make it."""
+    """Restart a finished run if some steps can run now; otherwise set its new final state."""
     run = view.run
     if run.state not in FINISHED:
         run.wake_at = now
@@ -165,7 +165,7 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
 
 
 def _end_as(view: RunView, state: str, now: DateTime) -> None:
-    """Let a run that is over be over as something else."""
+    """Change the final state of a finished run."""
     move_run(view.run, QUEUED)
     end_run(view.run, view.row, state, now=now)
 

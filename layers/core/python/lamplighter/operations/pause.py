@@ -1,4 +1,4 @@
-"""Pausing and un-pausing a DAG."""
+"""Pauses and unpauses DAGs."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -30,7 +30,7 @@ _MAX_STEPS = 10_000
 
 
 def pause(dag_id: str) -> Dags:
-    """Keep a DAG from getting runs; it leaves the due index in the same write."""
+    """Pause a DAG; it leaves the due index in the same write."""
 
     def change(row: Dags) -> Sequence[Write] | None:
         if row.is_paused:
@@ -42,7 +42,7 @@ def pause(dag_id: str) -> Dags:
 
 
 class Missed(StrEnum):
-    """What becomes of the times that passed while a DAG was paused."""
+    """What to do with the runs missed while a DAG was paused."""
 
     ALL = "catchup"
     LATEST = "latest"
@@ -50,12 +50,12 @@ class Missed(StrEnum):
 
 
 def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | None = None) -> Dags:
-    """Let a DAG have runs again; what it missed meanwhile is made up for as its catchup says.
+    """Unpause a DAG; by default, its catchup decides about missed runs.
 
     Args:
-        dag_id: Which one.
-        missed: Another choice: all that was missed, the latest of it, or nothing.
-        keep_events: Whether asset events that are pending count; by default if all is made up for.
+        dag_id: The DAG.
+        missed: Which missed runs to create: all, the latest, or none.
+        keep_events: Whether pending asset events are kept; by default only if all runs are.
     """
     now = clock.now()
 
@@ -74,7 +74,7 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
         change_dag(dag_id, lambda row: _leave_old_schedule(row, now))
     row = _change_unless_moved(dag_id, change) or require_dag(dag_id)
     queues.announce_due(announcement(row))
-    # Runs that were frozen in the middle go on, and so does a backfill.
+    # Runs in progress continue, and so does a backfill.
     backfill = newest_of(row)
     held = set(row.active or ()) | set((backfill and backfill.active) or ())
     queues.send_submits((dag_id, key) for key in sorted(held))
@@ -84,9 +84,9 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
 
 
 def _leave_old_schedule(row: Dags, now: DateTime) -> Sequence[Write] | None:
-    """Begin the new schedule of a paused DAG, as if the runs owed under the old one were created.
+    """Switch a paused DAG to its new schedule, skipping the runs owed under the old one.
 
-    A write of its own: the new timetable may be an author's, which then has to be asked first.
+    A separate write: a new custom timetable must be queried first.
     """
     stored = cursor.stored_next(row)
     if not row.is_paused or row.schedule_switch_at is None or stored is None:
@@ -111,21 +111,21 @@ def _deal_with_missed(row: Dags, choice: Missed, now: DateTime) -> None:
 
 
 def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
-    """Let the next run be the newest that was missed, or the one after it."""
+    """Set the next run to the newest missed one, or to the one after it."""
     run_source, catchup = cursor.run_source_of(row), schedule_in_force(row).catchup
     try:
         newest, following = _newest_missed(row, run_source, stored, choice, now)
     except PrecomputedRunsExhausted:
-        return  # the claim decides when the answer is there
+        return  # the claim decides when the runs are precomputed
     if row.schedule_switch_at is not None:
         later = cursor.after_previous(row, newest, now=now)
         if not later.is_custom and cursor.is_owing(later, now=now):
-            # The new schedule has missed some since, so that none of the old one is the latest.
+            # The new schedule has missed runs too, so none of the old one is the latest.
             cursor.set_position(row, newest)
             cursor.switch_schedule(row, now=now)
             _deal_with_missed(row, choice, now)
             return
-    # What is skipped counts as done: a schedule that is edited later begins after it.
+    # Skipped runs count as done: a later change of the schedule begins after them.
     done = newest if choice is Missed.NONE else _run_before(newest, run_source, stored)
     if done is not None and (catchup or choice is Missed.NONE):
         cursor.set_position(row, done)
@@ -136,7 +136,7 @@ def _skip(row: Dags, stored: DagRunInfo, choice: Missed, now: DateTime) -> None:
 def _newest_missed(
     row: Dags, run_source: RunSource, stored: DagRunInfo, choice: Missed, now: DateTime
 ) -> tuple[DagRunInfo, DagRunInfo | None]:
-    """Return the newest run that was missed, and the one after it."""
+    """Return the newest missed run, and the one after it."""
     until = followed_until(row, now)
     if cursor.is_continuous(row):
         return cursor.continuous_now(row, stored, now=until), None
@@ -147,14 +147,14 @@ def _newest_missed(
         schedules.request_refill([row.dag_id])
         if schedule_in_force(row).catchup or choice is Missed.NONE:
             raise RefusedError(
-                f"DAG {row.dag_id!r} has a custom timetable, which has not been evaluated up to now"
-                " yet: try again in a minute, or catch up on all missed runs"
+                f"DAG {row.dag_id!r} has a custom timetable that has not been evaluated up to now:"
+                " try again in a minute, or catch up on all missed runs"
             ) from error
         raise
 
 
 def _run_before(newest: DagRunInfo, run_source: RunSource, first: DagRunInfo) -> DagRunInfo | None:
-    """Return the run before the newest that was missed, unless that is the first, or far away."""
+    """Return the run before the newest missed one, unless that is the first, or too far."""
     before, info = None, first
     for _ in range(_MAX_STEPS):
         if info == newest:
@@ -170,14 +170,14 @@ def _drop_pending(row: Dags, now: DateTime) -> list[Write]:
     row.asset_condition_met_at = None
     pending = pending_of([row])[row.dag_id]
     drops = [events.drop("dropped while paused", now) for events in pending.events.values()]
-    # An event that comes at this moment is dropped with the others, or finds the DAG un-paused.
+    # A concurrent event is dropped with the others, or finds the DAG unpaused.
     return [*drops, *pending.unchanged()]
 
 
 def _change_unless_moved(
     dag_id: str, change: Callable[[Dags], Sequence[Write] | None]
 ) -> Dags | None:
-    """Change a DAG's row and what is pending for it; again if that moves at this moment."""
+    """Change a DAG's row and its pending events; retry if those change."""
     for _ in retry_attempts():
         try:
             return change_dag(dag_id, change)

@@ -11,12 +11,12 @@ from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.store.bundles import next_push_number
 
-# An archive over a slow line; at most 260 MB, and one request may have 5 GB.
+# For an archive over a slow connection.
 _UPLOAD_SECONDS = 120.0
 
 
 def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Push:
-    """Upload the bundle at `root` and announce it; return what was pushed.
+    """Upload and announce the bundle at `root`; return the push.
 
     With `skip_owed`, runs that a new or changed schedule owes at the push are not created.
     """
@@ -25,7 +25,7 @@ def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Push:
 
 
 def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Push:
-    """Upload an archive, unless its content is there already, and announce it."""
+    """Upload an archive, unless it exists, and announce it."""
     bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
         _put_if_absent(bucket, key, archive.data)
@@ -35,12 +35,12 @@ def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> P
 
 
 def _put_if_absent(bucket: str, key: str, data: bytes) -> None:
-    """Upload an archive, but never over one that someone else has uploaded meanwhile."""
+    """Upload an archive without overwriting an existing one."""
     client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
     try:
         client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
     except ClientError as error:
-        # 412: it is there. 409: it was written or deleted at the same moment.
+        # 412: it exists. 409: a concurrent write or delete.
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status not in {412, 409} or not _exists(bucket, key):
             raise

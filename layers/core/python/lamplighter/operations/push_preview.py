@@ -32,51 +32,51 @@ _NO_PUSH = Push("", "", 0)
 
 @dataclass(frozen=True)
 class DagChange:
-    """What a push would change for one DAG, as far as its schedule goes."""
+    """What a push would change for the schedule of one DAG."""
 
     dag_id: str
-    # As the timetable summarises it; None if there is no such DAG before, or after.
+    # The timetable's summary; None if the DAG does not exist before or after.
     schedule_before: str | None
     schedule_after: str | None
-    # When its next run may be created, if time decides about it.
+    # The run-after of its next run, if any.
     next_before: DateTime | None = None
     next_after: DateTime | None = None
-    # Runs that are due by then, and created as slots allow; or left out, if that was asked for.
+    # Runs due at the push, which are created as slots allow, or skipped.
     owed: int = 0
     skipped: int = 0
-    # Events that wait for it, of assets that it will not wait for any more.
+    # Pending events of assets that it no longer waits for.
     dropped_events: int = 0
-    # When the first run of the new schedule may be created, if some of the old one come before it.
+    # The run-after of the first run of the new schedule, if runs of the old one come first.
     switches_to: DateTime | None = None
-    # Times that neither schedule covers, or both do.
+    # Times that no schedule covers, or both do.
     uncovered: DataInterval | None = None
     repeated: DataInterval | None = None
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no such DAG."""
+        """Whether the DAG is new."""
         return self.schedule_before is None
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing changes: an author's timetable was asked, and gave the same runs."""
+        """Whether nothing changes: a custom timetable was queried and returned the same runs."""
         before = (self.schedule_before, self.next_before)
         return before == (self.schedule_after, self.next_after) and not self.dropped_events
 
     @property
     def is_leaving(self) -> bool:
-        """Whether there will be no such DAG."""
+        """Whether the DAG is removed."""
         return self.schedule_after is None
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A DAG whose schedule is new or changed, and its row as the push would have it."""
+    """A DAG whose schedule is new or changed, and its row after the push."""
 
     definition: Definition
     before: Dags | None
     row: Dags
-    # And as it is when the old schedule has had its last due run, as far as that is known.
+    # After the last due run of the old schedule, as far as it is known.
     later: Dags
     dropped_events: int
 
@@ -88,10 +88,10 @@ def preview_push(
     bundle: str | None = None,
     is_skipping: bool = False,
 ) -> list[DagChange]:
-    """Return what a push would change: DAGs whose schedules are new, changed, or leave the bundle.
+    """Return what a push would change: DAGs whose schedules are new, changed or removed.
 
-    The author's own timetables are asked here, in forks: it is the author's machine. With
-    `is_skipping`, what is owed is counted, but not created.
+    Custom timetables run here, in forks: it is the author's machine. With `is_skipping`, owed runs
+    are counted but not created.
     """
     now = clock.now()
     candidates = _candidates(dags, now, is_skipping=is_skipping)
@@ -113,7 +113,7 @@ def preview_push(
 def _change(
     one: _Candidate, custom: NextRuns | None, *, now: DateTime, is_skipping: bool
 ) -> DagChange:
-    """Return what changes for one DAG, given what its author's timetable says, if it has one."""
+    """Return the change of one DAG, given the next runs of its custom timetable, if any."""
     row, before, last = one.row, one.before, cursor.position(one.later)
     first = cursor.stored_next(one.later) if custom is None else next(iter(custom.runs), None)
     is_kept = row.schedule_switch_at is not None
@@ -151,15 +151,15 @@ def _after_skipping(later: Dags, custom: NextRuns | None, now: DateTime) -> Date
 def _seam(
     row: Dags, last: DagRunInfo | None, first: DagRunInfo | None
 ) -> tuple[DataInterval | None, DataInterval | None]:
-    """Return what neither schedule covers, and what both cover, where one ends and one begins."""
+    """Return the gap and the overlap between the old and the new schedule."""
     if last is None or last.data_interval is None or not has_new_schedule(row):
         return None, None
     if first is None or first.data_interval is None:
         return None, None
     (_, end), (start, stop) = last.data_interval, first.data_interval
     if start == stop:
-        return None, None  # a trigger: it covers no time
-    # What has no length took the key of its instant, so that the other begins just after it.
+        return None, None  # no data intervals
+    # A run of zero length took the key of its instant, so the other begins just after it.
     hole = DataInterval(end, start) if start > end.add(microseconds=1) else None
     return hole, DataInterval(start, end) if start < end else None
 
@@ -190,7 +190,7 @@ def _candidates(
 
 
 def _after_old(row: Dags, now: DateTime) -> Dags:
-    """Return the row as it is when the old schedule has had its last due run, if it has one."""
+    """Return the row after the last due run of the old schedule, if there is one."""
     stored = cursor.stored_next(row)
     if row.schedule_switch_at is None or stored is None:
         return row
@@ -201,12 +201,12 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
     try:
         newest = cursor.newest_due(run_source, stored, now=until)
     except PrecomputedRunsExhausted:
-        newest = stored  # not known any further
+        newest = stored  # the rest is unknown
     return cursor.after_previous(row, newest, now=now)
 
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:
-    """Yield the DAGs that will not wait any more for assets of which events wait for them."""
+    """Yield the DAGs with pending events of assets that they will no longer wait for."""
     wanted = {
         dag.dag_id: set(
             ids_of(compile_condition(read_definition(dag).dag.timetable.asset_condition))

@@ -1,10 +1,10 @@
-"""Slots of DAGs and backfills that no longer say what is true: found, and put right.
+"""Finds and repairs slots of DAGs and backfills that do not match their runs.
 
-No protocol here leaves any behind. A row edited or deleted by hand, or a table restored to an
-earlier moment, can. Then a DAG or a backfill waits for runs that are over, or runs too many.
+Lamplighter itself leaves none behind, but manual edits, deleted rows or a restored table can. Then
+a DAG or a backfill waits for runs that are over, or runs too many.
 
-Whoever ends a run, or begins it again, writes the DAG's row too; so what is worked out from runs
-that were read after the row holds if the row is written, or found, as it was read.
+Every start or end of a run also writes the DAG's row. So a repair computed from runs that were read
+after the row is valid if the row is unchanged.
 """
 
 from collections import defaultdict
@@ -23,31 +23,30 @@ from lamplighter.store.transactions import Write, retry_attempts
 
 @dataclass(frozen=True)
 class Drift:
-    """How the slots of a DAG differ from its runs, by the keys of these."""
+    """Differences between the slots of a DAG and its runs, by run key."""
 
     dag_id: str
-    # Runs that occupy a slot, or wait for one or for their past, and are over or gone, or that do
-    # more than one of these.
+    # Runs that hold a slot or wait although they are over or deleted, or that are listed twice.
     dead: tuple[str, ...]
-    # Runs that are not over, and do none of these.
+    # Unfinished runs that are not listed.
     lost: tuple[str, ...]
 
 
 def find_drift() -> list[Drift]:
-    """Return the DAGs whose slots are wrong; reads all DAGs and all runs that are not over."""
-    # Runs first: one that begins after that is not missed in a row that was read before.
+    """Return the DAGs whose slots are wrong; reads all DAGs and all unfinished runs."""
+    # Runs first: a run that begins later is then not missing from an older row.
     listed: dict[str, set[str]] = defaultdict(set)
     for run in unfinished_runs():
         listed[run.dag_id].add(run.run_key)
     rows = all_dags()
     suspects = [row for row in rows if sorted(listed[row.dag_id]) != sorted(slots.named_runs(row))]
-    # The scan and the index are of different moments: each suspect is looked at again, alone.
+    # Scan and index differ in time, so each suspect is checked again.
     found = (_drift_now(row.dag_id, listed[row.dag_id]) for row in suspects)
     return [drift for drift in found if drift is not None]
 
 
 def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
-    """Return how a DAG's slots are wrong, if they are and its row has not changed meanwhile."""
+    """Return what is wrong with a DAG's slots, if its row has not changed meanwhile."""
     row = read_dag(dag_id)
     for _ in retry_attempts():
         if row is None:
@@ -57,11 +56,11 @@ def _drift_now(dag_id: str, listed: Collection[str]) -> Drift | None:
         if again is not None and again.rev == row.stored["rev"]:
             return drift
         row = again
-    return None  # it is alive, and whoever changes it so often knows its slots
+    return None  # it changes all the time, so its writers keep its slots right
 
 
 def repair_dag(drift: Drift) -> Drift | None:
-    """Put the slots of a DAG right and let the claim look at it; return what was mended, if any."""
+    """Repair the slots of a DAG and have it claimed; return what was repaired, if anything."""
     repaired: Drift | None = None
 
     def change(row: Dags) -> Sequence[Write] | None:
@@ -77,7 +76,7 @@ def repair_dag(drift: Drift) -> Drift | None:
 
 
 def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
-    """Assign the slots that a DAG's runs mean; `others` are runs that it may have overlooked."""
+    """Assign the slots that a DAG's runs need; `others` are runs that may be missing."""
     runs = _living(row.dag_id, {*slots.named_runs(row), *others})
     running = {key for key, run in runs.items() if run.state == RUNNING}
     queued = {key: run.queued_at for key, run in runs.items() if run.state != RUNNING}
@@ -86,7 +85,7 @@ def _put_right(row: Dags, others: Iterable[str]) -> Drift | None:
 
 
 def _living(dag_id: str, keys: Collection[str]) -> dict[str, Runs]:
-    """Return the runs that exist, are not over, and have no slot of a backfill."""
+    """Return the unfinished runs without a slot of a backfill."""
     found = read_runs((dag_id, key) for key in keys)
     return {
         run.run_key: run
@@ -100,23 +99,23 @@ def _living(dag_id: str, keys: Collection[str]) -> dict[str, Runs]:
 
 @dataclass(frozen=True)
 class BackfillDrift:
-    """The slots of a backfill whose runs are over or gone."""
+    """Slots of a backfill whose runs are over or deleted."""
 
     backfill_id: str
     dead: tuple[str, ...]
 
 
 def find_backfill_drift() -> list[BackfillDrift]:
-    """Return the backfills with such slots; reads all that occupy any, and their runs."""
+    """Return the backfills with wrong slots; reads all that hold any, and their runs."""
     rows = backfills_of(all_dags(with_backfills=True))
-    # Rows and runs were read at different moments: each suspect is looked at again, alone.
+    # Rows and runs were read at different times, so each suspect is checked again.
     suspects = [row for row in rows if row.active and _dead(row)]
     found = (_backfill_drift_now(row.backfill_id) for row in suspects)
     return [drift for drift in found if drift is not None]
 
 
 def _backfill_drift_now(backfill_id: str) -> BackfillDrift | None:
-    """Return what is wrong with a backfill, if its row has not changed while its runs were read."""
+    """Return what is wrong with a backfill, if its row has not changed meanwhile."""
     row = read_backfill(backfill_id)
     dead = () if row is None else _dead(row)
     again = read_backfill(backfill_id)
@@ -126,7 +125,7 @@ def _backfill_drift_now(backfill_id: str) -> BackfillDrift | None:
 
 
 def repair_backfill(drift: BackfillDrift) -> BackfillDrift | None:
-    """Free the slots whose runs are over, and let the backfill go on; return what was mended."""
+    """Free the slots of finished runs and continue the backfill; return what was repaired."""
     repaired: BackfillDrift | None = None
 
     def change(row: Backfills) -> Sequence[Write] | None:
@@ -143,7 +142,7 @@ def repair_backfill(drift: BackfillDrift) -> BackfillDrift | None:
 
 
 def _dead(row: Backfills) -> set[str]:
-    """Return the runs that occupy a slot of a backfill, and are over, gone, or no longer its."""
+    """Return the runs with a slot of a backfill that are over, deleted, or not its own."""
     keys = set(row.active or ())
     runs = read_runs((row.dag_id, key) for key in keys)
     living = (run for run in runs if run.state not in FINISHED)

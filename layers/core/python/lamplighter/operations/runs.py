@@ -1,7 +1,7 @@
-"""What a person may ask of a run: to be cancelled, to try again what failed, to begin again.
+"""Cancels, retries and clears runs.
 
-Owns: what each of them means for rows. Jobs are cancelled by whoever moves the run on, and a step
-whose job still runs begins again only when that job is over.
+Owns: what each operation does to the rows. Advancing the run cancels its jobs, and a step whose job
+still runs begins again only when that job is over.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -32,12 +32,12 @@ from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
 
 _TRIES = 12
-# So many steps begin again in one transaction, beside the run and its DAG.
+# Steps cleared in one transaction, beside the run and its DAG.
 AT_ONCE = 90
 
 
 def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it") -> Runs:
-    """Let a run end: its jobs are cancelled, and when the last one is over, so is the run."""
+    """Cancel a run: its jobs are cancelled, and the run ends with the last of them."""
 
     def change(view: RunView, now: DateTime) -> bool:
         if view.run.state in FINISHED:
@@ -56,13 +56,13 @@ def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it
 
 
 def retry_run(dag_id: str, run_key: str) -> Runs:
-    """Let the steps that failed be tried again, and with them what never ran because of them."""
+    """Retry the failed steps of a run and those that they blocked."""
     has_begun = False
 
     def change(view: RunView, now: DateTime) -> bool:
         nonlocal has_begun
         failed = [step for step in view.steps.values() if step.state in {FAILED, UPSTREAM_FAILED}]
-        # A run that was ended early may have failed without any of its steps.
+        # A run that was ended early may have failed without a failed step.
         if not (failed or has_begun or view.run.state in {FAILED, CANCELLED}):
             raise RefusedError(f"run {view.run.run_id} of DAG {dag_id!r} has no failed step")
         has_begun = True
@@ -72,7 +72,7 @@ def retry_run(dag_id: str, run_key: str) -> Runs:
 
 
 def clear_run(dag_id: str, run_key: str, *, tasks: Collection[str] = ()) -> Runs:
-    """Let a run, or some of its tasks with all that follow them, begin again."""
+    """Clear a run, or some of its tasks with everything downstream."""
 
     def change(view: RunView, now: DateTime) -> bool:
         require_tasks(view, tasks)
@@ -83,9 +83,9 @@ def clear_run(dag_id: str, run_key: str, *, tasks: Collection[str] = ()) -> Runs
 
 
 def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool:
-    """Let steps be as before their first try; return False if there are more than fit at once.
+    """Reset steps; return False if there are more than fit into one transaction.
 
-    A run that was over begins again with the last of them: until then, nobody moves it.
+    A finished run restarts with the last of them: until then, nothing advances it.
     """
     require_not_ending(view)
     todo = [step for step in steps if step.state != NONE and step.cancel_action != CLEAR]
@@ -99,7 +99,7 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
             step.retry_at = step.capacity_rejections = None
             set_expiry(step, now)
         step.marked = None
-        # As many attempts as at first, on top of those there have been.
+        # The same number of retries as at first, in addition to past tries.
         step.max_try_number = step.try_number + view.dag.tasks[step.step_id].retries + 1
     if len(todo) > AT_ONCE:
         return False
@@ -111,10 +111,10 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
 
 
 def require_not_ending(view: RunView) -> None:
-    """Refuse what cannot be asked of a run while its last jobs are being cancelled."""
+    """Refuse operations on a run whose last jobs are being cancelled."""
     if view.run.target_state is not None:
         raise RefusedError(
-            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; ask again when it is"
+            f"run {view.run.run_id} of DAG {view.run.dag_id!r} is being ended; try again when it is"
         )
 
 
@@ -128,9 +128,9 @@ def require_tasks(view: RunView, tasks: Collection[str]) -> None:
 
 
 def queue_again(view: RunView, now: DateTime) -> bool:
-    """Let a run that was over begin again, as soon as it has a slot.
+    """Restart a finished run as soon as it has a slot.
 
-    Before that, all its steps are kept; returns False if those are more than fit at once.
+    Its steps are kept from expiring first; returns False if they exceed one transaction.
     """
     if view.row is not None:
         require_usable(view.row)
@@ -143,7 +143,7 @@ def queue_again(view: RunView, now: DateTime) -> bool:
 
 
 def keep_steps(view: RunView) -> bool:
-    """Let no step of a run expire; return False if there are more than fit at once."""
+    """Keep the steps of a run from expiring; return False if they exceed one transaction."""
     expiring = [step for step in view.steps.values() if step.expires_at is not None]
     room = max(0, AT_ONCE - view.size)
     for step in expiring[:room]:
@@ -152,17 +152,17 @@ def keep_steps(view: RunView) -> bool:
 
 
 def wait_for_slot(view: RunView, now: DateTime) -> None:
-    """Let a run that was over not be over, and wait for a slot."""
+    """Make a finished run unfinished, waiting for a slot."""
     run, row = view.run, view.row
     if row is None:
-        raise RefusedError(f"DAG {run.dag_id!r} is gone; push its bundle first")
+        raise RefusedError(f"DAG {run.dag_id!r} was deleted; push its bundle first")
     move_run(run, QUEUED)
     set_state_columns(run, now)
     slots.wait_for_slot(row, run.run_key, since=now)
 
 
 def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
-    """Yield tasks and all that come after them, each once."""
+    """Yield tasks and everything downstream, each once."""
     todo, seen = list(tasks), set(tasks)
     while todo:
         task_id = todo.pop()
@@ -173,7 +173,7 @@ def with_downstream(dag: DAG, tasks: Collection[str]) -> Iterator[str]:
 
 
 def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], bool]) -> Runs:
-    """Write what is asked for, in parts if need be, and let others do what follows."""
+    """Write an operation, in parts if necessary, and request that the run be advanced."""
     tries = _TRIES
     while tries:
         view = RunView.read(dag_id, run_key)
@@ -191,4 +191,4 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run
-    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being moved by many; try again")
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is contended; try again")

@@ -1,4 +1,4 @@
-"""Runs that a person or a program asks for."""
+"""Creates manual runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +31,9 @@ def create_manual_run(
     run_id: str | None = None,
     triggered_by: str = "cli",
 ) -> Runs:
-    """Create a run for a date, or an undated one for None; it starts when there is a free slot.
+    """Create a run for a date, or without one; it starts when there is a free slot.
 
-    A run of that date, whoever made it, is an error. A run id of one's own goes with no date.
+    An existing run of that date is an error. A custom run id requires no date.
     """
     try:
         conf = json_mapping(conf or {})
@@ -70,7 +70,7 @@ def create_manual_run(
         written = change_dag(dag_id, change, row=row)
     except TransactionCanceled as cancelled:
         raise RefusedError(
-            f"DAG {dag_id!r} has a run {run.run_key} already: clear it, or choose another date"
+            f"DAG {dag_id!r} already has a run {run.run_key}: clear it, or choose another date"
         ) from cancelled
     if written is None:
         raise RefusedError(f"DAG {dag_id!r} was deleted in the meantime")
@@ -122,7 +122,7 @@ def _run_id(
 
 
 def require_allowed(row: Dags, run_type: str) -> None:
-    """Refuse a run of a type that the DAG's author has left out."""
+    """Refuse a run type that the DAG does not allow."""
     allowed = row.allowed_run_types
     if allowed is not None and run_type not in allowed:
         raise RefusedError(
@@ -132,7 +132,7 @@ def require_allowed(row: Dags, run_type: str) -> None:
 
 
 def require_usable(row: Dags) -> None:
-    """Refuse a run of a DAG that could never get a slot as things stand."""
+    """Refuse a run of a DAG that cannot get a slot at present."""
     if row.is_stale:
         raise RefusedError(f"DAG {row.dag_id!r} is no longer in any bundle; push it again first")
     if row.has_import_errors:
@@ -141,6 +141,6 @@ def require_usable(row: Dags) -> None:
         )
     if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
         raise RefusedError(
-            f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the"
+            f"DAG {row.dag_id!r} already has {MAX_WAITING} runs waiting for a slot or for the"
             " previous run"
         )

@@ -1,1 +1,1 @@
-"""Bundles become rows: pushing them, asking the sandbox, and writing what they define."""
+"""Registration of bundles: pushes, the sandbox, and the rows of what bundles define."""

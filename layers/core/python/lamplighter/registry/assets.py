@@ -1,17 +1,15 @@
-"""The assets that DAGs name: their rows, and the references of the DAGs that wait for them.
+"""The assets that DAGs name: their rows, and the references of their consumers.
 
-A row is put once, and kept as the newest definition describes its asset.
+A URI has a row too. Its target is the asset that was last pushed with it. A DAG may wait for a URI
+whichever asset has it, even if none does yet: events of that asset are then recorded under the URI
+as well. So the order in which bundles are pushed does not matter.
 
-A URI has a row too. It leads to the asset that was pushed with it last, and a DAG may wait for it,
-whichever asset that is, even if none has come yet: then that asset's events are recorded under the
-URI as well. So the order in which bundles are pushed does not matter.
+Owns: the consistency of these rows. A URI's target has that URI, and an asset's events are recorded
+under its URI exactly while a DAG waits for the URI. Rows that depend on each other change in one
+transaction, so this holds even after crashes and races.
 
-Owns: what these rows say about each other. A URI leads only to an asset that has it, and an asset's
-events are recorded under its URI exactly while that is waited for and leads to it. This is so at
-every moment, whoever crashes or comes at the same time, since the rows concerned change together.
-
-A reference is added before the row of its DAG is written, and removed after it, so that an event
-can reach a consumer that does not wait for it any more, but never miss one that does.
+A reference is added before the row of its DAG is written and removed after it: an event may reach a
+former consumer, but never misses a current one.
 """
 
 from collections import defaultdict
@@ -56,7 +54,7 @@ from lamplighter.store.transactions import (
 )
 from lamplighter.store.versions import newest_documents
 
-# A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
+# A condition on asset ids: one id, {"all": […]}, or {"any": […]}.
 Compiled = Any
 Rows = Mapping[str, Assets]
 
@@ -64,7 +62,7 @@ _DESCRIPTION = ("name", "uri", "group", "extra")
 
 
 def register_assets(dags: Sequence[DAG], push: Push) -> None:
-    """Store a row for every asset that a DAG waits for, reads or produces."""
+    """Store a row for every asset that the DAGs name."""
     leaves = [leaf for dag in dags for leaf in _named(dag)]
     # Leaves with more information about an asset come last.
     leaves.sort(key=lambda leaf: (isinstance(leaf, Asset), not _is_name_only(leaf)))
@@ -95,12 +93,12 @@ def _named(dag: DAG) -> Iterator[AssetLeaf]:
 
 
 def _is_name_only(leaf: AssetLeaf) -> bool:
-    """Return whether it is an asset without a URI of its own, whose name stands for it."""
+    """Return whether it is an asset whose URI is derived from its name."""
     return isinstance(leaf, Asset) and leaf.uri == leaf.name and "://" not in leaf.uri
 
 
 def _or_reference(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
-    """Return a leaf, or a reference to its asset if that has a URI which the leaf lacks."""
+    """Return a leaf, or a reference if the asset has a URI that the leaf lacks."""
     if row is None or row.uri is None or not isinstance(leaf, Asset) or not _is_name_only(leaf):
         return leaf
     return leaf if row.uri == leaf.uri else Asset.ref(name=leaf.name)
@@ -110,7 +108,7 @@ def _or_reference(leaf: AssetLeaf, row: Assets | None) -> AssetLeaf:
 
 
 def _put(missing: Rows, push: Push) -> None:
-    room = settings.current().transaction_actions - 1  # one is for the check of the push
+    room = settings.current().transaction_actions - 1  # one for the check of the push
     for group in pack(_units(missing), (len, room)):
         rows = [row for unit in group for row in unit]
         try:
@@ -121,7 +119,7 @@ def _put(missing: Rows, push: Push) -> None:
 
 
 def _units(missing: Rows) -> Iterator[list[Assets]]:
-    """Yield rows that must come together: a URI may lead to an asset only if that is there."""
+    """Yield rows that must be created together: the target of a URI must exist."""
     for key, row in missing.items():
         if row.kind == "uri" and row.target not in missing:
             row.target = None
@@ -133,7 +131,7 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
 
 def _put_alone(row: Assets, push: Push) -> None:
     row.target = None
-    with suppress(TransactionCanceled):  # another registration was faster, which is as good
+    with suppress(TransactionCanceled):  # another registration created them
         pushes.write(push, [Put(row)])
 
 
@@ -145,7 +143,7 @@ def _is_other(now: Assets, wanted: Assets) -> bool:
 
 
 def _describe(wanted: Assets, rows: Rows, *, is_leading: bool) -> None:
-    """Assign what its definition says to an asset's row, and let its URI lead to it."""
+    """Assign a definition to an asset's row, and make it the target of its URI."""
     row = rows[wanted.asset_id]
     if row.uri is not None and row.uri != wanted.uri:
         old = rows.get(uri_id(row.uri))
@@ -162,7 +160,7 @@ def _wait_for(key: str, rows: Rows) -> None:
 
 
 def _change(change: Callable[[Rows], None], keys: Sequence[str], push: Push) -> None:
-    """Change rows and those that they are tied to, if all of them are as they were read."""
+    """Change rows and those that they depend on, if all are unchanged."""
     for _ in retry_attempts():
         rows = read_assets(keys)
         rows |= read_assets(_neighbours(rows) - rows.keys())
@@ -175,7 +173,7 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], push: Push) -> 
         except TransactionCanceled:
             continue
         return
-    raise TransientError(f"assets {sorted(keys)} are being changed by too many at once")
+    raise TransientError(f"assets {sorted(keys)} are contended; try again")
 
 
 def _neighbours(rows: Rows) -> set[str]:
@@ -184,7 +182,7 @@ def _neighbours(rows: Rows) -> set[str]:
 
 
 def _mirror_uris(rows: Rows) -> None:
-    """Note on each asset under which of the URIs it has consumers."""
+    """Note on each asset the URIs that have consumers."""
     uris = {key: row for key, row in rows.items() if row.kind == "uri"}
     for row in rows.values():
         if row.kind == "asset":
@@ -196,24 +194,21 @@ def _mirror_uris(rows: Rows) -> None:
 def _write(row: Assets) -> Write:
     if not row.is_changed:
         return Check(row, Assets.refs_rev == row.refs_rev)
-    # An event that is being recorded goes by the old state, and is refused.
+    # An event that is being recorded on the old state is refused.
     row.refs_rev = row.stored["refs_rev"] + 1
     return Change(row, ("refs_rev",))
 
 
-# Who waits for an asset.
+# Consumers.
 
 
 def compile_condition(condition: AssetCondition) -> Compiled:
-    """Return a condition on the ids of assets, as a DAG's row has it; None if there is none."""
+    """Return a condition on asset ids as stored on a DAG's row; None if there is none."""
     return encode_on_ids(condition, leaf_id)
 
 
 def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
-    """Make DAGs, given as {dag id: asset ids}, consumers of assets.
-
-    A new consumer begins with the events that are recorded after this.
-    """
+    """Make DAGs, given as {dag id: asset ids}, consumers of events recorded from now on."""
     by_asset: dict[str, list[str]] = defaultdict(list)
     for dag_id, asset_ids in wanted.items():
         for asset in set(asset_ids):
@@ -233,10 +228,10 @@ def _additions(dag_ids: Sequence[str], row: Assets) -> list[Write]:
 
 
 def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
-    """Return the writes that let a DAG wait for assets from the transaction on that they are in.
+    """Return the writes that make a DAG consume events from this transaction on.
 
-    For conditions on streams that share events: one that came between the reference and the row may
-    have been consumed under another name.
+    For conditions on streams that share events: an event recorded between the reference and the row
+    may have been consumed under another name.
     """
     newest = read_assets(asset_ids)
     writes: list[Write] = [Check(asset, Assets.seq == asset.seq) for asset in newest.values()]
@@ -247,7 +242,7 @@ def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
 
 
 def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
-    """Remove a DAG from the consumers of all assets but those to keep."""
+    """Remove a DAG from the consumers of all assets except `keep`."""
     for row in asset_queue_of(dag_id):
         if row.asset_id not in keep:
             _change_references(row.asset_id, partial(_removals, dag_id), push)
@@ -264,7 +259,7 @@ def _removals(dag_id: str, row: Assets) -> list[Write]:
 
 
 def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], push: Push) -> None:
-    """Change references, if no event is recorded meanwhile that would go by the old ones."""
+    """Change references if no event was recorded in the meantime."""
     for _ in retry_attempts():
         row = read_asset(asset)
         seen_seq, seen_rev = row.seq or 0, row.refs_rev or 0
@@ -275,21 +270,21 @@ def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], 
         except TransactionCanceled:
             continue
         return
-    raise TransientError(f"asset {asset!r} is too busy to change its consumers")
+    raise TransientError(f"asset {asset!r} is contended; try again")
 
 
-# Who produces an asset: tasks that have it as an outlet, as their DAGs were last pushed.
+# Producers: tasks with the asset as an outlet, in the newest definitions.
 
 
 class Producer(NamedTuple):
-    """A task that declares an asset as an outlet."""
+    """A task with an asset as an outlet."""
 
     dag_id: str
     task_id: str
 
 
 def producers_of(asset_id: str) -> list[Producer]:
-    """Return the tasks that have an asset or alias as an outlet; reads every DAG."""
+    """Return the producers of an asset or alias; reads every DAG."""
     with author_code_as_data():
         documents = newest_documents(dags_in_use())
         found = [

@@ -1,4 +1,4 @@
-"""The runs of authors' timetables, computed in the sandbox: the only place where these run."""
+"""Runs of custom timetables, computed in the sandbox."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,13 +37,13 @@ from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Put, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
-# How many runs of a range in the past are asked for in one call.
+# Runs of a past range per call.
 _RUNS_PER_CALL = 5_000
 
 
 @dataclass(frozen=True)
 class NextRuns:
-    """The next runs of one DAG, or why its timetable failed."""
+    """The next runs of one DAG, or the error of its timetable."""
 
     runs: tuple[DagRunInfo, ...] = ()
     is_last: bool = True
@@ -52,7 +52,7 @@ class NextRuns:
 
     @classmethod
     def from_json(cls, data: Any, *, limit: int = PRECOMPUTED_COUNT) -> "NextRuns":
-        """Read what the sandbox returned; an invalid result is an error of that DAG."""
+        """Return the result of the sandbox; an invalid one is an error of that DAG."""
         try:
             error = data["error"]
             return cls(
@@ -65,12 +65,12 @@ class NextRuns:
             return cls(error=in_short(f"the sandbox returned an invalid result: {error!r}"))
 
     def apply(self, row: Dags) -> Put:
-        """Assign the next run to a DAG's row; return the write that stores the rest."""
+        """Assign the next run to a DAG's row; return the write of the precomputed runs."""
         row.schedule_error = self.error
         schedule = schedule_in_force(row)
         run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
-        # If the DAG has moved beyond all these runs meanwhile, it keeps its next run until the
-        # claim, which finds no precomputed run, has the timetable asked again.
+        # If the DAG has moved past all of them, it keeps its next run until a claim finds no
+        # precomputed run and requests new ones.
         with suppress(PrecomputedRunsExhausted):
             cursor.set_next(row, run_source.after(cursor.position(row), catchup=schedule.catchup))
         if self.error is None:
@@ -80,10 +80,10 @@ class NextRuns:
 
 
 def has_same_due_runs(old: PrecomputedRuns, new: NextRuns, row: Dags, *, now: DateTime) -> bool:
-    """Return whether the code of a timetable, asked anew, gives the due runs that it gave before.
+    """Return whether the new code of a timetable computes the same due runs as before.
 
-    What was not asked for before cannot differ. Without catchup only the newest counts, and if
-    that was not asked for, it is taken to differ: then the old code is asked for it.
+    Runs that were not computed before cannot differ. Without catchup only the newest counts; if it
+    was not computed, it counts as different, and the old code is asked for it.
     """
     known = old.runs_after(cursor.position(row))
     before = [info for info in known if info.run_after <= now]
@@ -106,7 +106,7 @@ def query_definitions(
     *,
     now: DateTime,
 ) -> dict[str, NextRuns]:
-    """Return the next runs of those of the DAGs that have a timetable of their author's."""
+    """Return the next runs of the DAGs that have a custom timetable."""
     queries = [
         query_after(rows.get(item.dag.dag_id), item.dag.dag_id, item.file, now=now)
         for item in definitions
@@ -134,22 +134,22 @@ def query_sandbox(sandbox: Sandbox, queries: Sequence[NextRunsQuery]) -> dict[st
     }
 
 
-# More runs, when half of the precomputed ones are used.
+# Refills, when half of the precomputed runs are used.
 
 
 def refill(dag_id: str) -> None:
-    """Replace the precomputed runs of a DAG by what its timetable says now."""
+    """Replace the precomputed runs of a DAG."""
     for _ in retry_attempts():
         row = read_dag(dag_id)
         if row is None or row.is_stale or not is_custom(row):
             return
         if _refill(row):
             return
-    raise TransientError(f"the schedule of DAG {dag_id!r} is being changed; try again")
+    raise TransientError(f"the schedule of DAG {dag_id!r} is contended; try again")
 
 
 def _refill(row: Dags) -> bool:
-    """Ask about the schedule in force; return False if it is another one by now."""
+    """Refill the schedule in force; return False if it has changed in the meantime."""
     schedule = schedule_in_force(row)
     found = _next_runs(row, schedule)
     is_same = True
@@ -166,18 +166,17 @@ def _refill(row: Dags) -> bool:
 
 
 def _next_runs(row: Dags, schedule: Schedule) -> NextRuns:
-    # Of an old schedule, what was due when it was replaced: without catchup that is one run.
+    # Of an old schedule, up to the switch: without catchup that is one run.
     at = followed_until(row, clock.now())
     query = query_after(row, row.dag_id, schedule.file, now=at)
     try:
         sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
         return query_sandbox(sandbox, [query])[row.dag_id]
-    except DefinitionError as error:  # the bundle itself is gone
+    except DefinitionError as error:  # the bundle was deleted
         return NextRuns(error=in_short(error))
 
 
-# A range of the past, call by call: only between the bounds of the DAG, which the timetable itself
-# is told of.
+# Runs of a past range, one call at a time.
 
 
 def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
@@ -188,10 +187,10 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
     while True:
         found = _runs_after(sandbox, row, last, at=start)
         if found.error is not None:
-            raise RefusedError(f"DAG {row.dag_id!r}: its timetable failed: {found.error}")
+            raise RefusedError(f"the timetable of DAG {row.dag_id!r} failed: {found.error}")
         for info in found.runs:
             if info == last:
-                continue  # without catchup a result begins with the newest that is due
+                continue  # without catchup, a result begins with the newest due run
             if _date_of(info) >= end or _complete_at(info) >= now:
                 return
             if _date_of(info) >= start:
@@ -202,7 +201,7 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
 
 
 def _runs_after(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) -> NextRuns:
-    # Seen from the beginning of the range, or a timetable without catchup would skip it.
+    # As of the start of the range, or a timetable without catchup would skip it.
     seen_from = at if last is None else last.run_after
     file = row.file
     query = next_runs_query(row.dag_id, file, last, count=_RUNS_PER_CALL, at=seen_from)

@@ -1,7 +1,7 @@
-"""DAGs as a push defines them: read from what the sandbox found, and assigned to their rows.
+"""DAGs as a push defines them: read from the sandbox's result and assigned to rows.
 
-Writes nothing. Owns: what a push changes on a row and what it leaves alone. The position of the
-schedule, the paused state and the occupied slots belong to the row; a push never touches them.
+Owns: what a push changes on a row. The position of the schedule, the paused state and the slots
+belong to the row; a push never changes them. Writes nothing.
 """
 
 import gzip
@@ -23,9 +23,9 @@ from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_js
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.codec import encode_timetable, is_foreign
 
-# A person can read the document in the table up to here; then it is compressed.
+# Up to this size the document is stored as readable text, beyond it compressed.
 _READABLE_BYTES = 16_000
-# A row may have 400 KB in all.
+# DynamoDB limits an item to 400 KB.
 _MAX_STORED_BYTES = 350_000
 # It is on the DAG's row, which every claim reads.
 _MAX_TIMETABLE_BYTES = 64_000
@@ -33,7 +33,7 @@ _MAX_TIMETABLE_BYTES = 64_000
 
 @dataclass(frozen=True)
 class Definition:
-    """One DAG that a push defines, read and checked."""
+    """One DAG of a push, parsed and checked."""
 
     dag: DAG
     hash: str
@@ -43,12 +43,12 @@ class Definition:
 
     @property
     def is_custom(self) -> bool:
-        """Whether only the sandbox can compute when it runs."""
+        """Whether it has a custom timetable, which only the sandbox can run."""
         return is_foreign(self.dag.timetable)
 
 
 def read_definition(found: CheckedDag) -> Definition:
-    """Return a DAG that is valid and can be stored, or raise a `DefinitionError`."""
+    """Return a DAG that can be stored, or raise a `DefinitionError`."""
     document = {**found.document, "dag_id": found.dag_id}
     try:
         with author_code_as_data():
@@ -59,7 +59,7 @@ def read_definition(found: CheckedDag) -> Definition:
             hash=content_hash(document),
             file=found.file,
             stored=_stored(found.dag_id, text),
-            # An author's timetable is only data here, and its summary comes from the sandbox.
+            # A custom timetable is only data here; its summary comes from the sandbox.
             schedule=in_short(found.schedule)
             if is_foreign(dag.timetable)
             else dag.timetable.summary,
@@ -70,10 +70,10 @@ def read_definition(found: CheckedDag) -> Definition:
     except UNREADABLE as error:
         raise SerializationError(f"DAG {found.dag_id!r} cannot be read: {error!r}") from error
     if len(f"{found.file}#{found.dag_id}".encode()) > MAX_KEY_BYTES:
-        raise DefinitionError(f"DAG {found.dag_id!r}: its file and id are too long together")
+        raise DefinitionError(f"DAG {found.dag_id!r}: its file name and id are too long together")
     if timetable > _MAX_TIMETABLE_BYTES:
         raise DefinitionError(
-            f"DAG {found.dag_id!r}: schedule: it has {timetable:,} bytes when written down, at most"
+            f"DAG {found.dag_id!r}: schedule: it has {timetable:,} bytes when serialized, at most"
             f" {_MAX_TIMETABLE_BYTES:,} are allowed: list fewer events, or compute them"
         )
     return definition
@@ -98,9 +98,9 @@ def new_row(definition: Definition) -> Dags:
 
 
 def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime) -> bool:
-    """Assign a definition to its row; return whether the schedule has to be asked anew.
+    """Assign a definition and its `condition` on asset ids to a row.
 
-    `condition` is what the DAG waits for, on the ids of assets.
+    Returns whether the next run must be computed anew.
     """
     dag = definition.dag
     before = _schedule(row)
@@ -117,9 +117,8 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
     row.allowed_run_types = None if allowed is None else list(allowed)
     row.referenced_assets = (row.referenced_assets or set()) | set(ids_of(condition)) or None
     if condition != row.asset_condition or row.schedule_error is not None:
-        # Events that wait for the old condition may fulfil the new one, one that could not be read
-        # has missed some, and a new DAG has had its references for a moment before it has a row:
-        # the claim looks.
+        # Pending events may satisfy the new condition, an unreadable one has missed some, and a new
+        # DAG had references before its row: the claim checks.
         row.asset_condition_met_at = now if condition else None
         row.asset_condition = condition
     if row.hash != definition.hash:
@@ -129,14 +128,14 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
     row.source_key = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
-        cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further
+        cursor.drop_previous(row)  # an old schedule that failed cannot be followed
     elif old is not None and _schedule(row) != before:
         cursor.keep_previous_if_due(row, old, now=now)
     return is_changed or definition.is_custom
 
 
 def has_new_schedule(row: Dags) -> bool:
-    """Return whether a definition that was assigned brings a schedule of its own."""
+    """Return whether the assigned definition has a new schedule."""
     return not row.is_stored or _schedule(row) != _schedule(row.as_stored())
 
 
@@ -145,7 +144,7 @@ def _schedule(row: Dags) -> tuple[object, ...]:
 
 
 def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:
-    """Return the definition as a version of its DAG."""
+    """Return the row of a DAG version."""
     is_text = isinstance(definition.stored, str)
     return DagVersions(
         row.dag_id,

@@ -1,4 +1,4 @@
-"""Import errors and warnings of pushes, one row for each file that has any."""
+"""Import errors and warnings of pushes, one row per file."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,9 @@ def replace_problems(
     broken: AbstractSet[str],
     refused: Mapping[str, AbstractSet[str]],
 ) -> None:
-    """Replace the rows of a bundle by what a push found; files that are fine now have none.
+    """Replace the problems of a bundle by those of a push.
 
-    `broken` are the files that could not be imported, `refused` the DAGs of other files that are
-    defined in a way that cannot be stored.
+    `broken` are files that could not be imported, `refused` are DAGs that could not be stored.
     """
     by_file: dict[str, list[dict[str, object]]] = defaultdict(list)
     for severity, found in (("error", errors), ("warning", warnings)):
@@ -46,13 +45,13 @@ def replace_problems(
 
 
 def add_error(push: Push, error: ImportProblem) -> None:
-    """Add an error to what is known about a bundle."""
+    """Add an error to the problems of a bundle."""
     row = _row(push, error.file, [_as_json("error", error)], has_errors=True)
     pushes.write(push, [Put(row, may_replace=True)])
 
 
 def all_problems() -> list[dict[str, Any]]:
-    """Return errors and warnings of all bundles, each with the bundle's name; errors first."""
+    """Return errors and warnings of all bundles with the bundle's name, errors first."""
     found = [
         {"bundle": bundle.id, **problem}
         for bundle in read_bundles(consistent=False)
@@ -63,7 +62,7 @@ def all_problems() -> list[dict[str, Any]]:
 
 
 def read_broken(bundle: str) -> tuple[set[str], set[str]]:
-    """Return the files of a bundle that could not be imported, and the DAGs that were refused."""
+    """Return the files of a bundle that could not be imported, and its refused DAGs."""
     rows = read_problems(bundle)
     refused: set[str] = set().union(*(row.refused or () for row in rows))
     return {row.id for row in rows if row.is_broken}, refused

@@ -1,4 +1,4 @@
-"""The runs that a DAG owes: how many they are, and how its schedule goes on without them."""
+"""Owed runs of a DAG: counting and skipping them."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ from lamplighter.store.models import Dags
 from lamplighter.store.transactions import Write
 from lamplighter.timetables.base import DagRunInfo
 
-# So much of what an author's timetable owes is walked through.
+# Limits for enumerating the owed runs of a custom timetable.
 _RUNS_PER_CALL, _MAX_CALLS = 5_000, 20
 
 
-# Counting them.
+# Counting.
 
 
 def count_owed(row: Dags, *, now: DateTime, stop_at: int) -> int:
-    """Return how many runs a row owes, those of an old schedule first; counting stops somewhere."""
+    """Return how many runs a row owes, including those of an old schedule, up to `stop_at`."""
     try:
         return _count(row, cursor.run_source_of(row), now=now, stop_at=stop_at)
     except PrecomputedRunsExhausted:
@@ -46,7 +46,7 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
         return count
     later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:
-        return count  # its timetable is asked when its turn comes
+        return count  # the rest is not precomputed yet
     return count + _count(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
 
 
@@ -58,11 +58,11 @@ def _due(row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime,
     return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
-# Skipping them: the schedule goes on as if they had been created.
+# Skipping: the schedule continues as if they had been created.
 
 
 def skip_owed(row: Dags, *, now: DateTime) -> Sequence[Write]:
-    """Let the schedule stand after the last run that is due; return the other writes for it."""
+    """Move the schedule past the last due run; return the other writes."""
     if row.schedule_switch_at is not None:
         _skip_old(row, now)
     stored = cursor.stored_next(row)
@@ -98,14 +98,14 @@ def _skip_built_in(row: Dags, stored: DagRunInfo, now: DateTime) -> None:
 
 
 def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
-    """Ask an author's timetable call by call until it gives future runs; return its sandbox."""
+    """Query a custom timetable until it returns future runs; return its sandbox."""
     schedule = schedule_in_force(row)
     sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
     for _ in range(_MAX_CALLS):
         query = query_after(row, row.dag_id, schedule.file, now=now, count=_RUNS_PER_CALL)
         try:
             results = sandbox.upcoming_runs([query])
-        except DefinitionError:  # the bundle is gone, and with it what was owed
+        except DefinitionError:  # the bundle was deleted
             break
         found = NextRuns.from_json(results[row.dag_id], limit=_RUNS_PER_CALL)
         due = [info for info in found.runs if info.run_after <= now]

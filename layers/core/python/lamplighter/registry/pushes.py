@@ -1,7 +1,7 @@
-"""Pushes of bundles: their numbers and announcements, and those whose message was lost.
+"""Pushes of bundles: numbers, announcements, and resending lost ones.
 
-Owns: that an older push never follows a newer one, and when a push that was not registered is
-announced to `register` again. Registering a push twice changes nothing.
+Owns: that an older push never replaces a newer one, and when an unregistered push is announced
+again. Registering a push twice is harmless.
 """
 
 import json
@@ -26,30 +26,30 @@ from lamplighter.store.transactions import (
 
 log = logging.getLogger(__name__)
 
-# At intervals that double up to the longest pause, so many take more than a day.
+# At doubling intervals, up to the longest pause, these take more than a day.
 MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
-# A registration that has begun may take as long as the function may run.
+# The maximum duration of a registration: the function's time limit.
 _REGISTER_SECONDS = 900
 
 
 @dataclass(frozen=True)
 class Push:
-    """One push of a bundle. As a message: it must be registered."""
+    """One push of a bundle; as a message, a request to register it."""
 
     bundle: str
     version: str
     number: int
-    skip_owed: bool = False  # runs that are due at this moment are not created
+    skip_owed: bool = False  # runs that are due at the push are not created
 
 
-# Registering one: each of these is refused when a newer push has begun.
+# Registering: each of these raises if a newer push has begun.
 
 
 def begin(push: Push) -> bool:
-    """Note that a push is being registered, or refuse it if a newer one is or was.
+    """Record that a push is being registered; raise if a newer one has begun.
 
-    Returns whether all pushes before it came to their end, and so left nothing half done.
+    Returns whether all earlier pushes finished, so that there is nothing to clean up.
     """
     row = bundles.begin_registration(push.bundle, push.number)
     if row is None:
@@ -58,12 +58,12 @@ def begin(push: Push) -> bool:
 
 
 def newest_check(push: Push) -> Check:
-    """Return the write that lets others through only while no newer push has begun."""
+    """Return a check that no newer push has begun."""
     return bundles.newest_push_check(push.bundle, push.number)
 
 
 def write(push: Push, writes: Sequence[Write]) -> None:
-    """Write all on behalf of a push, or refuse because a newer one has begun."""
+    """Write on behalf of a push; raise if a newer one has begun."""
     try:
         transact_with_retry([newest_check(push), *writes])
     except TransactionCanceled as cancelled:
@@ -72,7 +72,7 @@ def write(push: Push, writes: Sequence[Write]) -> None:
 
 
 def require_newest(push: Push, cancelled: TransactionCanceled) -> None:
-    """Refuse the push if that is why a transaction that began with its check was cancelled."""
+    """Raise if a transaction was cancelled by its push check, the first write."""
     if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
         raise _superseded(push)
 
@@ -84,7 +84,7 @@ def change_dag(
     *,
     row: Dags | None = None,
 ) -> None:
-    """Change a DAG's row on behalf of a push as `dags.change_dag` does, or refuse it."""
+    """Change a DAG's row as `dags.change_dag` does; raise if a newer push has begun."""
 
     def change_if_newest(row: Dags) -> Sequence[Write] | None:
         writes = change(row)
@@ -104,20 +104,20 @@ def _superseded(push: Push) -> RefusedError:
 
 
 def end(push: Push) -> None:
-    """Note that a push is registered."""
+    """Record that a push is registered."""
     bundles.end_registration(push.bundle, push.number, push.version)
 
 
 def end_unreadable(push: Push) -> None:
-    """Note that nothing of a push could be read, and that trying again is useless.
+    """Record that a push is unreadable and must not be retried.
 
-    It is not noted as registered: the push after it must know of one before that died half-way.
+    It does not count as registered: the next push must still clean up after an interrupted one.
     """
     bundles.mark_unreadable(push.bundle, push.number)
 
 
-# A push is announced by a small object of its own: its arrival wakes `register`, and the archive,
-# which is named by its content, is never overwritten.
+# A push is announced by a small object of its own, whose creation invokes `register`. The archive
+# is named by its content and never overwritten.
 
 
 def announce(push: Push) -> None:
@@ -131,7 +131,7 @@ def announce(push: Push) -> None:
 
 
 def announcement_key(bundle: str, push: int) -> str:
-    """Return the key of the object that announces a push; they sort by number."""
+    """Return the key of the object that announces a push; keys sort by number."""
     return f"{_announcement_prefix(bundle)}{push:08}.json"
 
 
@@ -152,20 +152,20 @@ def read_announcement(bucket: str, key: str) -> Push:
 
 @dataclass(frozen=True)
 class Refill:
-    """An author's timetable must be asked for more runs."""
+    """More runs of a custom timetable are needed."""
 
     dag_id: str
 
 
 @dataclass(frozen=True)
 class Retire:
-    """What a push left out must be looked for once more."""
+    """DAGs that a push left out must be retired again."""
 
     push: Push
 
 
 def read_message(body: str) -> list[Push | Refill | Retire]:
-    """Return what a message asks for; the bucket's test message asks for nothing."""
+    """Return the requests in a message; the bucket's test message has none."""
     with queues.reject_unreadable():
         data = json.loads(body)
         if "refill" in data:
@@ -177,7 +177,7 @@ def read_message(body: str) -> list[Push | Refill | Retire]:
         return [read_announcement(bucket, unquote_plus(key)) for bucket, key in places]
 
 
-# Pushes that were announced and not registered, because the message about them was lost.
+# Pushes that were announced but not registered, because a message was lost.
 
 
 def sweep_pushes(*, has_time: Callable[[], bool]) -> int:
@@ -190,7 +190,7 @@ def sweep_pushes(*, has_time: Callable[[], bool]) -> int:
             continue
         try:
             sent += _resend(row, now)
-        except Exception as error:  # noqa: BLE001 - raised below, when the others had their turn
+        except Exception as error:  # noqa: BLE001 - raised below, after the others
             failures.append(error)
         if not has_time():
             break
@@ -200,9 +200,9 @@ def sweep_pushes(*, has_time: Callable[[], bool]) -> int:
 
 
 def resend_due_at(row: Catalog) -> DateTime | None:
-    """Return when the newest push of a bundle is to be looked for; None, if it has come to its end.
+    """Return when the newest push of a bundle is to be sent again; None if it needs no resend.
 
-    A push that failed too often is left to people: `doctor` names it.
+    A push that failed too often is left to the operator: `doctor` reports it.
     """
     newest = int(row.pushed or 0)
     is_over = newest <= _newest_ended(row)
@@ -220,13 +220,13 @@ def _newest_ended(row: Catalog) -> int:
 
 
 def _resend(row: Catalog, now: DateTime) -> bool:
-    """Send the newest push that was announced, if there is one; look again when it is twice as old.
+    """Send the newest announced push again, and schedule the next attempt for twice its age.
 
-    A push that died before it was announced has no object, and there is nothing to do for it.
+    An upload that was interrupted before its announcement needs nothing.
     """
     key = _newest_announcement(row)
     if key is not None:
-        log.warning("push was not registered, sending it again", extra={"key": key})
+        log.warning("push was not registered; sending it again", extra={"key": key})
         # Sent first: after a crash here it is sent twice.
         queues.send("registers", [{"MessageBody": _notification(key)}])
     assert row.updated_at is not None
@@ -237,7 +237,7 @@ def _resend(row: Catalog, now: DateTime) -> bool:
 
 
 def _newest_announcement(row: Catalog) -> str | None:
-    # Those before the one that is being registered would be refused.
+    # Earlier pushes than the one being registered would be refused.
     after = max(_newest_ended(row), int(row.registering or 0) - 1)
     listed = aws.client("s3").list_objects_v2(
         Bucket=settings.current().require("bucket"),
@@ -248,7 +248,7 @@ def _newest_announcement(row: Catalog) -> str | None:
 
 
 def _notification(key: str) -> str:
-    """Return what S3 says about an object that was created."""
+    """Return S3's notification of a created object."""
     place = {
         "bucket": {"name": settings.current().bucket},
         "object": {"key": quote_plus(key, safe="/")},

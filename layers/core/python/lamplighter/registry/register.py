@@ -1,8 +1,8 @@
-"""Registers a push: DAG rows and their versions, references to assets, import errors.
+"""Registers a push: DAG rows and versions, references to assets, import errors.
 
-What a push no longer defines is retired. Owns: the order of the writes. A row and its version
-change together, so that nobody ever sees half a registration. Every step may be repeated, so a
-register that was interrupted is simply run again.
+DAGs that a push no longer defines are retired. Owns: the order of the writes. A row and its version
+change together, so a registration is never seen half done. Every step can be repeated, so an
+interrupted registration is simply run again.
 """
 
 from collections import defaultdict
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from lamplighter.timetables.base import DagRunInfo
 
 _DAGS_AT_ONCE = 100
-# Documents of one transaction, which may have 4 MB in all.
+# Documents per transaction, which is limited to 4 MB.
 _MAX_BYTES = 2_000_000
-# Counting owed runs is for information: it must not take the time that registering needs.
+# Counting owed runs is informational and must not delay the registration.
 _STEPS_FOR_COUNTING = 200_000
 _INDEX_LAG_SECONDS = 60
 
@@ -80,7 +80,7 @@ class RegisterReport:
 
 
 def register(push: Push) -> RegisterReport:
-    """Write everything a push defines; refuse it if a newer one has been seen."""
+    """Write everything a push defines; refuse it if there is a newer one."""
     is_tidy = pushes.begin(push)
     return _Registration(push, is_tidy=is_tidy).run()
 
@@ -98,7 +98,7 @@ class _Member:
 
 
 def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
-    room = settings.current().transaction_actions - 1  # one is for the check of the push
+    room = settings.current().transaction_actions - 1  # one for the check of the push
     return pack(
         members,
         (lambda member: len(member.writes), room),
@@ -107,7 +107,7 @@ def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
 
 
 class _Registration:
-    """One run of `register`."""
+    """One call of `register`."""
 
     def __init__(self, push: Push, *, is_tidy: bool) -> None:
         self.push = push
@@ -117,7 +117,7 @@ class _Registration:
         self.report = RegisterReport(push)
         self.steps_left = _STEPS_FOR_COUNTING
         self.refused: dict[str, set[str]] = defaultdict(set)
-        # What authors' timetables say, and after which run of their DAGs.
+        # Results of custom timetables by DAG.
         self.next_runs: dict[str, NextRuns] = {}
         self.asked_after: dict[str, DagRunInfo | None] = {}
 
@@ -125,7 +125,7 @@ class _Registration:
         try:
             parsed, malformed = drop_malformed(self.sandbox.parse())
         except DefinitionError as error:
-            # Nothing can be read: what was registered before stays as it is.
+            # The bundle is unreadable: what was registered before stays.
             problem = ImportProblem("(the whole bundle)", None, str(error))
             import_problems.add_error(self.push, problem)
             self.report.errors.append(problem)
@@ -162,12 +162,12 @@ class _Registration:
             yield definition
 
     def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
-        """Note that a DAG is defined, but in a way that cannot be stored."""
+        """Note that a DAG cannot be stored."""
         self.report.errors.append(problem)
         self.refused[problem.file].add(dag_id)
 
     def _write(self, group: Sequence[Definition]) -> None:
-        """Write the rows of some DAGs, with all that belongs to them."""
+        """Write the rows of some DAGs with everything that belongs to them."""
         malformed: list[Malformed] = []
         found = read_dags((item.dag.dag_id for item in group), malformed=malformed)
         rows = {row.dag_id: row for row in found}
@@ -181,8 +181,8 @@ class _Registration:
         for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
             written += self._commit(bulk)
         for row in written:
-            # Noted on the row, so that whoever repeats this after a crash still knows of them; not
-            # those of a push that died before it wrote the row.
+            # On the row, so that a repetition after a crash still knows them; except those of a
+            # push that crashed before it wrote the row.
             if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
                 assets.drop_consumers(row.dag_id, wanted[row.dag_id], self.push)
             if row.watchers:
@@ -193,7 +193,7 @@ class _Registration:
     def _readable(
         self, group: Sequence[Definition], malformed: Mapping[str, str]
     ) -> Iterator[Definition]:
-        """Yield the DAGs whose rows can be read; the others are errors of this push."""
+        """Yield the DAGs whose rows can be read; report the others."""
         for item in group:
             problem = malformed.get(item.dag.dag_id)
             if problem is None:
@@ -202,7 +202,7 @@ class _Registration:
                 self._refuse(item.dag.dag_id, ImportProblem(item.file, None, problem))
 
     def _query_timetables(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
-        """Ask timetables what follows the positions of their DAGs, where that is not known."""
+        """Query custom timetables for the runs after their DAGs' positions, where needed."""
         ids = [item.dag.dag_id for item in items]
         positions = {id_: cursor.position(rows[id_]) if id_ in rows else None for id_ in ids}
         new = [
@@ -226,11 +226,11 @@ class _Registration:
             )
             self.report.errors.append(ImportProblem(item.file, None, message))
             return False
-        # A newer push was faster. (Numbers of another bundle, which gave the DAG up, do not count.)
+        # A newer push was faster. (Numbers of a bundle that gave the DAG up do not count.)
         return row.bundle != self.push.bundle or row.push <= self.push.number
 
     def _member(self, item: Definition, row: Dags | None) -> _Member:
-        """Return what to write for one DAG, given its row as it is now."""
+        """Return the writes for one DAG, given its current row."""
         row = row or new_row(item)
         before = row.hash
         condition = self._condition(item)
@@ -254,7 +254,7 @@ class _Registration:
         )
 
     def _next_run(self, item: Definition, row: Dags) -> Sequence[Write]:
-        """Assign the next run to a DAG's row; return the writes that go with it."""
+        """Assign the next run to a DAG's row; return the other writes."""
         writes: Sequence[Write] = []
         if not item.is_custom:
             cursor.ask_schedule(row, now=self.now)
@@ -268,7 +268,7 @@ class _Registration:
         return writes
 
     def _keep_other_code(self, row: Dags) -> None:
-        """Keep the old schedule if the new code of its timetable gives other due runs."""
+        """Keep the old schedule if the new code of its timetable computes other due runs."""
         before = row.as_stored()
         if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
             return
@@ -280,10 +280,10 @@ class _Registration:
                 cursor.keep_previous(row, own_schedule(before), now=self.now)
 
     def _first_events(self, row: Dags, wanted: set[str]) -> list[Write]:
-        """Return the writes that make sure with which events a changed condition begins."""
-        # Not those that it has references to: a push that died may have left some behind.
+        """Return the writes that fix the first events of a changed condition."""
+        # By condition, not by references: a crashed push may have left some behind.
         new = wanted - waited_for(row)
-        # Two for each, and those of the DAG itself; more would not fit.
+        # Two for each, and those of the DAG itself.
         has_room = 2 * len(new) + 4 <= settings.current().transaction_actions
         before_and_after = wanted | (row.referenced_assets or set())
         if not new or len(before_and_after) == 1 or not has_room:
@@ -293,7 +293,7 @@ class _Registration:
         return assets.begin_now(row.dag_id, new)
 
     def _commit(self, bulk: list[_Member]) -> list[Dags]:
-        """Commit some DAGs together, or each alone if one of them stands in the way."""
+        """Commit some DAGs together, or each alone if one conflicts."""
         try:
             pushes.write(self.push, [write for member in bulk for write in member.writes])
         except (TransactionCanceled, PermanentError):
@@ -312,7 +312,7 @@ class _Registration:
             if row is None:
                 row = new_row(item)
                 row.version = newest_version(item.dag.dag_id)
-            # A claim may have moved the schedule on: what follows must be asked again.
+            # A claim may have advanced the schedule, so the next runs are queried again.
             self._query_timetables([item], {row.dag_id: row})
             member = self._member(item, row)
             try:
@@ -323,7 +323,7 @@ class _Registration:
                 self._refuse(item.dag.dag_id, ImportProblem(item.file, None, str(error)))
                 return None
             return member
-        raise TransientError(f"DAG {item.dag.dag_id!r} is being changed by too many at once")
+        raise TransientError(f"DAG {item.dag.dag_id!r} is contended; try again")
 
     # The report.
 
@@ -357,19 +357,18 @@ class _Registration:
         return owed
 
 
-# What a push no longer defines: its DAGs leave the index and keep their history.
+# Retiring: DAGs leave the index and keep their history.
 
 
 def retire(push: Push) -> tuple[list[str], list[str]]:
     """Mark the DAGs of a bundle that this push did not write; return the stale and the broken.
 
-    A DAG whose file could not be imported, or which was refused, is not gone: it waits for its
-    author.
+    A DAG that was refused, or whose file could not be imported, is broken, not stale.
     """
     broken_files, refused = import_problems.read_broken(push.bundle)
     stale: list[str] = []
     broken: list[str] = []
-    # A row that cannot be read is named by `doctor`; the others are retired.
+    # Malformed rows are reported by `doctor`.
     for row in read_dags(dag_ids_of_bundle(push.bundle), malformed=[]):
         is_broken = row.dag_id in refused or row.file in broken_files
         if _mark(row, push, is_broken=is_broken):

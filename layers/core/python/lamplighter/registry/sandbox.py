@@ -12,11 +12,11 @@ from lamplighter.dags.upcoming import NextRunsQuery
 from lamplighter.errors import DefinitionError, TransientError, in_short
 from lamplighter.identifiers import bundle_key
 
-# As long as a Lambda can take.
+# The maximum duration of a Lambda invocation.
 _READ_SECONDS = 900.0
-# Each may take its 30 seconds, one after the other.
+# Each may take 30 seconds, one after the other.
 _QUERIES_PER_CALL = 20
-# What an index takes for a key.
+# DynamoDB's limit for an index key.
 MAX_KEY_BYTES = 1_024
 
 _NO_DAG = "the sandbox returned something that is not a DAG"
@@ -31,7 +31,7 @@ _SHAPE: dict[str, type | tuple[type, ...]] = {
 
 
 class Sandbox:
-    """The sandbox, asked about one version of one bundle."""
+    """The sandbox for one version of one bundle."""
 
     def __init__(self, bundle: str, version: str) -> None:
         self._bucket = settings.current().require("bucket")
@@ -39,17 +39,17 @@ class Sandbox:
         self._results = f"results/{bundle}/{version}"
 
     def parse(self) -> Iterator[ParsedFile]:
-        """Yield what each DAG file defines; an invalid result is an error of its file."""
+        """Yield the DAGs of each file; an invalid result is an error of its file."""
         files = self._invoke({"verb": "list"})["files"]
         for at in range(0, len(files), MAX_FILES_PER_CALL):
             asked = files[at : at + MAX_FILES_PER_CALL]
             found = self._invoke({"verb": "parse", "files": asked})["files"]
-            # By position: author code may have tampered with the name in a result.
+            # By position: author code may have changed the name in a result.
             for file, data in zip(asked, found, strict=True):
                 yield _read_file(file, data)
 
     def upcoming_runs(self, queries: Sequence[NextRunsQuery]) -> dict[str, Any]:
-        """Return what authors' timetables say about upcoming runs, by DAG id."""
+        """Return the results of custom timetables by DAG id."""
         found: dict[str, Any] = {}
         for at in range(0, len(queries), _QUERIES_PER_CALL):
             asked = list(queries[at : at + _QUERIES_PER_CALL])
@@ -72,8 +72,8 @@ class Sandbox:
         )
         payload: dict[str, Any] = json.loads(response["Payload"].read())
         if response.get("FunctionError"):
-            # The function itself failed: out of time or memory, or not allowed to read. No author
-            # can fix that; the message is delivered again, and ends in the dead-letter queue.
+            # The function failed: out of time or memory, or access denied. An author cannot fix
+            # that; the message is retried and finally goes to the dead-letter queue.
             raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
         if "result_key" in payload:
             body = aws.client("s3").get_object(Bucket=self._bucket, Key=result_key)
@@ -92,7 +92,7 @@ def _read_file(file: str, data: Any) -> ParsedFile:
 
 
 def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:
-    """Return the files with what has the shape of a DAG, and a problem for everything else."""
+    """Return the files with well-formed DAGs, and a problem for everything else."""
     kept: list[ParsedFile] = []
     malformed: list[ImportProblem] = []
     for file in files:
@@ -117,7 +117,7 @@ def _name_of(file: ParsedFile) -> str:
 
 
 def _own_problem(file: str, problem: ImportProblem) -> ImportProblem:
-    """Return a problem of this file, whichever file it names."""
+    """Return a problem as one of this file."""
     line = problem.line if isinstance(problem.line, int) else None
     return ImportProblem(file, line, in_short(problem.message), tuple(map(str, problem.frames)))
 

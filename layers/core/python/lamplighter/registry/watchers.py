@@ -1,8 +1,8 @@
-"""The watchers of a push: a row each, for the function that runs them.
+"""The watchers of a push: one row each, for the function that runs them.
 
 The row of a DAG lists its watchers before their rows are written and until they are deleted, so
-that none is left behind. New ones are written before old ones are deleted: a source may be read for
-a watcher that is no longer needed, but is never left unread for one that is.
+that none is orphaned. New ones are written before old ones are deleted: a source may be read for an
+obsolete watcher, but is never left unread for a current one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,14 +23,14 @@ from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Wri
 from lamplighter.store.watchers import WatcherKey, read_watchers_by_key, trigger_hash
 from lamplighter.triggers.feeds import SOURCES, Feed, StreamInfo
 
-# In a list of what is wired: a local deployment wires everything.
+# In a list of connected sources: everything, as in a local deployment.
 EVERYTHING = "*"
 
 Watchers = Mapping[WatcherKey, dict[str, Any]]
 
 
 def watchers_of(dag: DAG) -> Watchers:
-    """Return the watchers of the assets that a DAG waits for, as rows keep them."""
+    """Return the watchers of the assets in a DAG's condition, by row key."""
     found: dict[WatcherKey, dict[str, Any]] = {}
     for leaf in dag.timetable.asset_condition.leaves():
         if not isinstance(leaf, Asset):
@@ -44,12 +44,12 @@ def watchers_of(dag: DAG) -> Watchers:
 
 
 def announce_watchers(row: Dags, wanted: Watchers) -> None:
-    """List these watchers on the row of a DAG, in addition to those that it has."""
+    """Add these watchers to the list on the row of a DAG."""
     row.watchers = (row.watchers or set()) | {str(key) for key in wanted} or None
 
 
 def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
-    """Write the rows of a DAG's watchers as this push declares them, and delete all others."""
+    """Write the rows of a DAG's watchers, and delete all others."""
     _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
     keep = {str(key) for key in wanted}
     if (row.watchers or set()) != keep:
@@ -57,7 +57,7 @@ def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
 
 
 def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
-    """Delete the watchers of a DAG, but those to keep."""
+    """Delete the watchers of a DAG except `keep`."""
     gone = (row.watchers or set()) - keep
     _write([Delete(WatcherKey.parse(text).row) for text in gone], push)
 
@@ -84,7 +84,7 @@ def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
         if before is not None and before.watcher == watcher:
             if (before.bundle, before.bundle_version) == bundle:
                 continue
-            # What happened before a watcher existed does not make it fire.
+            # What happened before a watcher was created does not fire it.
             created_at = before.created_at
         row.watcher, row.created_at, row.updated_at = watcher, created_at, now
         row.bundle, row.bundle_version = bundle
@@ -92,16 +92,16 @@ def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
 
 
 def _write(writes: Sequence[Write], push: Push) -> None:
-    room = settings.current().transaction_actions - 1  # one is for the check of the push
+    room = settings.current().transaction_actions - 1  # one for the check of the push
     for chunk in pack(writes, (lambda _: 1, room)):
         pushes.write(push, chunk)
 
 
-# What must be wired.
+# Connected sources.
 
 
 def unwired(dag: DAG, deployment: Settings) -> Iterator[str]:
-    """Yield a sentence for each watcher of a DAG whose source is not wired to the deployment."""
+    """Yield a message for each watcher whose source is not connected to the deployment."""
     for key, watcher in watchers_of(dag).items():
         missing = _missing(StreamInfo.from_json(watcher["trigger"]).feed, deployment)
         if missing is not None:

@@ -1,1 +1,1 @@
-"""Runs: their states, how they begin and how they end."""
+"""Runs: states, decisions and their effects."""

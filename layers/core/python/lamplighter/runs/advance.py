@@ -1,11 +1,11 @@
-"""Advances runs: the one operation that every message and every sweep ends in.
+"""Advances runs: the operation behind every message about a run, and behind the sweep.
 
-Owns: the order in which things happen. What is known is read, what follows is written in one
-transaction, and only then jobs are started or cancelled and others told. Whoever dies on the way
-leaves rows that say what is to be done; doing it again changes nothing.
+Owns: the order. Rows are read, the decision is written in one transaction, and only then jobs are
+started or cancelled and messages sent. After a crash the rows say what is left to do, and repeating
+it is safe.
 
-A message about a job only names it: what it is now, its executor says; whose it is, its argument
-says; what that means, the rows say. So events may be late, doubled, in any order, or missing.
+A message about a job only names it: its executor knows its state, its argument names its step, and
+the rows decide. So events may be late, duplicated, out of order or missing.
 """
 
 import json
@@ -43,7 +43,7 @@ def advance(
     observations: Sequence[JobObservation] = (),
     permissions: JobPermissions,
 ) -> RunsReport:
-    """Advance a run as far as possible, given what is known of its jobs."""
+    """Advance a run as far as possible, given observations of its jobs."""
     report = RunsReport()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
@@ -65,11 +65,11 @@ def advance(
             return report
         observations = [*observations, *learned]
         pause = _FIRST_PAUSE
-    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is contended; try again")
 
 
 def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
-    """Advance each run as far as possible; those that only start something share a transaction.
+    """Advance each run; those that only start jobs share a transaction.
 
     If one fails, the others are still advanced; its error is raised at the end.
     """
@@ -82,7 +82,7 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
         try:
             transact([write for decision in bulk for write in decision.view.writes()])
         except (TransactionCanceled, TransientError, PermanentError):
-            continue  # one has changed, or the answer was lost: each finds out on its own
+            continue  # one has changed, or the response was lost: advance each alone
         done += bulk
     written = {decision.view.name: decision for decision in done}
 
@@ -114,13 +114,13 @@ def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]
 def _decide_all(
     names: Sequence[RunName], permissions: JobPermissions, report: RunsReport
 ) -> list[RunDecision]:
-    """Return the decisions about all runs for which there can be one."""
+    """Return the decisions about the runs that can be decided together."""
     decisions = []
     for view in RunView.read_all(names):
         decision = RunDecision(view, permissions, report)
         try:
             decision.decide(())
-        except Exception:  # advanced on its own, it raises what is wrong with it
+        except Exception:  # its error is raised when it is advanced alone
             about = {"dag_id": view.run.dag_id, "run_id": view.run.run_id}
             log.debug("run has to be advanced on its own", exc_info=True, extra=about)
         else:
@@ -151,7 +151,7 @@ def _read(body: str) -> tuple[list[queues.RunName], NamedJob | None]:
 
 
 def settle_job(found: NamedJob) -> RunsReport:
-    """Advance the run of a job, given how the job is now."""
+    """Advance the run of a job, given its current state."""
     job = found.executor.describe(found.job_run_id)
     key = _key_of(job) if job is not None else None
     if job is None or key is None:
@@ -185,11 +185,11 @@ def _note_running(key: SubmissionKey, job: Job) -> bool:
     return True
 
 
-# Runs that no message was about.
+# Runs without a message.
 
 
 def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
-    """Check every run that is due; yield what came of each."""
+    """Check every run whose wake time has come; yield the reports."""
     now = clock.now()
     for shard in range(settings.current().run_shards):
         for dag_id, run_key in runs_to_wake(shard, now):
@@ -205,7 +205,7 @@ def sweep_runs(*, has_time: Callable[[], bool]) -> Iterator[RunsReport]:
 
 
 def check_run(dag_id: str, run_key: str) -> RunsReport:
-    """Ask the executors about the jobs of a run, and advance it."""
+    """Look up the jobs of a run, and advance it."""
     view = RunView.read(dag_id, run_key)
     if view is None:
         return RunsReport()
@@ -223,7 +223,7 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
     job = named(step.executor).describe(step.job_run_id)
     if job is None:
         if seconds_since(step.asked_at, clock.now()) <= given.job_start_timeout_seconds:
-            return None  # it may be too new for its executor to list it
+            return None  # it may be too new to be listed
         details = f"the executor does not know job {step.job_run_id} any more"
         job = Job(step.job_run_id, JobState.FAILED, "", details=details)
         return JobObservation(key, job, step.executor)
@@ -231,7 +231,7 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
 
 
 def _schedule_timeouts(view: RunView, observations: list[JobObservation]) -> None:
-    """Send messages for time limits that end before the next sweep; they began with the job."""
+    """Send messages for time limits that end before the next sweep."""
     now = clock.now()
     for one in observations:
         step = view.steps[one.key.task_id]

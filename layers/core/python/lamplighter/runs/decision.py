@@ -1,8 +1,7 @@
-"""Decides what follows for a run from all that is known of it. Assigns only.
+"""Decides what follows for a run from its rows. Assigns only.
 
-Owns: what is decided, and in which order. Someone commits it, and only then `effects` carries it
-out; a decision that is not committed has done nothing. What it has to look up beside the run's own
-rows, it asks the view's reader for.
+Owns: what is decided, and in which order. The caller commits it, then `effects` carries it out; a
+decision that is not committed has no effect. Other rows are read through the view's reader.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -58,7 +57,7 @@ _LONGEST_SLEEP_SECONDS = 1_800
 
 @dataclass
 class RunsReport:
-    """What became of runs and their steps."""
+    """What happened to runs and their steps."""
 
     started_jobs: int = 0
     postponed_jobs: int = 0
@@ -92,7 +91,7 @@ SETTLE = JobPermissions(can_cancel=True)
 
 @dataclass(frozen=True)
 class JobStart:
-    """A step whose job is to be started, and with what."""
+    """A step whose job is to be started, and its prepared job."""
 
     step: Steps
     job: PreparedJob
@@ -100,7 +99,7 @@ class JobStart:
 
 @dataclass(eq=False)
 class RunDecision:
-    """What was decided about a run: changes of its rows, and the effects that follow them."""
+    """The changes of a run's rows, and the effects that follow them."""
 
     view: RunView
     permissions: JobPermissions
@@ -108,17 +107,17 @@ class RunDecision:
     now: DateTime = field(default_factory=clock.now)
     # Runs the jobs of steps that are submitted now.
     executor: Executor = field(default_factory=current)
-    # More follows than fits into one transaction, or than could be known before it is written.
+    # More follows than fits into one transaction, or than is known before it is written.
     is_partial: bool = False
     starts: list[JobStart] = field(default_factory=list)
     orphaned_jobs: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
-    # There are steps that the function `submit` has to start.
+    # The function `submit` has to start some steps.
     needs_submit: bool = False
     wakes_waiting_runs: bool = False
 
     def decide(self, observations: Iterable[JobObservation]) -> None:
-        """Assign everything that follows from what is known."""
+        """Assign everything that follows from the rows and observations."""
         view = self.view
         for observation in observations:
             self._observe(observation)
@@ -147,7 +146,7 @@ class RunDecision:
 
     @property
     def shares_a_row(self) -> bool:
-        """Whether it changes a row that other runs of the same DAG change too."""
+        """Whether it changes a row that is shared with other runs of the DAG."""
         return any(
             row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
         )
@@ -243,13 +242,13 @@ class RunDecision:
             self._start(found.ready)
 
     def _waits_for_past(self, ready: Sequence[str]) -> bool:
-        """Return whether the run can do nothing until the run before it makes progress."""
+        """Return whether the run cannot continue until the previous run makes progress."""
         view = self.view
         is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
         if is_busy or view.run.slot_backfill_id is not None:
             return False
         if not (view.holds_slot or view.has_given_back):
-            return False  # it has nothing to give back
+            return False  # it holds no slot
         return all(waits_for_past(view, task_id) for task_id in ready)
 
     def _is_to_retry(self, step: Steps) -> bool:
@@ -299,10 +298,10 @@ class RunDecision:
     def _start_again(self, step: Steps) -> None:
         """Start the job of a submission for which no job is recorded."""
         if not self.permissions.can_start:
-            # Whoever wrote the row may be about to start it, or has sent a message to try again.
+            # The writer may be about to start it, or has sent a message to try again.
             self.needs_submit |= self.is_due
             return
-        # As for the first time: nobody may conclude meanwhile that there will be no job.
+        # As for the first time, so that it is not taken for never started.
         step.asked_at = self.now
         try:
             job = self._prepare(step)
@@ -316,7 +315,7 @@ class RunDecision:
         return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
 
     def _give_up(self, step: Steps, why: str) -> None:
-        """Cancel a step that can no longer be started, with the job that it may have."""
+        """Cancel a step that can no longer be started, and its job if it has one."""
         move_step(step, CANCELLING)
         step.cancel_action = CANCEL
         step.error = why
@@ -335,7 +334,7 @@ class RunDecision:
             job = self._prepare(step)
         except DefinitionError as error:
             self._end_without_a_job(task_id, FAILED, str(error))
-            self.is_partial = True  # others may follow from that
+            self.is_partial = True  # other steps may follow from that
             return False
         move_step(step, SUBMITTED)
         self.starts.append(JobStart(step, job))
@@ -366,7 +365,7 @@ class RunDecision:
             if step.state == CANCELLING:
                 instants.append(soon)
             if step.state == UP_FOR_RETRY and step.retry_at is not None:
-                # If it is due, it waits for something else: a free place, an un-paused DAG.
+                # If it is overdue, it waits for something else: a free slot, an unpaused DAG.
                 instants.append(max(step.retry_at, soon))
             deadline = deadline_of(view, step)
             instants += [deadline] if deadline is not None else []

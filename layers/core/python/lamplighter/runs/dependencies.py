@@ -1,7 +1,6 @@
-"""Which tasks of a run may run, given what became of others. Pure.
+"""Which tasks of a run may run, given the states of the others. Pure.
 
-Owns: trigger rules, the order of what is ready, what a run is when all is over, and whether a step
-must wait for the same step of the run before.
+Owns: trigger rules, the order of ready tasks, the final state of a run, and `depends_on_past`.
 """
 
 from collections import Counter
@@ -14,13 +13,13 @@ from lamplighter.runs.states import FAILED, NONE, OVER, SKIPPED, SUCCESS, UPSTRE
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import Runs
 
-# A task that is not part of the run, because of its dates.
+# A task whose dates exclude it from the run.
 REMOVED = "removed"
 _DONE = OVER | {REMOVED}
 
 
 class RuleDecision(Enum):
-    """What a trigger rule says about a task."""
+    """The result of a trigger rule for a task."""
 
     WAIT = auto()
     RUN = auto()
@@ -33,20 +32,20 @@ _WITHOUT_A_JOB = {RuleDecision.SKIP: SKIPPED, RuleDecision.FAIL: UPSTREAM_FAILED
 
 @dataclass(frozen=True)
 class NextSteps:
-    """What follows for the steps that have no state yet, and for the run."""
+    """What follows for steps without a state, and for the run."""
 
-    # In the order in which they should start.
+    # In start order.
     ready: tuple[str, ...] = ()
-    # Skipped or upstream_failed, without ever having a job.
+    # Skipped or upstream_failed, without a job.
     moves: Mapping[str, str] = field(default_factory=dict)
-    # The state of the run, if nothing is left to do.
+    # The final state of the run, if nothing is left to do.
     final_state: str | None = None
 
 
 def next_steps(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str] = ()) -> NextSteps:
-    """Return what follows from the states of the steps; a task without one has not begun.
+    """Return what follows from the steps' states; a task without one has not begun.
 
-    `also_ready` are steps that are to be tried again now.
+    `also_ready` are steps to be retried now.
     """
     known = {task_id: states.get(task_id, NONE) for task_id in dag.tasks}
     ready = list(also_ready)
@@ -106,22 +105,22 @@ def _weights(dag: DAG) -> dict[str, int]:
 
 
 def _final_state(dag: DAG, states: Mapping[str, str]) -> str | None:
-    """Return the state of a run whose tasks are all over: its last tasks decide."""
+    """Return the final state of a run: its leaf tasks decide."""
     if any(state not in OVER and state != REMOVED for state in states.values()):
         return None
     last = [states[task_id] for task_id, task in dag.tasks.items() if not task.downstream_task_ids]
     return FAILED if {FAILED, UPSTREAM_FAILED} & set(last) else SUCCESS
 
 
-# Waiting for the past.
+# Depending on the past.
 
 
 def waits_for_past(view: RunView, task_id: str) -> bool:
-    """Return whether the same step of the run before has not been a success, nor skipped."""
+    """Return whether the same step of the previous run is neither success nor skipped."""
     if not view.dag.tasks[task_id].depends_on_past or view.run.logical_date is None:
         return False
     if view.run.slot_backfill_id is not None and view.run.backfill_ordinal == 1:
-        return False  # a backfill begins somewhere, whatever was before it
+        return False  # the first run of a backfill has no previous run
     before = _run_before(view)
     if before is None:
         return False
@@ -129,14 +128,14 @@ def waits_for_past(view: RunView, task_id: str) -> bool:
     if step is None and before.state == SUCCESS:
         return False  # steps may expire before their run does
     if step is None or step.run_created_at != before.created_at:
-        # Not begun, unless the run before never had such a task.
+        # Not begun, unless the previous run has no such task.
         then = view.reader.definition_of(before)
         return task_id in then.tasks and task_id not in removed_tasks(then, before)
     return step.state not in {SUCCESS, SKIPPED}
 
 
 def _run_before(view: RunView) -> Runs | None:
-    """Return the run with the next earlier logical date; with catchup, manual ones do not count."""
+    """Return the run with the previous logical date; with catchup, manual ones do not count."""
     run = view.run
     for before in view.reader.runs_before(run):
         if before.logical_date is None or before.logical_date >= run.logical_date:
@@ -151,7 +150,7 @@ def _run_before(view: RunView) -> Runs | None:
 
 
 class _Upstream:
-    """How many of a task's upstream tasks are in which state."""
+    """How many upstream tasks are in each state."""
 
     def __init__(self, states: Iterable[str]) -> None:
         self._counts = Counter(states)
@@ -168,7 +167,7 @@ class _Upstream:
 
 
 def evaluate_rule(rule: str, upstream: Iterable[str]) -> RuleDecision:
-    """Return what a rule says about a task, given the states of its upstream tasks."""
+    """Return the result of a rule for a task, given the states of its upstream tasks."""
     before = _Upstream(upstream)
     return _RULES[rule](before) if before.total else RuleDecision.RUN
 

@@ -1,8 +1,8 @@
-"""Carries out what was decided about a run, once that is written: jobs, messages, notifications.
+"""Carries out decisions about runs, once written: jobs, messages, notifications.
 
-Owns: everything that a run does outside the tables. Each effect may be repeated: the rows say that
-it is to be done until it is. A submission is decided once, and its token and name are made from the
-row, so that whoever starts its job again, after a crash or a lost answer, gets the one that exists.
+Owns: everything that a run does outside the tables. Effects can be repeated: the rows request them
+until they are done. Token and name of a submission are derived from the row, so a repeated start
+after a crash or a lost response finds the existing job.
 """
 
 import json
@@ -40,18 +40,18 @@ from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
-# Of the events that we put on EventBridge.
+# The `source` of events on EventBridge.
 EVENT_SOURCE = "lamplighter"
 RUN_FINISHED = "Run Finished"
 _TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
-# Clocks differ, and jobs are listed by when they were created.
+# Clocks differ, and jobs are listed by creation time.
 _MARGIN_SECONDS = 300
 
 
 def apply_effects(decision: RunDecision) -> list[JobObservation]:
-    """Carry out a decision that is written; return what was learned about jobs meanwhile."""
+    """Carry out a committed decision; return observations made on the way."""
     view = decision.view
     _add_metrics(decision)
     publish_state_change(view)
@@ -74,7 +74,7 @@ def apply_effects(decision: RunDecision) -> list[JobObservation]:
 
 
 def publish_state_change(view: RunView) -> None:
-    """Log and publish the run's new state; announce its DAG and backfill, which may be due now."""
+    """Log and publish the run's new state; announce its DAG and backfill, which may be due."""
     if view.run.state != view.run.stored.get("state"):
         log_move(view.run)
         if view.run.state in FINISHED:
@@ -107,7 +107,7 @@ def _add_metrics(decision: RunDecision) -> None:
 
 
 def wake_waiting_runs(view: RunView) -> None:
-    """Ask for the runs to be advanced that may wait for this one's steps."""
+    """Request that runs that may depend on this one's steps be advanced."""
     if view.row is not None:
         others = set(view.row.active or ()) | set(view.row.waiting_for_past or ())
         # Runs of a backfill and of the schedule may depend on each other.
@@ -118,10 +118,10 @@ def wake_waiting_runs(view: RunView) -> None:
 
 
 def _cancel(decision: RunDecision) -> list[JobObservation]:
-    """Cancel the jobs of steps that are being cancelled; return those that no row knows yet."""
+    """Cancel the jobs of steps that are being cancelled; return those that no row names yet."""
     steps = [step for step in decision.view.live if step.state == CANCELLING]
     if not decision.permissions.can_cancel:
-        # Once for each: `settle` checks by itself until the job is over.
+        # Once each: `settle` checks until the job is over.
         if decision.is_due or any(step.stored.get("state") != CANCELLING for step in steps):
             queues.send_settles([decision.view.name] if steps else [])
         return []
@@ -133,7 +133,7 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
             executor = named(step.executor)
             executor.cancel(job_run_id)
             decision.report.cancelled_jobs += 1
-            # No row knows this job, so only an event could tell its end, and events get lost.
+            # No row names this job: only an event could report its end, and events get lost.
             job = executor.describe(job_run_id) if step.job_run_id is None else None
             key = JobName.of(decision.view.run, step).key
             found += [JobObservation.of(key, job, step.executor)] if job else []
@@ -143,7 +143,7 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
 
 
 def _cannot_start_any_more(decision: RunDecision, step: Steps) -> bool:
-    """Return whether nobody can still be about to start the step's job."""
+    """Return whether no process can still be about to start the step's job."""
     return seconds_since(step.asked_at, decision.now) > settings.current().job_start_timeout_seconds
 
 
@@ -157,7 +157,7 @@ def _schedule_wakes(decision: RunDecision) -> None:
             if delay <= queues.LONGEST_DELAY:
                 queues.send_submits([view.name], delay=delay)
     for start in decision.starts:
-        # In case no event tells when the job begins.
+        # In case no event reports the start of the job.
         if start.step.scheduler_timeout_seconds is not None:
             queues.send_settles([view.name], delay=start.step.scheduler_timeout_seconds)
     limit = view.dag.dagrun_timeout
@@ -186,7 +186,7 @@ def start_jobs(
 ) -> list[JobObservation]:
     """Start jobs; return those that can never be started, and why.
 
-    What cannot be started at this moment is tried again later, and costs no try.
+    Temporary failures are retried later and cost no try.
     """
     refused: list[JobObservation] = []
     for start in starts:
@@ -206,7 +206,7 @@ def start_jobs(
             log.warning("job cannot be started now", extra=about)
             report.postponed_jobs += 1
             _retry_later(view, start.step, now)
-            break  # the others would fail likewise
+            break  # the others would fail in the same way
         else:
             report.started_jobs += 1
             _record_job(start.step, job_run_id)
@@ -231,14 +231,14 @@ def _start(view: RunView, start: JobStart, now: DateTime) -> str:
 
 
 def _record_job(step: Steps, job_run_id: str) -> None:
-    """Record the job on its step; if the step has moved on, have someone look at the job."""
+    """Record the job on its step; if the step has moved on, request a check of the job."""
     if not record_job(step, job_run_id):
-        # It is over already, or an orphan.
+        # The job is over already, or an orphan.
         queues.send_job(job_run_id, executor=named(step.executor).name)
 
 
 def _retry_later(view: RunView, step: Steps, now: DateTime) -> None:
-    """Ask for the run to be advanced again, later each time."""
+    """Request that the run be advanced again, later each time."""
     age = seconds_since(step.submitted_at, now)
     queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
 
@@ -247,10 +247,7 @@ def _retry_later(view: RunView, step: Steps, now: DateTime) -> None:
 
 
 def publish_run_finished(run: Runs) -> None:
-    """Put the event `Run Finished` on the deployment's bus, if it has one.
-
-    At best effort, as AWS's own events are: the run is over whether or not anyone is told.
-    """
+    """Put the event `Run Finished` on the deployment's bus, if it has one; best effort."""
     bus = settings.current().event_bus
     if not bus:
         return
@@ -267,4 +264,4 @@ def publish_run_finished(run: Runs) -> None:
         aws.client("events").put_events(Entries=[entry])
     except (BotoCoreError, ClientError):
         about = {"dag_id": run.dag_id, "run_id": run.run_id, "state": run.state}
-        log.warning("the end of a run could not be published", exc_info=True, extra=about)
+        log.warning("cannot publish the end of a run", exc_info=True, extra=about)

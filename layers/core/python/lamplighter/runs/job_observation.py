@@ -1,7 +1,7 @@
 """What an observation of a job means for its step. Assigns only.
 
-Owns: which jobs are believed, and retries. A job that the step does not name changes nothing; if it
-still runs, it is an orphan.
+Owns: which jobs count, and retries. A job that no step names changes nothing; if it still runs, it
+is an orphan.
 """
 
 import hashlib
@@ -45,14 +45,14 @@ _MAX_RETRY_DELAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class JobObservation:
-    """A job as it is now, with its report if it is over."""
+    """A job's current state, with its report if it is over."""
 
     key: SubmissionKey
     job: Job
-    # Which executor has the job; None stands for that of new jobs.
+    # The executor of the job; None means the current one.
     executor: str | None = None
     report: JobReport = NO_REPORT
-    # The executor refused it, and would again.
+    # The executor refused it permanently.
     is_refused: bool = False
 
     @classmethod
@@ -67,7 +67,7 @@ def apply_observation(
 ) -> list[AssetEvents] | None:
     """Assign to a step what follows from its job; return the events of its outlets.
 
-    Returns None if the job is not of a current submission of the run.
+    Returns None if the job does not belong to a current submission of the run.
     """
     step = view.steps.get(observation.key.task_id)
     if step is None or step.state not in LIVE or observation.key != JobName.of(view.run, step).key:
@@ -103,7 +103,7 @@ class _JobEnd:
         if step.cancel_action == CLEAR:
             move_step(step, NONE)
         elif step.cancel_action in {SUCCESS, FAILED}:
-            move_step(step, step.cancel_action)  # as it was marked, without events of its outlets
+            move_step(step, step.cancel_action)  # as marked, without outlet events
         elif job.state is JobState.SUCCESS and self.observation.report.is_skipped:
             self._skip()
         elif job.state is JobState.SUCCESS:
@@ -136,7 +136,7 @@ class _JobEnd:
             move_step(step, FAILED)
         elif self._lacked_capacity():
             step.capacity_rejections = (step.capacity_rejections or 0) + 1
-            step.try_number -= 1  # it is counted again when it is submitted
+            step.try_number -= 1  # counted again with the next submission
             self._retry(60.0 * min(step.capacity_rejections, 10))
         elif step.try_number < step.max_try_number:
             step.capacity_rejections = None
@@ -170,7 +170,7 @@ class _JobEnd:
 
 
 def add_usage(row: Any, usage: Usage) -> None:
-    """Add what a job was billed for to a step or a run."""
+    """Add the billed usage of a job to a step or a run."""
     if usage == Usage():
         return
     row.vcpu_hours = round((row.vcpu_hours or 0) + usage.vcpu_hours, 9)
@@ -180,10 +180,10 @@ def add_usage(row: Any, usage: Usage) -> None:
 
 
 def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
-    """Return the delay after an attempt of the step that `of` names; the first attempt is 1.
+    """Return the delay after a failed attempt; `try_number` of the first is 1.
 
-    With back-off the delay grows by a factor, and up to as much again is added, so that steps that
-    failed together do not come back together.
+    With back-off it grows by a factor, plus up to 100 % that depends on `of`, so that steps that
+    failed together are not retried together.
     """
     if not task.retry_exponential_backoff:
         return task.retry_delay

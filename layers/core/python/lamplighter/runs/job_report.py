@@ -1,4 +1,4 @@
-"""What a job says of itself when it ends: `report.json`, read from beside its context."""
+"""Reads `report.json`, which a job writes beside its context when it ends."""
 
 import json
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from lamplighter import aws
 from lamplighter.executors.base import Job
 from lamplighter.runs.job_request import report_uri
 
-# Ninety outlets may each say 32 KB.
+# Ninety outlets with 32 KB each.
 _MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
 class JobReport:
-    """What a job reported. It ran author code, so its values are checked where they are used."""
+    """A job's report. It comes from author code, so its values are checked where they are used."""
 
     is_skipped: bool = False
     reason: str | None = None
-    # By the name of the outlet.
+    # By outlet name.
     extras: Mapping[str, Any] = field(default_factory=dict)
-    # By the name of the alias: which assets the job produced under it.
+    # By alias name: the assets that the job produced under it.
     aliases: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -31,10 +31,10 @@ NO_REPORT = JobReport()
 
 
 def read_report(job: Job) -> JobReport:
-    """Return the report of a job that is over, or an empty one if it left none.
+    """Return the report of a finished job, or an empty one if there is none.
 
-    Only a report that is surely not there is none. Whoever may not read it would settle the step
-    without its skip, its extras and its error; that raises instead, and the message comes again.
+    Only a report that is definitely missing counts as none. If it cannot be read, this raises: the
+    step would be settled without its skip, extras and error.
     """
     bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
     s3 = aws.client("s3")
@@ -42,7 +42,7 @@ def read_report(job: Job) -> JobReport:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_BYTES)
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        # S3 may call a missing object forbidden, but it never lists one that is not there.
+        # S3 may answer "access denied" for a missing object, but never lists one.
         if code == "NoSuchKey" or (code == "AccessDenied" and not _is_listed(s3, bucket, key)):
             return NO_REPORT
         raise
@@ -71,7 +71,7 @@ def _read(body: bytes) -> JobReport:
 
 
 def readable(text: str) -> str:
-    """Return a text that can be stored: JSON may hold half a surrogate pair, UTF-8 may not."""
+    """Return a text that can be stored: JSON may contain lone surrogates, UTF-8 may not."""
     return text.encode(errors="replace").decode()
 
 

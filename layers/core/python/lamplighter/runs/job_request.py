@@ -1,8 +1,7 @@
 """One job of a step: its names, its context, and the request to its executor.
 
-Owns: the names that belong to one submission of one step, made from nothing but the row, so that
-whoever repeats a submission finds what was there; the document `context.json`; and which of a
-task's options its executor is told.
+Owns: the names of a submission, derived only from the row so that a repeated submission finds the
+existing job; the document `context.json`; and the task options that are passed to the executor.
 """
 
 import hashlib
@@ -38,7 +37,7 @@ _LONGEST_KEY = 1_024
 _FOLDER = re.compile(
     rf"s3://([^/]+)/{_PREFIX}/([^/]+)/([^/]+)/([^/]+)/(\d+)-([0-9a-f]+)/{re.escape(_CONTEXT)}"
 )
-# What AWS does not allow in a tag.
+# Characters that AWS does not allow in a tag.
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 /_.:=+@-]")
 _LONGEST_TAG = 256
 
@@ -47,7 +46,7 @@ _SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", 
 
 @dataclass(frozen=True)
 class SubmissionKey:
-    """Which submission of which step a job is of, as its only argument says."""
+    """The submission that a job belongs to, parsed from its only argument."""
 
     dag_id: str
     run_key: str
@@ -57,9 +56,9 @@ class SubmissionKey:
 
     @classmethod
     def read(cls, context_uri: str, *, bucket: str | None = None) -> Self | None:
-        """Return whose job has this context, or None if it is not one in our bucket."""
+        """Return the key in the URI of a context, or None if it is not in our bucket."""
         found = _FOLDER.fullmatch(context_uri)
-        # Deployments may share an application, and see each other's jobs.
+        # Deployments may share an application and see each other's jobs.
         if found is None or bucket not in (None, found[1]):
             return None
         dag_id, run_key, task_id = (unquote(part) for part in found.group(2, 3, 4))
@@ -74,8 +73,8 @@ class JobName:
     run_key: str
     task_id: str
     submission: int
-    # Also of when the run was created: a run of the same name, created after the first was
-    # deleted, is another run.
+    # Includes the creation time of the run: a run created again under the same name after a
+    # deletion is another run.
     digest: str
 
     @classmethod
@@ -89,7 +88,7 @@ class JobName:
 
     @property
     def key(self) -> SubmissionKey:
-        """The submission, as the argument of its job names it."""
+        """The submission that the job's argument names."""
         return SubmissionKey(
             self.dag_id, self.run_key, self.task_id, self.submission, self._fingerprint
         )
@@ -100,36 +99,36 @@ class JobName:
 
     @property
     def token(self) -> str:
-        """The client token: with it, an executor starts one job however often it is asked."""
+        """The client token: an executor starts only one job per token."""
         return self.digest
 
     @property
     def name(self) -> str:
-        """The name of the job, as people see it in the console."""
+        """The name of the job in the console."""
         full = f"{self.dag_id}/{self.run_key}/{self.task_id}/{self.submission}"
         ending = f"#{self._fingerprint}"
         seen = "".join(char if char.isprintable() else "_" for char in full)
         return seen[: _LONGEST_NAME - len(ending)] + ending
 
     def context_uri(self, bucket: str) -> str:
-        """Return where the job finds its context."""
+        """Return the URI of the job's context."""
         parts = (quote(part, safe="") for part in (self.dag_id, self.run_key, self.task_id))
         place = f"{self.submission}-{self._fingerprint}"
         key = f"{_PREFIX}/{'/'.join(parts)}/{place}/{_CONTEXT}"
         if len(key) > _LONGEST_KEY:
             raise DefinitionError(
-                f"task {self.task_id!r}: the names of DAG, run and task are too long together: S3"
-                f" takes {_LONGEST_KEY} characters, and they have {len(key)}"
+                f"task {self.task_id!r}: the ids of DAG, run and task are too long together: S3"
+                f" allows {_LONGEST_KEY} characters, not {len(key)}"
             )
         return f"s3://{bucket}/{key}"
 
     def event_id(self, asset: str) -> str:
-        """Return the id of the event that tells of an outlet."""
+        """Return the id of an outlet's event."""
         text = f"{self.digest}|{asset}"
         return f"{OUTLET}{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def tags(self, run_id: str) -> dict[str, str]:
-        """Return tags by which costs can be told apart."""
+        """Return tags for cost allocation."""
         values = {
             "lamplighter:dag_id": self.dag_id,
             "lamplighter:run_id": run_id,
@@ -140,13 +139,13 @@ class JobName:
 
 
 def report_uri(context_uri: str) -> str:
-    """Return where a job leaves its report."""
+    """Return the URI of the job's report."""
     return context_uri.removesuffix(_CONTEXT) + _REPORT
 
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job that can be started: the context to put first, and the request."""
+    """A job that is ready to start: the context to upload first, and the request."""
 
     context: str
     request: JobRequest
@@ -159,7 +158,7 @@ def prepare(
     *,
     read_events: Callable[[Runs], RunEvents] = triggering_asset_events,
 ) -> PreparedJob:
-    """Return the job of a step; a template that cannot be rendered is a `DefinitionError`."""
+    """Return the job of a step; raises `DefinitionError` if a template cannot be rendered."""
     deployment = settings.current()
     task = dag.tasks[step.step_id]
     name = JobName.of(run, step)
@@ -233,7 +232,7 @@ def _described(asset: Asset | AssetAlias | AssetRef) -> dict[str, Any]:
 
 
 def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
-    """Return everything that templates may use, by name."""
+    """Return all variables of templates."""
     step = SimpleNamespace(
         **{name: context[name] for name in ("dag_id", "run_id", "task_id", "try_number")}
     )

@@ -1,8 +1,8 @@
-"""The events of a step's outlets: stored with its success, and sent after that.
+"""The events of a step's outlets: stored with its success, sent afterwards.
 
-Owns: the rows that have no number yet. They are in the transaction that ends the step, so that no
-crash can lose an event or tell of one that did not happen; `ingest` gives them their numbers when
-the message arrives, and the sweep sends it again if it never did, less often as time goes by.
+Owns: event rows without a number. They are part of the transaction that ends the step, so a crash
+can neither lose nor invent an event. `ingest` numbers them when the message arrives; until then the
+sweep sends it again, at growing intervals.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from lamplighter.store.assets import pending_events, read_unsent_events, send_ev
 from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
 
-# As many as a task may have outlets: they are written in one transaction.
+# The maximum number of outlets: they are written in one transaction.
 MAX_EVENTS = 90
 _LONGEST_PAUSE_SECONDS = 4 * 3600
 
@@ -43,7 +43,7 @@ class _OutletEvent:
 def outlet_events(
     view: RunView, step: Steps, report: JobReport, *, now: DateTime
 ) -> tuple[list[AssetEvents], str | None]:
-    """Return the events of a step's outlets, and what is wrong with the job's report of them."""
+    """Return the events of a step's outlets, and problems of the job's report."""
     name = JobName.of(view.run, step)
     source = {
         "dag_id": view.run.dag_id,
@@ -72,15 +72,15 @@ def outlet_events(
         except (RejectedError, *UNREADABLE) as error:
             problems.append(f"outlet {key!r}: {error}")
             if event.aliases:
-                continue  # without its report, the asset is not known
-            # The step succeeded: its event is recorded, without what cannot be taken.
+                continue  # without a valid report, the asset is unknown
+            # The step succeeded, so its event is recorded, without the invalid part.
             body = event_body(**facts)
         row = AssetEvents(
             asset_id(key),
             facts["event_id"],
             timestamp=now,
             recorded_at=now,
-            # What it says is in the message; twice would be too much for one transaction.
+            # The content is in the message; twice would be too much for one transaction.
             source=source,
             message=body,
             pending_shard=shard_of(key, settings.current().run_shards),
@@ -99,12 +99,12 @@ def max_writes(task: SparkTask, report: JobReport) -> int:
 
 
 def _max_events() -> int:
-    # Beside them, a transaction holds the step, its run and its DAG.
+    # A transaction also holds the step, its run and its DAG.
     return min(MAX_EVENTS, settings.current().transaction_actions - 3)
 
 
 def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[_OutletEvent | str]:
-    """Yield the events that follow from a report, or what is wrong with it."""
+    """Yield the events in a report, or problems of it."""
     for outlet in view.dag.tasks[step.step_id].outlets:
         if not isinstance(outlet, AssetAlias):
             yield _OutletEvent(outlet.name, outlet.uri, _extra(report.extras.get(outlet.name)))
@@ -118,7 +118,7 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
                 yield f"outlet {outlet.name!r}: an asset is added by a name or a uri"
                 continue
             try:
-                # As it will be read: the row must be where the event is recorded.
+                # Normalized: the row must have the key under which the event is recorded.
                 uri = uri if name is not None else fields.uri(uri, "uri")
             except RejectedError as error:
                 yield f"outlet {outlet.name!r}: {error}"
@@ -127,7 +127,7 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
 
 
 def _is_text(value: object) -> bool:
-    # JSON may hold half a surrogate pair, which cannot be stored.
+    # JSON may contain lone surrogates, which cannot be stored.
     return isinstance(value, str) and bool(value) and readable(value) == value
 
 
@@ -136,17 +136,17 @@ def _extra(value: object) -> Mapping[str, Any]:
 
 
 def send_outlets(rows: Iterable[AssetEvents]) -> None:
-    """Send events to `ingest`, which numbers them and hands them on."""
+    """Send events to `ingest`."""
     queues.send("events", [{"MessageBody": row.message} for row in rows if row.message])
 
 
 def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
-    """Send events again that seem not to have arrived; return how many."""
+    """Send events again that have no number yet; return how many."""
     sent, now = 0, clock.now()
     for shard in range(settings.current().run_shards):
         for keys in queues.chunks(pending_events(shard, now), 100):
             rows = read_unsent_events(keys)
-            # Sent first: whoever dies here sends twice, which changes nothing.
+            # Sent first: after a crash here they are sent twice, which is harmless.
             send_outlets(rows)
             for row in rows:
                 _postpone(row, now)
@@ -157,7 +157,7 @@ def sweep_outlets(*, has_time: Callable[[], bool]) -> int:
 
 
 def _postpone(row: AssetEvents, now: DateTime) -> None:
-    """Have an event sent again when it is twice as old: its message may still be in the queue."""
+    """Schedule the next attempt for twice the event's age: the message may still be queued."""
     age = (now - row.recorded_at).total_seconds()
     pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
     send_event_later(row, now.add(seconds=pause))

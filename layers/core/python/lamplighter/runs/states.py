@@ -12,15 +12,15 @@ UP_FOR_RETRY = "up_for_retry"
 SKIPPED = "skipped"
 UPSTREAM_FAILED = "upstream_failed"
 
-# A step in one of these may have a job that runs.
+# States in which a step may have a running job.
 LIVE = frozenset({SUBMITTED, RUNNING, CANCELLING})
-# A step in one of these is over, unless someone clears it.
+# Final states of a step, unless it is cleared.
 OVER = frozenset({SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED})
 
 _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 
 STEP_MOVES: dict[str, frozenset[str]] = {
-    # Without a job: its request could not be prepared, or someone marked it.
+    # Without a job: the request could not be prepared, or the step was marked.
     NONE: frozenset({SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
     SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING},
     RUNNING: _ENDS_OF_A_JOB | {CANCELLING},
@@ -37,14 +37,14 @@ RUN_MOVES: dict[str, frozenset[str]] = {
 
 
 def move_step(step: Steps, to: str) -> None:
-    """Assign a state to a step; an illegal move is a mistake in this library."""
+    """Assign a state to a step; an illegal transition is a bug."""
     if to not in STEP_MOVES[step.state]:
         raise ValueError(f"step {step.step_id!r} of {step.run_ref} cannot go {step.state} -> {to}")
     step.state = to
 
 
 def move_run(run: Runs, to: str) -> None:
-    """Assign a state to a run; an illegal move is a mistake in this library."""
+    """Assign a state to a run; an illegal transition is a bug."""
     if to not in RUN_MOVES[run.state]:
         raise ValueError(f"run {run.run_key} of DAG {run.dag_id!r} cannot go {run.state} -> {to}")
     run.state = to

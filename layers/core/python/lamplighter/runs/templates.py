@@ -1,7 +1,7 @@
-"""Fills in the templates of a task: Jinja in a sandbox, where a name without a value is an error.
+"""Renders the templates of a task: sandboxed Jinja in which an undefined name is an error.
 
-Owns: the names that templates know. They are Airflow's; those that Airflow has dropped give an
-error that says what to write instead.
+Owns: the variables of templates. They are Airflow's; for those that Airflow removed, the error
+names the replacement.
 """
 
 import datetime
@@ -21,11 +21,11 @@ from lamplighter.zones import iso
 
 MAX_TEMPLATE = 10_000
 MAX_RENDERED = 100_000
-# A text, list or number beyond this has not been made by a template in earnest.
+# No serious template produces a longer string, list or number.
 _MOST = 10_000
 _WIDTH = re.compile(r"\{[^{}]*\d{5}")
 _PERCENT_WIDTH = re.compile(r"%[^%a-zA-Z]*(\d{5}|\*)")
-# Filters and functions that make long texts out of short ones.
+# Filters and functions that turn short strings into long ones.
 _LEFT_OUT = frozenset({"center", "format", "indent", "wordwrap", "lipsum", "cycler", "joiner"})
 
 _GONE = {
@@ -57,11 +57,11 @@ DATED = frozenset(
 
 
 class _Missing(StrictUndefined):
-    """A name without a value; using it says why it has none."""
+    """An undefined name; using it raises an error with the reason."""
 
     @property
     def _undefined_message(self) -> str:
-        # Of a name, not of an attribute of something.
+        # Of a variable, not of an attribute.
         name = self._undefined_name if self._undefined_obj is missing else None
         if name in _GONE:
             return f"{name!r} is gone: write {_GONE[name]}"
@@ -74,7 +74,7 @@ class _Missing(StrictUndefined):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja without a way out, and without texts and numbers that fill the memory."""
+    """Sandboxed Jinja with limits on strings and numbers, to protect memory."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -91,7 +91,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         is_of_text = isinstance(getattr(function, "__self__", None), str)
         is_format = getattr(function, "__name__", "") in {"format", "format_map", "wrapper"}
-        if is_of_text or is_format:  # a number is a width here, or may become one
+        if is_of_text or is_format:  # a number may be a width here
             for value in (*args, *kwargs.values()):
                 if isinstance(value, int) and abs(value) > _MOST:
                     raise SecurityError(f"{value} is too large for a text")
@@ -99,7 +99,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _size_of(operator: str, left: Any, right: Any) -> float:
-    """Return how long a text or list would be, or how many digits a number would have."""
+    """Return the length of the resulting string or list, or the digits of a number."""
     if operator == "%":
         return _MOST + 1 if isinstance(left, str) and _PERCENT_WIDTH.search(left) else 0
     if operator == "**":
@@ -130,12 +130,12 @@ def ts(value: datetime.datetime) -> str:
 
 
 def ts_nodash(value: datetime.datetime) -> str:
-    """Return the instant without marks or zone: 20260131T060000."""
+    """Return the instant without separators or zone: 20260131T060000."""
     return f"{value:%Y%m%dT%H%M%S}"
 
 
 def ts_nodash_with_tz(value: datetime.datetime) -> str:
-    """Return the instant without marks: 20260131T060000+0000."""
+    """Return the instant without separators: 20260131T060000+0000."""
     return f"{value:%Y%m%dT%H%M%S%z}"
 
 
@@ -149,7 +149,7 @@ _FILTERS: dict[str, Callable[[datetime.datetime], str]] = {
 
 
 def ds_add(date: str, days: int) -> str:
-    """Return the date so many days after another one."""
+    """Return a date plus a number of days."""
     return ds(datetime.datetime.fromisoformat(date) + datetime.timedelta(days=days))
 
 
@@ -169,7 +169,7 @@ MACROS: Mapping[str, Any] = {
 def dated(
     logical_date: DateTime | None, start: DateTime | None, end: DateTime | None
 ) -> dict[str, Any]:
-    """Return the names that only a run with a logical date has."""
+    """Return the variables that need a logical date."""
     if logical_date is None:
         return {}
     names: dict[str, Any] = {name: make(logical_date) for name, make in _FILTERS.items()}
@@ -181,7 +181,7 @@ def dated(
 
 
 def _finalize(value: object) -> object:
-    # An undefined name must reach Jinja as it is, to be refused.
+    # An undefined name must reach Jinja unchanged, to be reported.
     if isinstance(value, datetime.datetime) and not isinstance(value, Undefined):
         return iso(value)
     return value
@@ -198,14 +198,14 @@ def _environment() -> _Sandbox:
 
 
 def render(text: str, names: Mapping[str, Any], *, what: str) -> str:
-    """Return a template filled in; an error names `what` it is and what is wrong with it."""
+    """Return a rendered template; errors begin with `what`."""
     if "{" not in text:
         return text
     if len(text) > MAX_TEMPLATE:
         raise DefinitionError(f"{what}: a template has at most {MAX_TEMPLATE:,} characters")
     try:
         rendered = _environment().from_string(text).render(names)
-    except Exception as error:  # an author's code may raise anything
+    except Exception as error:  # author code may raise anything
         raise DefinitionError(f"{what}: {text[:200]!r}: {in_short(error)}") from error
     if len(rendered) > MAX_RENDERED:
         raise DefinitionError(f"{what}: {text[:200]!r} becomes {len(rendered):,} characters")

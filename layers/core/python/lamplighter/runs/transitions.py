@@ -1,8 +1,8 @@
 """Changes of runs and steps that do not come from their jobs. Assigns only.
 
-Owns: the end of a run, time limits, marks, and how long rows are kept. A step that was marked never
-has a live job: one whose job still runs is cancelled first, and ends as it was marked when the job
-is over. No event tells of its outlets, since nobody knows what is there.
+Owns: the end of a run, time limits, marks, and expiry. A marked step never has a live job: its job
+is cancelled first, and then it ends as marked. It emits no outlet events, because its data is
+unknown.
 """
 
 from typing import Any
@@ -31,11 +31,11 @@ from lamplighter.store import runs as run_rows
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.zones import iso
 
-# Why a job is being cancelled.
+# Reasons for cancelling a job.
 TIMEOUT, CANCEL, CLEAR = "timeout", "cancel", "clear"
-# What a run or a step can be marked as.
+# States that a run or a step can be marked as.
 MARKS = (SUCCESS, FAILED)
-# So many are kept on the run.
+# Marks kept on a run.
 _KEPT_MARKS = 50
 
 _MAX_ERROR = 2_000
@@ -54,15 +54,15 @@ def end_run(
     now: DateTime,
     backfill: Backfills | None = None,
 ) -> None:
-    """End a run; the slot that it frees puts its DAG back into the due index in the same write.
+    """End a run; the freed slot puts its DAG back into the due index in the same write.
 
-    A run that had a slot of a backfill leaves its DAG's row alone, also if it failed: what is done
-    about the past neither pauses the present nor competes for its row.
+    A run of a backfill does not touch its DAG's row, even if it failed: reprocessing the past does
+    not pause the schedule or compete for its row.
     """
     move_run(run, state)
     run_rows.set_state_columns(run, now)
     run.target_state = None
-    # Each decision raises `rev` by one, and a step's submission by one at most.
+    # A decision raises `rev` by one, and a step's submission by at most one.
     run.submission_floor = run.rev
     if run.slot_backfill_id is not None:
         run.slot_backfill_id = None
@@ -94,11 +94,11 @@ def add_up_costs(view: RunView) -> None:
         setattr(view.run, name, round(total, 9) or None)
 
 
-# Time limits, and runs that are being ended.
+# Time limits, and runs that are being cancelled.
 
 
 def time_out_run(view: RunView, now: DateTime) -> None:
-    """Have a run ended that has exceeded its `dagrun_timeout`."""
+    """Start to end a run that has exceeded its `dagrun_timeout`."""
     run, limit = view.run, view.dag.dagrun_timeout
     has_begun = run.started_at is not None and run.target_state is None
     if limit is not None and has_begun and run.started_at + limit <= now:
@@ -106,7 +106,7 @@ def time_out_run(view: RunView, now: DateTime) -> None:
 
 
 def time_out_step(view: RunView, step: Steps, now: DateTime) -> None:
-    """Have the job of a step cancelled that has exceeded its `execution_timeout`."""
+    """Start to cancel the job of a step that has exceeded its `execution_timeout`."""
     deadline = deadline_of(view, step)
     if deadline is not None and deadline <= now:
         move_step(step, CANCELLING)
@@ -122,7 +122,7 @@ def deadline_of(view: RunView, step: Steps) -> DateTime | None:
 
 
 def end_step(view: RunView, step: Steps, now: DateTime) -> None:
-    """Cancel a step of a run that is being ended, or give up its retry."""
+    """Cancel a step of a run that is being ended, or drop its retry."""
     if step.state in {SUBMITTED, RUNNING}:
         move_step(step, CANCELLING)
     if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
@@ -135,13 +135,13 @@ def end_step(view: RunView, step: Steps, now: DateTime) -> None:
 
 
 def shorten(text: str | None) -> str | None:
-    """Return an error as it is stored: readable, and its end if it is too long."""
+    """Return an error as stored: readable, and only its end if it is too long."""
     if text is None:
         return None
     text = readable(text)
     if len(text) <= _MAX_ERROR:
         return text
-    # The end of a traceback says what went wrong.
+    # The end of a traceback names the cause.
     return f"…{text[-_MAX_ERROR:]}"
 
 
@@ -164,7 +164,7 @@ def mark_text(mark: Mark) -> str:
 
 
 def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
-    """Mark a step, at once or, if it has a job, when that is cancelled."""
+    """Mark a step, at once or when its job is cancelled."""
     step.marked, step.error = mark, mark_text(mark)
     if step.state in LIVE:
         if step.state != CANCELLING:
@@ -182,7 +182,7 @@ def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
 def needs_mark(step: Steps | None, state: str) -> bool:
     """Return whether a step has to be marked because its run was marked as `state`.
 
-    In a run marked as a success, every step is a success or skipped; a failed run leaves its steps.
+    In a run marked as success, every step is a success or skipped; a failed run leaves its steps.
     """
     if state != SUCCESS:
         return False
@@ -195,18 +195,18 @@ def needs_mark(step: Steps | None, state: str) -> bool:
 
 
 def set_expiry(step: Steps, now: DateTime) -> None:
-    """Have a step expire with its run if it is over, and otherwise never."""
+    """Set when a step expires: with its run if it is over, otherwise never."""
     step.expires_at = _expiry(now) if step.state in OVER else None
 
 
 def expire_step(step: Steps, now: DateTime) -> None:
-    """Have a step of a run that is over expire with the run."""
+    """Make a step of a finished run expire with the run."""
     if step.expires_at is None:
         step.expires_at = _expiry(now)
 
 
 def postpone_expiry(step: Steps, now: DateTime) -> None:
-    """Keep a step from expiring before its run is over, however long that takes."""
+    """Keep a step from expiring before its run is over."""
     if step.expires_at is not None and step.expires_at - now < (_expiry(now) - now) / 2:
         step.expires_at = None
 

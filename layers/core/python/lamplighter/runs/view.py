@@ -1,8 +1,8 @@
-"""A run with its steps, read together and written together.
+"""A run with its steps, read and written together.
 
-Owns: the one lock of a run. Every decision about a run or its steps raises the run's `rev`, and is
-written only if that is still what was read; whoever comes second reads again. So a decision is
-always made from all that is true, and two steps that end at once cannot overlook each other.
+Owns: the lock of a run. Every decision about a run or its steps raises the run's `rev` and is only
+written if it is unchanged. So decisions are never based on stale rows, and two steps that end at
+the same time cannot miss each other.
 """
 
 from collections.abc import Iterable
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 
 
 def seconds_since(instant: DateTime | None, now: DateTime) -> float:
-    """Return the seconds since an instant; none, if it is not known."""
+    """Return the seconds since an instant; 0 if it is None."""
     return 0.0 if instant is None else (now - instant).total_seconds()
 
 
 class RunReader:
-    """Reads what a decision may need beside its run's own rows, only when it is needed."""
+    """Reads what a decision needs beside its run's own rows, on demand."""
 
     def runs_before(self, run: Runs) -> Iterable[Runs]:
-        """Return the runs of the same DAG before one, the nearest first."""
+        """Return earlier runs of the same DAG, nearest first."""
         return runs_before(run)
 
     def read_step(self, run: Runs, task_id: str) -> Steps | None:
-        """Return a step of another run, if it has a row."""
+        """Return a step of another run, if it exists."""
         return read_step(run, task_id)
 
     def definition_of(self, run: Runs) -> DAG:
-        """Return the DAG as another run has it."""
+        """Return the definition of another run."""
         return definition_of(run)
 
     def triggering_events(self, run: Runs) -> RunEvents:
@@ -63,22 +63,22 @@ class RunReader:
 
 @dataclass
 class RunView:
-    """What is known of a run at one moment, and what has been assigned since."""
+    """The rows of a run at one moment, and the changes since."""
 
     run: Runs
     steps: dict[str, Steps]
     dag: DAG
-    # Missing if the DAG was deleted while its run lived.
+    # None if the DAG was deleted.
     row: Dags | None
-    # Whose slot it occupies, if not one of its DAG's.
+    # The backfill whose slot it holds, if any.
     backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
     reader: RunReader = field(default_factory=RunReader)
 
     @classmethod
     def read(cls, dag_id: str, run_key: str) -> Self | None:
-        """Return a run as it is now, or None if there is no such run."""
-        # Before its steps: a later change of them raises `rev`, which is then known as it was.
+        """Return a run, or None if it does not exist."""
+        # Before its steps: if they change afterwards, `rev` has changed too.
         run = read_run(dag_id, run_key)
         if run is None:
             return None
@@ -87,7 +87,7 @@ class RunView:
 
     @classmethod
     def read_all(cls, names: Iterable[RunName]) -> list[Self]:
-        """Return the runs that can be read, in fewer calls than one by one."""
+        """Return the readable runs, in fewer calls than one by one."""
         malformed: list[Malformed] = []
         runs = read_runs(names, malformed=malformed)
         found = read_dags({run.dag_id for run in runs}, malformed=malformed)
@@ -99,11 +99,11 @@ class RunView:
         views = []
         for run in runs:
             if run.dag_id in unreadable:
-                continue  # read on its own, it raises what is wrong with it
+                continue  # its error is raised when it is read alone
             with suppress(PermanentError):  # likewise
                 dag = definition_of(run)
                 backfill = backfills.get(run.slot_backfill_id or "")
-                # A copy for each: what one assigns must not look as if the others had read it.
+                # A copy each, so that changes of one run do not look stored to the others.
                 own = None if backfill is None else backfill.as_stored()
                 row = rows[run.dag_id].as_stored() if run.dag_id in rows else None
                 views.append(cls(run, steps_of(run), dag, row, own))
@@ -111,27 +111,27 @@ class RunView:
 
     @property
     def name(self) -> RunName:
-        """The run, as messages name it."""
+        """The name of the run in messages."""
         return self.run.dag_id, self.run.run_key
 
     @property
     def live(self) -> list[Steps]:
-        """The steps for which a job may be running."""
+        """The steps that may have a running job."""
         return [step for step in self.steps.values() if step.state in LIVE]
 
     @property
     def holds_slot(self) -> bool:
-        """Whether the run occupies one of its DAG's slots; without a DAG, none are counted."""
+        """Whether the run holds one of its DAG's slots; False without a DAG."""
         row, run = self.row, self.run
         return row is None or slots.holds_slot(row, run.run_key, is_running=run.state == RUNNING)
 
     @property
     def has_given_back(self) -> bool:
-        """Whether the run has given its slot back until the run before it is repaired."""
+        """Whether the run gave its slot back until the previous run is repaired."""
         return self.row is not None and slots.waits_for_past(self.row, self.run.run_key)
 
     def step(self, task_id: str) -> Steps:
-        """Return the step of a task; it gets a row when it is written."""
+        """Return the step of a task; a new one is stored with the next commit."""
         if task_id not in self.steps:
             self.steps[task_id] = Steps(
                 run_ref(*self.name),
@@ -145,21 +145,21 @@ class RunView:
 
     @property
     def size(self) -> int:
-        """How many writes the steps and their events need."""
+        """The number of writes for steps and their events."""
         return len(self.puts) + sum(map(_is_changed, self.steps.values()))
 
     @property
     def is_changed(self) -> bool:
-        """Whether something was assigned that is not written."""
+        """Whether there are changes to write."""
         rows = (self.run, self.row, self.backfill)
         return bool(self.size) or any(row is not None and row.is_changed for row in rows)
 
     def commit(self) -> None:
-        """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
+        """Write all changes; raise `TransactionCanceled` if the run has changed."""
         transact(self.writes())
 
     def writes(self) -> list[Write]:
-        """Return what was assigned as writes, which hold only if the run has not moved on."""
+        """Return the writes of all changes, conditional on the run's `rev`."""
         steps = [_write_of(step) for step in self.steps.values() if _is_changed(step)]
         self.run.rev = self.run.stored["rev"] + 1
         writes: list[Write] = [*steps, *self.puts, Change(self.run, ("rev",))]
@@ -175,6 +175,6 @@ def _is_changed(step: Steps) -> bool:
 
 
 def _write_of(step: Steps) -> Put | Change:
-    # The run's number guards it; the submission is checked for a mistake of ours. A new one may
-    # take the place of a step that has outlived its run.
+    # `rev` guards it; checking the submission only detects bugs. A new step may replace one that
+    # has outlived its run.
     return Change(step, ("submission",)) if step.is_stored else Put(step, may_replace=True)

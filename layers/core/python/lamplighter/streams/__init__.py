@@ -1,1 +1,1 @@
-"""Shared streams in Lambda: a batch of a queue as a stream, and short polls of other sources."""
+"""Shared streams in Lambda: batches of queues as streams, and short polls of other sources."""

@@ -1,9 +1,9 @@
-"""Delivers a known list of messages to some watchers, as the producer of a shared stream.
+"""Delivers a list of messages to watchers, as the producer of a shared stream.
 
-Owns: which messages all watchers are done with, and what becomes of those that were rejected. A
-message without a lane is a lane of its own; within a lane nothing is done before what came before
-it. A watcher that fails is started again in another round, after the message that it failed at, so
-that this one does not take those behind it along.
+Owns: which messages all watchers have finished, and what happens to rejected ones. A message
+without a lane is a lane of its own; within a lane, messages are finished in order. A watcher that
+fails is restarted in another round after the message at which it failed, so that later messages
+are not affected.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from lamplighter.triggers.sources import SourceContext, source_context
 
 log = logging.getLogger(__name__)
 
-# Less than this is not enough to begin anything.
+# With less time than this, no round is started.
 _MIN_SECONDS = 0.5
-# A call to SQS takes 1 MiB in all, attributes included, and a dead letter has at most 200 KB.
+# SQS limits a call to 1 MiB, attributes included, and a dead letter has at most 200 KB.
 _DEAD_LETTERS_PER_CALL = 4
 
 
 @dataclass
 class WatchReport:
-    """What became of messages and items, in numbers; `failed` are messages to deliver again."""
+    """Counts of messages and items; `failed` are messages to deliver again."""
 
     received: int = 0
     sent_events: int = 0
@@ -47,25 +47,25 @@ class WatchReport:
 
 
 def park_busy_watchers(fired: Mapping[str, int]) -> int:
-    """Count what watchers have fired; return how many of them are parked for it."""
+    """Count the events of watchers; park those that fire too often and return how many."""
     limit = settings.current().watcher_events_per_minute
     parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
     for watcher in parked:
         fields = {"watcher": watcher, "limit_per_minute": limit}
-        log.error("watcher is parked: it fires too often", extra=fields)
+        log.error("watcher parked: it fires too often", extra=fields)
     return len(parked)
 
 
 @dataclass(frozen=True, eq=False)
 class StreamMessage:
-    """A message, as triggers see it, and its lane."""
+    """A message as triggers see it, and its lane."""
 
     raw: Any
     lane: Hashable | None = None
 
 
 class _BatchProducer(SharedStreamProducer):
-    """Yields each message once, and notes when all subscribers are done with it."""
+    """Yields each message once, and records when all subscribers have finished it."""
 
     def __init__(self, messages: Sequence[StreamMessage], redelivered: set[StreamMessage]) -> None:
         self._messages = messages
@@ -73,15 +73,15 @@ class _BatchProducer(SharedStreamProducer):
         self._unresolved = set(messages)
         self._is_over = asyncio.Event()
         self.done: set[StreamMessage] = set()
-        # Those that are delivered again, whatever becomes of them now.
+        # Messages that are delivered again in any case.
         self._redelivered = redelivered
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, StreamMessage]]:
-        # Without a pause in between: every subscriber is then in every message's snapshot, and no
-        # message can pass by one that failed at an earlier one.
+        # Without a pause: every subscriber is then in every message's snapshot, and no message can
+        # bypass one that failed at an earlier one.
         for message in self._messages:
             yield message.raw, message
-        # A stream that ends would take from its subscribers what they have not read.
+        # If the stream ended, subscribers would lose what they have not read.
         await asyncio.Event().wait()
 
     def get_advance_lane(self, broker_payload: StreamMessage) -> Hashable:
@@ -97,7 +97,7 @@ class _BatchProducer(SharedStreamProducer):
             self._is_over.set()
 
     def redeliver(self, raw: Any) -> None:
-        """Note that a message, and those behind it in its lane, are delivered again."""
+        """Mark a message, and those behind it in its lane, for redelivery."""
         at = self._index[id(raw)]
         first = self._messages[at]
         if first in self._redelivered:
@@ -111,7 +111,7 @@ class _BatchProducer(SharedStreamProducer):
 
 
 class DeliveryRounds:
-    """Runs some watchers on a list of messages, for some seconds."""
+    """Runs watchers on a list of messages within a time limit."""
 
     def __init__(
         self, messages: Sequence[StreamMessage], *, seconds: float, send: Send = send_to_sqs
@@ -128,7 +128,7 @@ class DeliveryRounds:
         self.parked = 0
 
     async def run(self, subscriptions: Sequence[Subscription]) -> None:
-        """Let everyone read everything, and those who left early the rest, again and again."""
+        """Run all watchers on all messages; restart those that left early on the rest."""
         todo = self._messages
         while subscriptions and todo and self._seconds_left() > _MIN_SECONDS:
             producer = _BatchProducer(todo, self.redelivered)
@@ -155,7 +155,7 @@ class DeliveryRounds:
     def _resumed(
         self, subscriptions: Sequence[Subscription], todo: Sequence[StreamMessage]
     ) -> list[Subscription]:
-        """Return those who left with something unread, ready for it; none, if one cannot be."""
+        """Return restarted subscriptions of those that left early; none if one cannot be built."""
         left = [(each, self._already_read(each, todo)) for each in subscriptions if each.can_resume]
         try:
             return [
@@ -163,14 +163,14 @@ class DeliveryRounds:
                 for subscription, already_read in left
                 if any(id(one.raw) not in already_read for one in todo)
             ]
-        except Exception:  # an author's code may raise anything; what it has not read comes again
-            log.exception("watcher that left cannot be built again")
+        except Exception:  # author code may raise anything; unread messages are delivered again
+            log.exception("watcher cannot be restarted")
             return []
 
     def _already_read(
         self, subscription: Subscription, todo: Sequence[StreamMessage]
     ) -> AbstractSet[int]:
-        """Return what a watcher has read, and what it may not read yet for the sake of order."""
+        """Return what a watcher has read, and what it must not read yet to keep the order."""
         at = _index(todo)[id(subscription.raw)]
         last = todo[at]
         is_blocked = last.lane is not None and last in self.redelivered
@@ -179,7 +179,7 @@ class DeliveryRounds:
 
     @property
     def rejected(self) -> dict[StreamMessage, str]:
-        """The messages that were rejected and all are done with, each with the reasons."""
+        """Finished messages that were rejected, with the reasons."""
         return {
             message: "; ".join(self.reasons[message])
             for message in self._messages
@@ -189,7 +189,7 @@ class DeliveryRounds:
     def finish(
         self, report: WatchReport, delivery_of: Callable[[StreamMessage], Delivery]
     ) -> set[StreamMessage]:
-        """Send rejected messages to the dead-letter queue; return what is done with for good."""
+        """Send rejected messages to the dead-letter queue; return the finished messages."""
         rejected = {one: FailedMessage(delivery_of(one), why) for one, why in self.rejected.items()}
         lost = {
             id(reject)
@@ -219,7 +219,7 @@ class DeliveryRounds:
 def _never_read(
     subscription: Subscription, todo: Sequence[StreamMessage]
 ) -> Sequence[StreamMessage]:
-    """Return what must not be acknowledged, because a watcher will not read it in this batch."""
+    """Return messages that must not be acknowledged, because a watcher cannot read them now."""
     if subscription.can_resume or subscription.is_waiting:
         return ()
     return todo if subscription.raw is None else todo[_index(todo)[id(subscription.raw)] :]

@@ -1,7 +1,4 @@
-"""Tries watchers on messages without side effects: nothing is read, sent or remembered.
-
-Owns: what a watcher would do. Its trigger is built from a folder, and is the real one.
-"""
+"""Runs watchers on given messages without side effects, with real triggers from a folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +18,7 @@ _SECONDS = 30.0
 
 @dataclass
 class DryRun:
-    """What a watcher would do with some messages."""
+    """What a watcher would do with messages."""
 
     watcher: Watcher
     payloads: list[Any] = field(default_factory=list)
@@ -32,7 +29,7 @@ class DryRun:
 def dry_run(
     watchers: Sequence[Watcher], records: Sequence[Mapping[str, Any]], *, root: Path
 ) -> list[DryRun]:
-    """Return what watchers of the bundle at `root` would make of messages of their queue."""
+    """Return what the watchers of the bundle at `root` would do with messages of a queue."""
     found = {watcher.id: DryRun(watcher) for watcher in watchers}
 
     def note(_: str, events: Sequence[WatcherEvent]) -> None:

@@ -1,7 +1,7 @@
-"""The events of watchers, on their way to the queue `events`.
+"""Sends the events of watchers to the queue `events`.
 
-Owns: when an event counts as persisted, which is when SQS has accepted it. What is sent twice has
-the same id, and is recorded once.
+Owns: when an event counts as persisted: when SQS has accepted it. Duplicates have the same id and
+are recorded once.
 """
 
 import asyncio
@@ -22,45 +22,45 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WatcherEvent:
-    """An asset event that a watcher has made of a message."""
+    """An asset event that a watcher made from a message."""
 
     watcher: Watcher
     event_id: str
     body: str
     raw: Any  # the message, as the trigger saw it
-    seq: int | None  # by which the stream is told that it is persisted
-    # Why it goes to the dead-letter queue, from where it can be replayed, and not to `events`.
+    seq: int | None  # for confirming to the stream that it is persisted
+    # If set, it goes to the dead-letter queue instead of `events`, and can be replayed.
     parked_reason: str | None = None
 
     @property
     def lane(self) -> str | None:
-        """The group of the message that it was made of, on a FIFO queue."""
+        """The FIFO group of its message, if any."""
         lane: str | None = getattr(self.raw, "group", None)
         return lane
 
     @property
     def queue(self) -> str:
-        """The queue to which it goes; what came in order goes on in order."""
+        """The queue to send it to; FIFO events stay in order."""
         if self.parked_reason is not None:
             return SOURCES_DLQ
         return "events" if self.lane is None else "events.fifo"
 
     @property
     def message(self) -> dict[str, Any]:
-        """What is sent there."""
+        """The SQS message."""
         if self.parked_reason is not None:
             return dead_letter(
                 self.body, reason=self.parked_reason, first_id=self.event_id, lane=self.lane
             )
         if self.lane is None:
             return {"MessageBody": self.body}
-        # A group without a name is one all the same.
+        # A group without a name is still a group.
         group = self.lane or "none"
         fifo = {"MessageGroupId": group, "MessageDeduplicationId": self.event_id}
         return {"MessageBody": self.body, **fifo}
 
 
-# Persists some events that go to one queue, or raises.
+# Persists events on one queue, or raises.
 Send = Callable[[str, Sequence[WatcherEvent]], None]
 
 
@@ -78,28 +78,28 @@ class Outbox:
     on_lost: Callable[[WatcherEvent], None]
     sent: int = 0
     parked: int = 0
-    # In these lanes an event was lost, and nothing is sent after it.
+    # Lanes in which an event was lost: nothing is sent after it.
     _lost_lanes: set[str] = field(default_factory=set)
     _waiting: dict[str, deque[WatcherEvent]] = field(default_factory=lambda: defaultdict(deque))
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, event: WatcherEvent) -> None:
-        """Send an event soon."""
+        """Queue an event for sending."""
         self._waiting[event.queue].append(event)
         self._has_some.set()
 
     async def run(self) -> None:
-        """Send what is added, until cancelled."""
+        """Send queued events until cancelled."""
         while True:
             await self._has_some.wait()
             self._has_some.clear()
             # Other watchers may fill the call.
             await asyncio.sleep(0)
-            while self._send_some():  # noqa: ASYNC110 - nothing is waited for, others have their turn
+            while self._send_some():  # noqa: ASYNC110 - not a wait: other tasks get their turn
                 await asyncio.sleep(0)
 
     def flush(self, *, seconds: float = math.inf) -> None:
-        """Send what waits, now; what cannot be sent within some seconds is lost."""
+        """Send queued events now; those that cannot be sent in time are lost."""
         deadline = monotonic() + seconds
         while monotonic() < deadline and self._send_some():
             pass
@@ -108,16 +108,16 @@ class Outbox:
                 self._lose(waiting.popleft())
 
     def _send_some(self) -> bool:
-        """Send what fits into a call; return False if nothing waits."""
+        """Send what fits into a call; return False if nothing is queued."""
         queue = next((name for name, waiting in self._waiting.items() if waiting), None)
         if queue is None:
             return False
         events = self._take(self._waiting[queue])
         try:
             self.send(queue, events)
-        except Exception:  # whatever it is, only the messages of these events are delivered again
+        except Exception:  # only the messages of these events are delivered again
             about = {"queue": queue, "events": len(events)}
-            log.exception("events of watchers could not be sent", extra=about)
+            log.exception("cannot send events of watchers", extra=about)
             for event in events:
                 self._lose(event)
             return True

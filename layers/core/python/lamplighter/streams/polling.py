@@ -1,7 +1,7 @@
-"""Polls sources that do not notify: each once a minute, by one session, for a short time.
+"""Polls sources without notifications: each once a minute, in one short session.
 
-Owns: that nobody else polls meanwhile, and that an item counts as seen only after its events have
-been sent.
+Owns: that only one process polls a source at a time, and that an item counts as seen only after its
+events have been sent.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ from lamplighter.triggers.sources import PollingTrigger, SourceContext, SourceIt
 
 log = logging.getLogger(__name__)
 
-# After a session, what it saw is stored within this time, or another may poll.
+# The time after a session to store the seen items, before another process may poll.
 _SECONDS_TO_FINISH = 15
 
 
 def poll_sources(*, seconds: float) -> WatchReport:
-    """Poll every source that has to be polled, all at the same time, for at most some seconds."""
+    """Poll all polled sources concurrently within a time limit."""
     seconds = min(seconds, settings.current().watch_session_seconds)
     streams = {
         hashlib.sha256(key.encode()).hexdigest(): watchers
@@ -61,25 +61,25 @@ async def _poll_all(streams: dict[str, list[Watcher]], seconds: float) -> WatchR
 
 @dataclass(frozen=True)
 class _Poll:
-    """One source, and its watchers."""
+    """One source and its watchers."""
 
     stream: str
     watchers: Sequence[Watcher]
-    # Of all sources together.
+    # Shared by all sources.
     report: WatchReport
     fired: Counter[str]
     parked: Container[str]
 
     async def run(self, seconds: float) -> None:
-        """Poll, unless someone else does; a failure concerns only this source, for a minute."""
+        """Poll, unless another process does; a failure affects only this source."""
         fields = self.watchers[0].log_fields
         try:
             lease = store.acquire_lease(self.stream, seconds=seconds + _SECONDS_TO_FINISH)
             if lease is not None:
                 seen = await self._poll(lease, seconds)
                 if not store.release_lease(lease, seen_items=seen):
-                    log.warning("poll took too long and is repeated", extra=fields)
-        except Exception:  # the other sources must not suffer from it
+                    log.warning("poll took too long; will retry", extra=fields)
+        except Exception:  # the other sources go on
             log.exception("source could not be polled", extra=fields)
             self.report.failed_watchers += 1
 
@@ -88,18 +88,18 @@ class _Poll:
         subscriptions, broken = subscribe_all(self.watchers, self.parked)
         self.report.failed_watchers += len(broken)
         if broken:
-            return None  # nobody is given what they would miss
+            return None  # if one cannot be built, none is given items that it would miss
         if not isinstance(subscriptions[0].trigger, PollingTrigger):
             await self._listen(subscriptions, seconds)
             return None
         since = min(watcher.created_at for watcher in self.watchers)
-        # A source that was polled for other watchers, before these were created, begins anew.
+        # A source that was polled before these watchers existed starts anew.
         is_known = lease.polled_at is not None and lease.polled_at >= since
         seen = SeenItems(lease.seen_items if is_known else None, since=since)
         return await self._deliver_new_items(subscriptions, seen, seconds)
 
     async def _listen(self, subscriptions: Sequence[Subscription], seconds: float) -> None:
-        """Let triggers read a source that knows by itself what is new, until time is up."""
+        """Run triggers that track what is new themselves, until time is up."""
         session = Session(subscriptions, seconds=seconds)
         await session.run(asyncio.Event().wait())
         self.report.sent_events += session.outbox.sent
@@ -110,19 +110,19 @@ class _Poll:
             self.report.rejected += len(subscription.rejected)
             self.fired[subscription.watcher.id] += subscription.fired
             for _, reason in subscription.rejected:
-                # What becomes of it is up to its source.
+                # The source decides what happens to it.
                 fields = {**subscription.watcher.log_fields, "reason": reason}
-                log.warning("item of a source is rejected", extra=fields)
+                log.warning("watcher rejected an item of its source", extra=fields)
 
     async def _deliver_new_items(
         self, subscriptions: Sequence[Subscription], seen: SeenItems, seconds: float
     ) -> bytes:
-        """Poll a source once, and deliver what is new there."""
+        """Poll a source once, and deliver its new items."""
         deadline = monotonic() + seconds
         items = await _items(subscriptions[0].trigger, seconds)
         new = {StreamMessage(item): item for item in seen.new_among(items)}
         for subscription in subscriptions:
-            # Whatever a trigger says now: who shares a source was decided when it was pushed.
+            # Streams are fixed at push time, whatever a trigger returns now.
             subscription.key = self.stream
         rounds = DeliveryRounds(list(new), seconds=deadline - monotonic())
         await rounds.run(subscriptions)
@@ -138,7 +138,7 @@ async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceIt
     assert isinstance(trigger, PollingTrigger)
     with source_context(SourceContext(list_objects=list_objects)):
         poll = asyncio.ensure_future(trigger.poll(trigger.serialize()[1]))
-    # Not `wait_for`, which would wait on for one that will not be cancelled.
+    # Not `wait_for`, which would wait for a task that ignores cancellation.
     await asyncio.wait([poll], timeout=seconds)
     if not poll.done():
         poll.cancel()
@@ -147,14 +147,14 @@ async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceIt
 
 
 def _as_delivery(item: SourceItem) -> Delivery:
-    """Return an item as a message, for the dead-letter queue."""
+    """Return an item as a message for the dead-letter queue."""
     body = json.dumps({"name": item.name, **item.payload}, default=str)
     name = item.message_id
     return Delivery(name, body, name, receipt="", receives=1, lane=None, queue_arn=NOWHERE)
 
 
 def list_objects(bucket: str, prefix: str) -> list[SourceItem]:
-    """Return the objects whose keys begin with a prefix; of too many, one more than is allowed."""
+    """Return the objects with a prefix, up to one more than allowed."""
     items: list[SourceItem] = []
     pages = aws.client("s3").get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=bucket, Prefix=prefix):
@@ -170,5 +170,5 @@ def _object_item(bucket: str, content: Any) -> SourceItem:
     uri = f"s3://{bucket}/{key}"
     modified_at = pendulum.instance(content["LastModified"])
     payload = {"bucket": bucket, "key": key, "uri": uri, "size": content["Size"], "etag": etag}
-    # The same content may be put again, which counts as a new version.
+    # Storing the same content again counts as a new version.
     return SourceItem(uri, f"{etag} {modified_at.isoformat()}", payload, modified_at)

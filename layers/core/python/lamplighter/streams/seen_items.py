@@ -1,7 +1,7 @@
-"""Which items of a polled source were seen, so that only new ones fire.
+"""The items of a polled source that were seen, so that only new ones fire.
 
-Owns: what counts as new. An item is known by its name and version. What was there before the first
-of its watchers was created is not new; what a watcher failed at is new again the next time.
+Owns: what counts as new. An item is identified by name and version. Items older than the first
+watcher are not new; items at which a watcher failed are new again.
 """
 
 import hashlib
@@ -13,24 +13,24 @@ from lamplighter.errors import DefinitionError
 from lamplighter.triggers.sources import SourceItem
 
 _HASH_BYTES = 8
-# As many as fit into a row.
+# The maximum that fits into a row.
 MAX_ITEMS = 40_000
 
 
 class SeenItems:
-    """The items of a source that were seen, as stored after the last poll; None: never polled."""
+    """The seen items of a source as stored by the last poll; None if it was never polled."""
 
     def __init__(self, stored: bytes | None, *, since: DateTime) -> None:
         self._hashes = None if stored is None else _split(stored)
-        # Sources report whole seconds, which lie before the instants that they mean.
+        # Sources round timestamps down to whole seconds.
         self._since = since.start_of("second")
 
     def new_among(self, items: Sequence[SourceItem]) -> list[SourceItem]:
-        """Return the items that watchers have not been given."""
+        """Return the items that have not been delivered."""
         if len(items) > MAX_ITEMS:
             raise DefinitionError(
-                f"the source has {len(items):,} items, and at most {MAX_ITEMS:,} can be"
-                " remembered: watch a narrower place, or let S3 send its events"
+                f"the source has {len(items):,} items, at most {MAX_ITEMS:,} can be tracked:"
+                " watch a narrower prefix, or use S3 event notifications"
             )
         return [item for item in items if self._is_new(item)]
 
@@ -41,7 +41,7 @@ class SeenItems:
 
 
 def to_bytes(items: Iterable[SourceItem]) -> bytes:
-    """Return what to store of items that are there and must not fire again."""
+    """Return the stored form of items that must not fire again."""
     return b"".join(sorted({_hash(item) for item in items}))
 
 

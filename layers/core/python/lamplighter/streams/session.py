@@ -1,7 +1,8 @@
 """Runs the triggers of watchers on their streams, for as long as a Lambda has.
 
-Owns: how a trigger is run: its key read once, each event bound before it is sent, the subscription
-ended in any case. A watcher that fails, fails alone; what it was reading is not acknowledged.
+Owns: how a trigger is run: its key is read once, each event is bound before it is sent, and the
+subscription always ends. A watcher that fails does not affect others; its message is not
+acknowledged.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SECONDS_TO_END = 2.0
-# When time is up, for what waits to be sent.
+# For sending what is queued when time is up.
 _SECONDS_TO_SEND = 0.5
 
 
@@ -52,19 +53,19 @@ class Subscription:
 
     watcher: Watcher
     trigger: BaseEventTrigger
-    key: Hashable | None  # of the stream that it shares; None: it reads its own source
+    key: Hashable | None  # of its shared stream; None if it reads its own source
     parked_reason: str | None = None  # its events go to the dead-letter queue
-    # What it has read in earlier sessions, by `id`; it is not shown again.
+    # The `id` of messages read in earlier sessions, which are not shown again.
     already_read: AbstractSet[int] = frozenset()
     trigger_id: int = 0  # in its session
-    # What it has read last, and how many events it has made of it.
+    # The message read last, and the number of events made from it.
     raw: Any = None
     events_of_raw: int = 0
     messages_read: int = 0
-    # Whether it waits for more, and so is done with all that it has read.
+    # Whether it waits for more, and so has finished all that it has read.
     is_waiting: bool = False
     fired: int = 0
-    # Whether it ended before its stream did, by an error or by returning.
+    # Whether it ended before its stream, by an error or by returning.
     has_left: bool = False
     error: BaseException | None = None
     rejected: list[tuple[Any, str]] = field(default_factory=list)
@@ -72,31 +73,31 @@ class Subscription:
 
     @property
     def can_resume(self) -> bool:
-        """Whether it left by itself, and could go on with the rest."""
+        """Whether it ended by itself and can be restarted on the rest."""
         return self.has_left and self.messages_read > 0
 
     def resumed(self, already_read: AbstractSet[int]) -> "Subscription":
-        """Return a new subscription of the same watcher, behind what it has read."""
+        """Return a new subscription of the same watcher after what it has read."""
         trigger = self.watcher.build()
         return Subscription(self.watcher, trigger, self.key, self.parked_reason, already_read)
 
     def next_event_id(self) -> str:
-        """Return an id that the same event has however often it is made."""
-        # A source that identifies its messages has an attribute for that; others are unknown.
+        """Return an event id that is the same whenever the message is processed again."""
+        # Sources that identify their messages have `message_id`; others are numbered.
         source = getattr(self.raw, "message_id", None) or f"{self._name}#{self.messages_read}"
         text = json.dumps([str(source), self.watcher.id, self.events_of_raw])
         self.events_of_raw += 1
         return hashlib.sha256(text.encode()).hexdigest()
 
     def note_rejection(self, reason: str | None) -> None:
-        """Keep why the watcher rejected what it has read last."""
+        """Record why the watcher rejected the message read last."""
         why = f"rejected by {self.watcher.title}"
         self.rejected.append((self.raw, f"{why}: {reason}" if reason else why))
 
 
 @dataclass(frozen=True)
 class _TrackedStream:
-    """A stream whose subscription knows what was read last."""
+    """A stream that records what its subscription read last."""
 
     stream: AsyncIterator[Any]
     subscription: Subscription
@@ -112,7 +113,7 @@ class _TrackedStream:
             try:
                 raw = await anext(self.stream)
             except BaseException:
-                # A trigger that stopped waiting, without being told to end, may do something else.
+                # A trigger that stops waiting, and is not being ended, may be doing something else.
                 subscription.is_waiting = self.is_ending()
                 raise
             subscription.is_waiting = False
@@ -123,14 +124,14 @@ class _TrackedStream:
 
 
 class _TooManyEventsError(PermanentError):
-    """A watcher makes more events of one message than any should."""
+    """A watcher makes too many events from one message."""
 
 
 class Session:
-    """Runs the triggers of some subscriptions together; made in an event loop, used once.
+    """Runs the triggers of some subscriptions together; created in an event loop, used once.
 
-    `redeliver` notes a message that its source delivers again. Without it, what cannot be
-    acknowledged stays open until the end.
+    `redeliver` marks a message that its source delivers again. Without it, a message that cannot
+    be acknowledged stays open until the end.
     """
 
     def __init__(
@@ -161,23 +162,23 @@ class Session:
         )
 
     async def run(self, until: Awaitable[object]) -> None:
-        """Run all triggers until the awaitable is done, or all have left, or time is up."""
+        """Run all triggers until the awaitable is done, all have left, or time is up."""
         sender = asyncio.create_task(self.outbox.run())
         running = [asyncio.create_task(self._run(one)) for one in self._subscriptions]
         over: asyncio.Future[object] = asyncio.ensure_future(until)
         everyone: asyncio.Future[Any] = asyncio.gather(*running, return_exceptions=True)
-        # The sender is done only if it has died, and then there is nothing to wait for.
+        # If the sender ends, it has failed, and there is nothing to wait for.
         await asyncio.wait(
             [over, everyone, sender], timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
         )
-        # Sent before the streams end, so that they are told of it, and once more after that: what
-        # came in between, and is never acknowledged, may not be delivered again.
+        # Before the streams end, so that they get the confirmations, and again afterwards, as
+        # events in between may not be delivered again.
         self._flush()
         self._is_ending = True
         await _end([over, *running])
         self._flush()
         await _end([sender])
-        # Streams whose subscribers would not leave.
+        # For streams whose subscribers did not leave.
         await _end([asyncio.ensure_future(self._manager.stop_all())], cancel=False)
 
     async def _run(self, subscription: Subscription) -> None:
@@ -199,7 +200,7 @@ class Session:
             self._reject(subscription, str(error))
             subscription.error = error
             self._leave(subscription)
-        except (Exception, SystemExit) as error:  # an author's code may raise anything
+        except (Exception, SystemExit) as error:  # author code may raise anything
             log.exception("watcher failed", extra=fields)
             subscription.error = error
             self._hold(subscription)
@@ -208,21 +209,21 @@ class Session:
             await self._release(subscription)
 
     def _flush(self) -> None:
-        """Send what waits; not beyond the deadline, or all that is done would come again."""
+        """Send what is queued; past the deadline, finished messages would be delivered again."""
         if self._redeliver is None:
-            self.outbox.flush()  # nobody delivers it again
+            self.outbox.flush()  # these are not delivered again
         else:
             left = self._deadline - monotonic()
             self.outbox.flush(seconds=max(left, _SECONDS_TO_SEND))
 
     def _interrupt(self, subscription: Subscription) -> None:
-        """Hold what a watcher that is told to end had not finished."""
-        # Whoever leaves, however politely, counts as done with what it has open.
+        """Hold what a watcher had not finished when it was ended."""
+        # Leaving counts as finishing what is open.
         if not subscription.is_waiting:
             self._hold(subscription)
 
     def _hold(self, subscription: Subscription) -> None:
-        """Keep what a watcher has open from being acknowledged."""
+        """Keep a watcher's open message from being acknowledged."""
         if self._redeliver is None:
             self._bind(subscription)  # and never confirmed
         elif subscription.raw is not None:
@@ -230,7 +231,7 @@ class Session:
 
     def _leave(self, subscription: Subscription) -> None:
         subscription.has_left = True
-        # The last one closes the stream, which then hears nothing of what is persisted later.
+        # The last one closes the stream, which then misses later confirmations.
         self._flush()
 
     def _open(self, subscription: Subscription) -> AsyncIterator[TriggerEvent]:
@@ -243,11 +244,11 @@ class Session:
         return trigger.filter_shared_stream(tracked)
 
     def _take(self, subscription: Subscription, event: TriggerEvent) -> None:
-        """Bind an event to its message, and queue it for sending; nothing runs in between."""
+        """Bind an event to its message and queue it for sending, without awaiting in between."""
         subscription.fired += 1
         if subscription.events_of_raw >= self._max_events:
             raise _TooManyEventsError(
-                f"it makes more than {self._max_events} events of one message"
+                f"it makes more than {self._max_events} events from one message"
             )
         watcher, event_id = subscription.watcher, subscription.next_event_id()
         try:
@@ -264,9 +265,9 @@ class Session:
         self.outbox.add(WatcherEvent(watcher, event_id, body, subscription.raw, seq, reason))
 
     def _reject(self, subscription: Subscription, reason: str) -> None:
-        """Reject what a watcher has open; what one reads from its own source is unknown."""
+        """Reject a watcher's open message; a watcher with its own source has none."""
         fields = {**subscription.watcher.log_fields, "reason": reason}
-        log.error("watcher rejects an event", extra=fields)
+        log.error("watcher rejected an event", extra=fields)
         if subscription.key is not None:
             reject_shared_stream_event(reason)
 
@@ -289,28 +290,28 @@ class Session:
         finally:
             try:
                 await subscription.trigger.cleanup()
-            except Exception:  # its work is done already
-                log.exception("watcher did not clean up", extra=subscription.watcher.log_fields)
+            except Exception:  # its work is done
+                log.exception("watcher failed to clean up", extra=subscription.watcher.log_fields)
 
 
 def subscribe_all(
     watchers: Sequence[Watcher], parked: Container[str]
 ) -> tuple[list[Subscription], list[Watcher]]:
-    """Return the subscriptions of watchers, and the watchers whose trigger cannot be built."""
+    """Return the subscriptions of watchers, and the watchers whose triggers cannot be built."""
     subscriptions: list[Subscription] = []
     broken: list[Watcher] = []
     for watcher in watchers:
         fields = watcher.log_fields
         try:
             trigger = watcher.build()
-        except Exception:  # an author's code may raise anything; the others must not suffer
+        except Exception:  # author code may raise anything; the others go on
             log.exception("watcher cannot be built: push its bundle again", extra=fields)
             broken.append(watcher)
             continue
         key = None
         try:
             key = trigger.shared_stream_key()
-        except Exception:  # an author's code may raise anything; then it reads its own source
+        except Exception:  # author code may raise anything; then it reads its own source
             log.exception("watcher has no key; its source is not shared", extra=fields)
         reason = f"{watcher.title} is parked: it fires too often" if watcher.id in parked else None
         subscriptions.append(Subscription(watcher, trigger, key, reason))
@@ -318,7 +319,7 @@ def subscribe_all(
 
 
 async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, cancel: bool = True) -> None:
-    """Wait for tasks to end, but not for one that will not."""
+    """Wait for tasks to end, but not for those that ignore cancellation."""
     if cancel:
         for task in tasks:
             task.cancel()
@@ -326,8 +327,8 @@ async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, cancel: bool = True) -
 
 
 def run_in_new_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in a new event loop; tasks that would not end are left behind."""
-    # `asyncio.run` would wait for them for ever, and with it everyone's acknowledgement.
+    """Run a coroutine in a new event loop; tasks that do not end are abandoned."""
+    # `asyncio.run` would wait for them for ever, and block all acknowledgements.
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(main)

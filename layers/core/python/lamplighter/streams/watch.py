@@ -1,10 +1,9 @@
-"""A batch of a watched queue, from reading to answering: sent on first, acknowledged after that.
+"""Handles a batch of a watched queue: events are sent first, messages acknowledged afterwards.
 
-Owns: by which id a message is known, so that what is reported twice fires once, and what becomes of
-each message. Every watcher of the queue is done with it, and their events are on the queue
-`events`: it is acknowledged. One rejected it, or there is none: it goes to the dead-letter queue
-with the reason, and is acknowledged. One failed: it is delivered again, to all; what the others
-made of it is known by its id. If that goes on for too long, it goes to the dead-letter queue too.
+Owns: the id of a message, so that duplicate notifications fire once, and the outcome of each
+message. Finished by all watchers, with their events on `events`: acknowledged. Rejected by one, or
+without watchers: moved to the dead-letter queue with the reason. Failed in one: delivered again to
+all, and deduplicated by id; after too long, moved to the dead-letter queue.
 """
 
 import hashlib
@@ -37,15 +36,15 @@ log = logging.getLogger(__name__)
 
 
 def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> WatchReport:
-    """Give a batch of a queue to all its watchers, within some seconds."""
+    """Run all watchers of a queue on a batch within a time limit."""
     deliveries = [Delivery.of(record) for record in records]
-    # Until it is known what became of them, they are delivered again.
+    # Until their outcome is known, all are delivered again.
     failed = deliveries
     report = WatchReport(received=len(records), failed={one.message_id for one in deliveries})
     try:
         if records:
             failed = _watch(deliveries, report, seconds=seconds)
-    except Exception:  # if the function failed, they would come back at once, without a pause
+    except Exception:  # if the function failed, they would come back at once, without a delay
         queue = deliveries[0].queue_arn
         log.exception("batch failed", extra={"queue": queue, "messages": len(records)})
     kept = send_expired_to_dlq(
@@ -59,15 +58,15 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
 def _watch(
     deliveries: Sequence[Delivery], report: WatchReport, *, seconds: float
 ) -> list[Delivery]:
-    """Return the messages that failed, without those that only follow one in its lane."""
+    """Return the failed messages, without those that only follow one in its lane."""
     queue = _queue_name(deliveries[0].queue_arn)
-    # Not by id: SQS may deliver a message twice at once.
+    # Not by id: SQS may deliver a message twice in one batch.
     received = {stream_message(delivery): delivery for delivery in deliveries}
     rounds = DeliveryRounds(list(received), seconds=seconds)
     watchers = watchers_in(read_watchers(queue))
     subscriptions, broken = subscribe_all(watchers, read_parked())
     for subscription in subscriptions:
-        # Whatever a trigger says: what comes on this queue is one stream.
+        # One stream per queue, whatever a trigger returns.
         subscription.key = ("queue", queue)
     if watchers:
         run_in_new_loop(rounds.run(subscriptions))
@@ -86,7 +85,7 @@ def _watch(
 
 
 def _queue_name(arn: str) -> str:
-    """Return the name by which watchers know a queue."""
+    """Return the queue name that watchers use."""
     name = arn.rpartition(":")[2]
     is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name
@@ -106,12 +105,12 @@ def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
 
 
 def stream_message(delivery: Delivery) -> StreamMessage:
-    """Return a delivery as watchers read it."""
+    """Return a delivery as triggers see it."""
     return StreamMessage(message_of(delivery), delivery.lane)
 
 
 def message_of(delivery: Delivery) -> QueueMessage:
-    """Return the content of a delivery; a queue may carry anything, so nothing is rejected here."""
+    """Return the content of a delivery; a queue may carry anything, so nothing is rejected."""
     message_id = delivery.first_id
     content: Any = None
     objects: tuple[CreatedObject, ...] = ()
@@ -121,15 +120,15 @@ def message_of(delivery: Delivery) -> QueueMessage:
         with suppress(ValueError, RecursionError):
             content = json.loads(delivery.body)
     else:
-        with suppress(RejectedError):  # another event of S3, or it only looks like one
+        with suppress(RejectedError):  # not a creation, or not from S3
             objects = tuple(created_objects(content) or ())
-        with suppress(RejectedError):  # it only looks like an event of EventBridge
+        with suppress(RejectedError):  # not from EventBridge
             message_id = _id_of(objects) or open_eventbridge(content, message_id)[1]
     return QueueMessage(message_id, delivery.body, content, objects, delivery.texts, delivery.lane)
 
 
 def _id_of(objects: Sequence[CreatedObject]) -> str | None:
-    """Return an id that does not depend on how often, and through which service, S3 reports."""
+    """Return an id that is the same for all notifications of these objects."""
     ids = [created.event_id for created in objects]
     digest = hashlib.sha256("\n".join(ids).encode()).hexdigest() if len(ids) > 1 else None
     return digest or next(iter(ids), None)

@@ -1,9 +1,8 @@
-"""Watchers ready to run: read from their rows, their triggers built.
+"""Watchers ready to run: read from their rows, with their triggers built.
 
-Owns: running an author's code outside the sandbox, which only `watch` does: it may send events and
-read bundles, and nothing else. Two bundles may have modules of the same name: a module is found
-under its name only while its own bundle is being imported, so a trigger's file must import what it
-needs at its top, as is the custom.
+Owns: running author code outside the sandbox, in `watch` only, which may send events and read
+bundles but nothing else. Two bundles may have modules of the same name: a module is only visible
+while its own bundle is imported, so a trigger's file must import what it needs at the top.
 """
 
 import atexit
@@ -37,7 +36,7 @@ _lock = RLock()
 
 @runtime.cached()
 def _folders() -> dict[str, tuple[str, Path]]:
-    """Return, of each bundle, the version that is unpacked, and where."""
+    """Return the unpacked version of each bundle, and its folder."""
     return {}
 
 
@@ -49,55 +48,55 @@ def _modules() -> dict[Path, dict[str, ModuleType]]:
 
 @dataclass(frozen=True)
 class Watcher:
-    """A watcher of an asset, as its DAG declares it."""
+    """A watcher of an asset, as declared by its DAG."""
 
-    asset: str  # by name
+    asset: str  # name
     name: str
     trigger: dict[str, Any]  # serialized
     bundle: str
     bundle_version: str
     dag_ids: tuple[str, ...]
     created_at: DateTime
-    # The folder of a bundle that has not been pushed.
+    # The folder of a bundle that was not pushed.
     root: Path | None = field(default=None, kw_only=True)
 
     @cached_property
     def id(self) -> str:
-        """What tells it from all others: a watcher with another trigger is another one."""
+        """Its identity: a watcher with another trigger is another watcher."""
         return f"{self.path}/{trigger_hash(self.trigger)}"
 
     @property
     def path(self) -> str:
-        """The name that people use for it."""
+        """The name for people."""
         return f"{self.asset}/{self.name}"
 
     @property
     def title(self) -> str:
-        """How messages to people name it."""
+        """The name in error messages."""
         return f"watcher {self.name!r} of asset {self.asset!r}"
 
     @property
     def log_fields(self) -> dict[str, Any]:
-        """What log lines about it carry as fields."""
+        """Fields for log records."""
         return {"asset": self.asset, "watcher": self.name, "dag_ids": self.dag_ids}
 
     @property
     def stream_info(self) -> StreamInfo:
-        """What it reads, and with whom it shares it."""
+        """Its source and stream."""
         return StreamInfo.from_json(self.trigger)
 
     def build(self) -> BaseEventTrigger:
-        """Return the trigger itself, which may be an author's."""
+        """Return the trigger, which may be author code."""
         is_built_in = self.trigger["type"].startswith("lamplighter.")
         with nullcontext() if is_built_in else self._importable(), author_code_allowed():
             return decode_trigger(self.trigger)
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Let the modules of the watcher's bundle be imported until the block ends."""
+        """Make the modules of the watcher's bundle importable within the block."""
         with _lock:
             root = self.root or unpacked(self.bundle, self.bundle_version)
-            # Whatever else this process has imported as `jobs` or `triggers` is not this bundle's.
+            # Modules of the same name, such as `jobs`, may be another bundle's.
             others = {
                 name: module
                 for name, module in sys.modules.items()
@@ -124,13 +123,13 @@ def _forget(names: Iterable[str]) -> None:
 
 
 def _is_below(module: ModuleType, root: Path) -> bool:
-    # A folder without an `__init__` has no file, but a path.
+    # A namespace package has a path but no file.
     paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     return any(path is not None and Path(path).is_relative_to(root) for path in paths)
 
 
 def unpacked(bundle: str, version: str) -> Path:
-    """Return the folder of a bundle's version, fetched once; older versions of it are removed."""
+    """Return the folder of a bundle version, downloaded once; older versions are removed."""
     with _lock:
         folders = _folders()
         known = folders.get(bundle)
@@ -140,12 +139,12 @@ def unpacked(bundle: str, version: str) -> Path:
         archive = aws.client("s3").get_object(Bucket=bucket, Key=key)
         content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
         folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
-        # A function's disk is discarded with it, but not that of a developer's machine.
+        # Lambda discards its disk, a developer's machine does not.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
             root = open_stored(content, key, folder / "bundle")
         except BaseException:
-            shutil.rmtree(folder)  # or a function that tries again and again fills its disk
+            shutil.rmtree(folder)  # or repeated attempts would fill the disk
             raise
         folders[bundle] = version, root
         if known is not None:
@@ -155,7 +154,7 @@ def unpacked(bundle: str, version: str) -> Path:
 
 
 def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
-    """Return the watchers of rows; one that several DAGs declare alike is one."""
+    """Return the watchers of rows; identical ones of several DAGs count as one."""
     found: dict[str, Watcher] = {}
     for row in sorted(rows, key=lambda row: row.id):
         watcher = Watcher(
@@ -176,7 +175,7 @@ def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
 
 
 def by_stream(watchers: Sequence[Watcher]) -> dict[str, list[Watcher]]:
-    """Return the watchers by the source that they share; one without a key has its own."""
+    """Return the watchers by shared source; one without a key has its own."""
     found: dict[str, list[Watcher]] = {}
     for watcher in watchers:
         found.setdefault(watcher.stream_info.stream or f"(own) {watcher.id}", []).append(watcher)
