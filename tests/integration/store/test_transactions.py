@@ -152,7 +152,7 @@ def test_rows_that_stay_busy_are_given_up(stack: LocalStack) -> None:
     faults.probability("TransactWriteItems", conflict=1)
     before = clock.now()
 
-    with faults.on(connection().client), pytest.raises(TransientError, match="busy"):
+    with faults.on(connection().client), pytest.raises(TransientError, match="contended"):
         transact_with_retry([put("hopeless")])
 
     assert len(faults.calls) == 6

@@ -66,6 +66,6 @@ def test_most_items_fit_into_a_row() -> None:
 def test_more_than_the_most_is_refused() -> None:
     """Beyond that a source cannot be remembered; the error says what to do."""
     too_many = [seen("a")] * (MAX_ITEMS + 1)
-    with pytest.raises(DefinitionError, match=r"40,001 items, .* watch a narrower place"):
+    with pytest.raises(DefinitionError, match=r"40,001 items, .* watch a narrower prefix"):
         news(None, *too_many)
     assert news(None, *too_many[1:]) == []
