@@ -36,7 +36,9 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
 
     def require_claimed(body: str) -> None:
         if left := report.unclaimed.intersection(queues.read_claims(body)):
-            raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
+            raise TransientError(
+                f"{len(left)} DAGs were not claimed and are retried, such as {min(left)!r}"
+            )
 
     return process_messages(event, context, require_claimed, queue="claims", metrics=metrics)
 

@@ -55,4 +55,4 @@ def _result(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, A
             return {"files": [file.to_json() for file in parsed]}
         case "runs":
             return {"results": query_timetables(root, event["queries"], limits=limits)}
-    raise ValueError(f"the sandbox has no verb {event['verb']!r}")
+    raise ValueError(f"unknown verb {event['verb']!r}")

@@ -80,7 +80,7 @@ def test_unknown_choice_is_refused(lamp: LocalDeployment) -> None:
     """The error names the choices there are, and the DAG stays paused."""
     lamp.push([make_dag()])
     lamp.pause("dag")
-    with pytest.raises(RefusedError, match="take one of catchup, latest, from-now"):
+    with pytest.raises(RefusedError, match="use one of catchup, latest, from-now"):
         lamp.unpause("dag", missed="some")
     assert lamp.dag("dag").is_paused
 

@@ -96,7 +96,7 @@ def test_settings_of_a_job_hold_for_it_alone(jobs: Jobs) -> None:
     conf = {"spark.sql.shuffle.partitions": "5", "spark.executor.memory": "64g"}
     job = jobs.run(tell, spark_conf=conf)
     assert jobs.facts(job) == {"n": "5"}
-    assert "spark.executor.memory concerns a whole cluster" in jobs.log(job)
+    assert "spark.executor.memory only applies to clusters" in jobs.log(job)
     assert jobs.facts(jobs.run(tell)) == {"n": "2"}
 
 

@@ -379,14 +379,14 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "hour=1 is not a duration": lambda: lamp.advance(hour=1),
         "hours=nan is not": lambda: lamp.advance(hours=float("nan")),
         "hours='1' is not": lambda: lamp.advance(hours="1"),  # type: ignore[arg-type] # is the point
-        "already, which is after": lambda: lamp.advance(hours=-1),
+        "it cannot go back": lambda: lamp.advance(hours=-1),
         "is not an instant": lambda: lamp.advance(to="soon"),
         "is not an instant: give": lambda: lamp.advance(to=datetime.date(2026, 1, 2)),  # type: ignore[arg-type] # is the point
         "give a duration such as": lambda: lamp.takes("hourly", "load"),
         "cannot take -1": lambda: lamp.takes("hourly", "load", seconds=-1),
         "has no task 'x' (there are: load)": lambda: lamp.takes("hourly", "x", seconds=1),
         "no DAG 'hurly'": lambda: lamp.fail_next("hurly", "load"),
-        "at least one": lambda: lamp.fail_next("hourly", "load", times=0),
+        "use 1 or more": lambda: lamp.fail_next("hourly", "load", times=0),
         "there is no DAG 'none'": lambda: lamp.runs("none"),
         f"no queue 'evens' (there are: {', '.join(sorted(URL_SETTINGS))})": lambda: lamp.queue_url(
             "evens"
@@ -397,10 +397,10 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "nowhere is not a bundle": lambda: lamp.push("nowhere"),
         "give a folder, or a list": lambda: lamp.push(hourly()),  # type: ignore[arg-type] # is the point
         "7 is not a DAG": lambda: lamp.push([7]),  # type: ignore[list-item] # is the point
-        "two DAGs are called": lambda: lamp.push([hourly(), hourly()]),
+        "duplicate DAG id": lambda: lamp.push([hourly(), hourly()]),
         "send exactly one of": lamp.emit,
         "has no step 'x'": lambda: lamp.trigger("use").step("x"),
-        "open already": lamp.__enter__,
+        "already open": lamp.__enter__,
         "named 'local' is open": lambda: LocalDeployment(at=START).__enter__(),
     }
     for message, call in wrong.items():

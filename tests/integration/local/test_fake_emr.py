@@ -222,7 +222,7 @@ class TestRequests:
 
     def test_operation_without_answer_is_an_error(self) -> None:
         """What the library never calls is not made up."""
-        with pytest.raises(RefusedError, match="does not answer ListApplications"):
+        with pytest.raises(RefusedError, match="does not support ListApplications"):
             FakeEmr().call("ListApplications", {})
 
     def test_answers_have_the_shapes_of_the_service(self, movable: MovableClock) -> None:

@@ -387,5 +387,5 @@ def test_second_set_of_faults_is_refused(client: Any) -> None:
 
 def test_plan_for_call_zero_is_refused() -> None:
     """Calls are counted from 1, so a plan for call 0 would never strike."""
-    with pytest.raises(RefusedError, match="counted from 1"):
+    with pytest.raises(RefusedError, match="give 1 for the next call"):
         Faults().at(0, "crash-before")

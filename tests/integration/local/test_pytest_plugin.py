@@ -148,7 +148,7 @@ def test_second_deployment_of_a_test_closes_the_first(pytester: pytest.Pytester)
         assert len(second.runs("hourly")) == 1
         with pytest.raises(RefusedError, match="not open"):
             first.runs("hourly")
-        with pytest.raises(RefusedError, match="open already"):
+        with pytest.raises(RefusedError, match="already open"):
             second.__enter__()
     """,
     )

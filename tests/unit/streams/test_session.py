@@ -301,7 +301,7 @@ def test_endless_events_of_one_message_reject_it() -> None:
         rounds = run_rounds(stream_messages("m1", "m2"), subscription(Endless))
     assert names(rounds.done) == {"m1", "m2"}
     assert list(rounds.rejected.values()) == [
-        "rejected by watcher 'w' of asset 'a': it makes more than 20 events of one message"
+        "rejected by watcher 'w' of asset 'a': it makes more than 20 events from one message"
     ]
     assert len(sent.events) == 21
     assert sum(rounds.fired.values()) == 22

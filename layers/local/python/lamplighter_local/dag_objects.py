@@ -38,7 +38,7 @@ class DagObjects:
         found: dict[str, DAG] = {}
         for dag in _require_dags(dags):
             if found.setdefault(dag.dag_id, dag) is not dag:
-                raise RefusedError(f"two DAGs are called {dag.dag_id!r}: rename one of them")
+                raise RefusedError(f"duplicate DAG id {dag.dag_id!r}: rename one of the DAGs")
         hashes = "".join(content_hash(encode_dag(dag)) for dag in found.values())
         version = hashlib.sha256(hashes.encode()).hexdigest()
         self._pushed[bundle_key(bundle, version)] = found
@@ -87,7 +87,7 @@ def _require_dags(dags: object) -> Iterable[DAG]:
         raise RefusedError(f"{dags!r} is not a bundle: give a folder, or a list of DAGs")
     for dag in dags:
         if not isinstance(dag, DAG):
-            raise RefusedError(f"{dag!r} is not a DAG: a bundle of objects has DAGs only")
+            raise RefusedError(f"{dag!r} is not a DAG: give a list of DAGs")
         yield dag
 
 

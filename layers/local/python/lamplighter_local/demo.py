@@ -111,7 +111,7 @@ def generate(examples: Path, lake: Path, *, orders: int, days: int) -> None:
     done = subprocess.run(command, cwd=examples, capture_output=True, text=True, check=False)
     if done.returncode:
         words = done.stderr.strip().rpartition("\n")[2]
-        raise GenerateError(f"the orders could not be generated: {words or 'it said nothing'}")
+        raise GenerateError(f"the orders could not be generated: {words or 'no error output'}")
 
 
 def run_demo(folder: Path, *, orders: int, days: int, on_change: OnChange) -> Done:

@@ -121,7 +121,9 @@ class LocalDeployment(DeploymentLifecycle):
         length = as_duration("advance", duration)
         end = as_utc(self.now + length) if to is None else as_instant(to)
         if end < self.now:
-            raise RefusedError(f"advance: it is {self.now} already, which is after {end}")
+            raise RefusedError(
+                f"advance: the clock is at {self.now}, after {end}; it cannot go back"
+            )
         if deliver:
             self.stack.advance(to=end)
         else:
@@ -252,7 +254,7 @@ class LocalDeployment(DeploymentLifecycle):
         """
         choices = {each.value: each for each in pause.Missed}
         if missed is not None and missed not in choices:
-            raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
+            raise RefusedError(f"unpause: missed={missed!r}: use one of {', '.join(choices)}")
         choice = None if missed is None else choices[missed]
         pause.unpause(dag_id, missed=choice, keep_events=keep_events)
 
@@ -322,7 +324,7 @@ class LocalDeployment(DeploymentLifecycle):
 
     def _plan(self, dag_id: str, task_id: str, outcome: Outcome, times: int) -> None:
         if times < 1:
-            raise RefusedError(f"times={times}: at least one attempt must be meant")
+            raise RefusedError(f"times={times}: use 1 or more")
         emr = self._emr_of(dag_id, task_id)
         for _ in range(times):
             emr.next_outcome(dag_id, task_id, outcome)
@@ -338,7 +340,7 @@ class LocalDeployment(DeploymentLifecycle):
     def _emr_of(self, dag_id: str, task_id: str) -> FakeEmr:
         """Return what pretends to run a task; outcomes of one that does not exist never come."""
         if not isinstance(self.executor, FakeEmr):
-            raise RefusedError("outcomes can be told beforehand with executor='instant' only")
+            raise RefusedError("outcomes can only be set with executor='instant'")
         tasks = newest_document(require_dag(dag_id)).get("tasks", [])
         names = [task["task_id"] for task in tasks]
         if task_id not in names:

@@ -56,9 +56,9 @@ class DeploymentLifecycle:
 
     def __enter__(self) -> Self:
         if self.is_open:
-            raise RefusedError("this deployment is open already: use it without `with`")
+            raise RefusedError("this deployment is already open: use it without `with`")
         if self._has_begun:
-            raise RefusedError("this deployment was closed: make another one")
+            raise RefusedError("this deployment is closed: create a new one")
         with ExitStack() as making:
             require_free(self.name)
             self._has_begun = True

@@ -40,5 +40,5 @@ class MovableClock:
 
     def _go(self, to: DateTime) -> None:
         if to < self._at:
-            raise RefusedError(f"the clock stands at {self._at} and does not go back to {to}")
+            raise RefusedError(f"the clock is at {self._at} and cannot go back to {to}")
         self._at = to

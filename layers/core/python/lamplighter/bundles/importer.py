@@ -135,8 +135,8 @@ def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
         copy = decode_dag(document)
         if copy.next_dagrun_info() != dag.next_dagrun_info():
             raise DefinitionError(
-                f"DAG {dag.dag_id!r}: schedule: {dag.timetable.type_name} gives other runs after it"
-                " is written down and read back: let serialize and deserialize keep its arguments"
+                f"DAG {dag.dag_id!r}: schedule: {dag.timetable.type_name} returns other runs after"
+                " a round trip: serialize and deserialize must keep its arguments"
             )
 
 

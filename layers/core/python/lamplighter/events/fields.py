@@ -51,7 +51,7 @@ def json_object(body: str, what: str) -> dict[str, Any]:
         raise RejectedError(f"{what} has {size:,} bytes: send at most {MAX_BODY_BYTES:,}")
     # Checked before parsing, because the parser recurses for each bracket.
     if _depth(body) > MAX_DEPTH:
-        raise RejectedError(f"{what} is nested too deeply: use at most {MAX_DEPTH} levels")
+        raise RejectedError(f"{what} is nested too deeply: at most {MAX_DEPTH} levels are allowed")
     try:
         value = json.loads(body)
     except json.JSONDecodeError as error:

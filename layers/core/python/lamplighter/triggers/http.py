@@ -133,7 +133,7 @@ def _digest(url: str, response: HTTPResponse, *, latest: float) -> str:
         if length > MAX_BODY:
             raise PermanentError(
                 f"{url} has neither ETag nor Last-Modified, and more than {MAX_BODY:,} bytes:"
-                " whether it has changed cannot be told"
+                " changes cannot be detected"
             )
         if monotonic() > latest:
             raise TransientError(f"{url} cannot be read: it takes longer than its timeout")

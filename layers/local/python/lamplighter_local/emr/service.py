@@ -66,7 +66,7 @@ class EmrService:
     def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a request, or raise the `ClientError` that a refusal becomes."""
         if operation not in self._operations:
-            raise RefusedError(f"the fake EMR Serverless does not answer {operation}")
+            raise RefusedError(f"the fake EMR Serverless does not support {operation}")
         if codes := self._refusals.get(operation):
             refuse(operation, codes.pop(0), "injected")
         sent = copy.deepcopy(dict(request))

@@ -82,7 +82,7 @@ def fits(shortcut: str) -> bool:
     except Exception:  # noqa: BLE001 - whatever a version of moto makes of it
         is_same = False
     if not is_same:
-        log.info("the shortcut for %s does not fit this version of moto", shortcut)
+        log.info("shortcut for %s disabled: it does not match this version of moto", shortcut)
     return is_same
 
 

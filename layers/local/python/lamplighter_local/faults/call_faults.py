@@ -94,7 +94,7 @@ class CallFaults:
             code: For a throttle, another error code than the usual one of the service.
         """
         if call < 1:
-            raise RefusedError(f"calls are counted from 1; there is no call {call}")
+            raise RefusedError(f"call {call}: give 1 for the next call, 2 for the one after it")
         self._plan(
             _Plan(
                 kind=kind,

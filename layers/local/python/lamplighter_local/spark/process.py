@@ -82,7 +82,7 @@ class SparkProcess:
         if not is_ready:
             self._bury()
             said = self.log.read_bytes()[-LAST_WORDS:].decode(errors="replace").strip()
-            raise SparkStartError(f"Spark did not start: {said or 'it said nothing'}")
+            raise SparkStartError(f"Spark did not start: {said or 'no error output'}")
 
     @property
     def is_alive(self) -> bool:

@@ -173,7 +173,7 @@ def _session_of_its_own(spark: Any, settings: Mapping[str, str]) -> Iterator[Any
         try:
             session.conf.set(name, value)
         except PySparkException:
-            _log.warning("%s concerns a whole cluster and is not used here", name)
+            _log.warning("%s only applies to clusters and is ignored", name)
     # Spark itself takes a JVM's seconds to start and is shared; only the session is the job's. A
     # program that stops what it takes for its own Spark, as scripts should, must not stop that.
     with (
