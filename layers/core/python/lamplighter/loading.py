@@ -6,11 +6,12 @@ author classes as data instead, and then get stand-ins that only keep the argume
 """
 
 import importlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lamplighter.errors import SerializationError
 
@@ -91,3 +92,16 @@ def _resolve(path: str) -> object:
         if error.name != module or "." not in module:
             raise
         return getattr(_resolve(module), name)
+
+
+def json_mapping(value: object) -> dict[str, Any]:
+    """Return a copy of a mapping that survives being written as JSON, or say why it does not."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must be a mapping, not {value!r}")
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"must hold JSON values only: {error}") from error
+    if copy != dict(value):
+        raise TypeError("must hold JSON values only: text keys, and lists instead of tuples")
+    return copy

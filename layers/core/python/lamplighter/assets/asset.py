@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.errors import DefinitionError
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.triggers.base import BaseEventTrigger
 
 _MAX_LENGTH = 1500

@@ -13,13 +13,18 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
-from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
 from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    next_run,
+)
 from lamplighter.zones import as_utc
 
 NONE, COMPLETED = "none", "completed"

@@ -17,14 +17,13 @@ from pendulum import DateTime
 
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
-from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.schedule import Schedule, next_run, timetable_for
+from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
 from lamplighter.dags.task import OPTIONS, SparkTask, find_cycle, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable, next_run
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 

@@ -26,17 +26,15 @@ from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
     FAILED,
+    MARKS,
     NONE,
     QUEUED,
     UPSTREAM_FAILED,
-    move_run,
-    move_step,
-)
-from lamplighter.runs.transitions import (
-    MARKS,
     assign_mark,
     end_run,
     mark_text,
+    move_run,
+    move_step,
     record_mark,
     set_expiry,
 )

@@ -16,15 +16,18 @@ from lamplighter.runs.effects import publish_state_change
 from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
+    CLEAR,
     FAILED,
     LIVE,
     NONE,
     QUEUED,
     UPSTREAM_FAILED,
+    end_run,
+    expire_step,
     move_run,
     move_step,
+    set_expiry,
 )
-from lamplighter.runs.transitions import CLEAR, end_run, expire_step, set_expiry
 from lamplighter.runs.view import RunView
 from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, fields
 
 from pendulum import DateTime
 
-from lamplighter import clock, settings
+from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
-from lamplighter.executors.base import Executor
-from lamplighter.executors.current import current
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
 from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.runs.outlets import max_writes
 from lamplighter.runs.states import (
+    CANCEL,
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -28,17 +27,14 @@ from lamplighter.runs.states import (
     RUNNING,
     SUBMITTED,
     UP_FOR_RETRY,
-    move_run,
-    move_step,
-)
-from lamplighter.runs.transitions import (
-    CANCEL,
     add_up_costs,
     assign_mark,
     deadline_of,
     end_run,
     end_step,
     expire_step,
+    move_run,
+    move_step,
     needs_mark,
     postpone_expiry,
     set_expiry,
@@ -107,7 +103,7 @@ class RunDecision:
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
     # Runs the jobs of steps that are submitted now.
-    executor: Executor = field(default_factory=current)
+    executor: executors.Executor = field(default_factory=executors.current)
     # More follows than fits into one transaction, or than could be known before it is written.
     is_partial: bool = False
     starts: list[JobStart] = field(default_factory=list)

@@ -16,12 +16,13 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
-from lamplighter.executors.base import Job, JobState, Usage
-from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
-from lamplighter.runs.job_request import JobName, SubmissionKey
+from lamplighter.executors import Job, JobState, Usage
+from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.runs.states import (
+    CANCEL,
     CANCELLED,
+    CLEAR,
     FAILED,
     LIVE,
     NONE,
@@ -30,10 +31,12 @@ from lamplighter.runs.states import (
     SKIPPED,
     SUBMITTED,
     SUCCESS,
+    TIMEOUT,
     UP_FOR_RETRY,
     move_step,
+    set_expiry,
+    shorten,
 )
-from lamplighter.runs.transitions import CANCEL, CLEAR, TIMEOUT, set_expiry, shorten
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put

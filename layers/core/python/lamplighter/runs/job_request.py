@@ -1,29 +1,32 @@
-"""One job of a step: its names, its context, and the request to its executor.
+"""One job of a step: its names, its context, the request to its executor, and its report.
 
 Owns: the names that belong to one submission of one step, made from nothing but the row, so that
-whoever repeats a submission finds what was there; the document `context.json`; and which of a
-task's options its executor is told.
+whoever repeats a submission finds what was there; the documents `context.json`, which a job is
+given, and `report.json`, which it leaves; and which of a task's options its executor is told.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from lamplighter import settings
+from botocore.exceptions import ClientError
+
+from lamplighter import aws, settings
 from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
-from lamplighter.executors.base import JobRequest
+from lamplighter.executors import Job, JobRequest
 from lamplighter.identifiers import OUTLET, bundle_key
 from lamplighter.runs import templates
+from lamplighter.runs.states import readable
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso
@@ -41,6 +44,8 @@ _FOLDER = re.compile(
 # What AWS does not allow in a tag.
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 /_.:=+@-]")
 _LONGEST_TAG = 256
+# Ninety outlets may each say 32 KB.
+_MAX_REPORT_BYTES = 4_000_000
 
 _SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", "max_executors")
 
@@ -258,3 +263,62 @@ def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
         "macros": templates.MACROS,
         **dates,
     }
+
+
+# What a job says when it ends.
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a job reported. It ran author code, so its values are checked where they are used."""
+
+    is_skipped: bool = False
+    reason: str | None = None
+    # By the name of the outlet.
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    # By the name of the alias: which assets the job produced under it.
+    aliases: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_REPORT = JobReport()
+
+
+def read_report(job: Job) -> JobReport:
+    """Return the report of a job that is over, or an empty one if it left none.
+
+    Only a report that is surely not there is none. Whoever may not read it would settle the step
+    without its skip, its extras and its error; that raises instead, and the message comes again.
+    """
+    bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
+    s3 = aws.client("s3")
+    try:
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_REPORT_BYTES)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        # S3 may call a missing object forbidden, but it never lists one that is not there.
+        if code == "NoSuchKey" or (code == "AccessDenied" and not _is_listed(s3, bucket, key)):
+            return NO_REPORT
+        raise
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        return JobReport(reason="the job's report cannot be read")
+    reason = said.get("reason")
+    return JobReport(
+        is_skipped=said.get("state") == "skipped",
+        reason=readable(str(reason)) if reason is not None else None,
+        extras=as_mapping(said.get("outlets")),
+        aliases=as_mapping(said.get("aliases")),
+    )
+
+
+def _is_listed(s3: Any, bucket: str, key: str) -> bool:
+    answer = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    return any(found["Key"] == key for found in answer.get("Contents", ()))
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else that a job reported."""
+    return value if isinstance(value, dict) else {}

@@ -10,8 +10,7 @@ from pendulum import DateTime
 
 from lamplighter.assets.codec import decode_condition
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.json_values import json_mapping
-from lamplighter.loading import is_kept_as_data, load_class
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 
 _BUILT_IN = {
