@@ -19,7 +19,7 @@ from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.trigger import CronPartitionTimetable
-from lamplighter.zones import as_utc, iso, parse_instant
+from lamplighter.zones import as_utc, iso, iso_or_none, parse_instant
 
 MAX_OWED_COUNTED = 10_000
 MAX_STEPS = 100_000
@@ -99,9 +99,9 @@ def describe_run(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
             data_interval=info.data_interval,
             partition_key=info.partition_key,
         ),
-        "logical_date": None if start is None else iso(start),
-        "data_interval_start": None if start is None else iso(start),
-        "data_interval_end": None if end is None else iso(end),
+        "logical_date": iso_or_none(start),
+        "data_interval_start": iso_or_none(start),
+        "data_interval_end": iso_or_none(end),
         "run_after": iso(info.run_after),
     }
 
@@ -225,9 +225,9 @@ def _last_run(info: DagRunInfo) -> LastRun:
     start, end = info.data_interval or (None, None)
     return LastRun(
         run_after=iso(info.run_after),
-        data_interval_start=None if start is None else iso(start),
-        data_interval_end=None if end is None else iso(end),
-        partition_date=None if info.partition_date is None else iso(info.partition_date),
+        data_interval_start=iso_or_none(start),
+        data_interval_end=iso_or_none(end),
+        partition_date=iso_or_none(info.partition_date),
         partition_key=info.partition_key,
     )
 
@@ -287,7 +287,7 @@ def _as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
     run = {
         **describe_run(dag, info),
         "partition_key": info.partition_key,
-        "partition_date": None if info.partition_date is None else iso(info.partition_date),
+        "partition_date": iso_or_none(info.partition_date),
     }
     for field in ("run_id", "partition_key"):
         value = run[field]

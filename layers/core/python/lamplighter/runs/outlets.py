@@ -111,9 +111,8 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
             continue
         found = report.aliases.get(outlet.name)
         for added in found if isinstance(found, list) else ():
-            name, uri = (
-                (added.get("name"), added.get("uri")) if isinstance(added, dict) else (None, None)
-            )
+            said = as_mapping(added)
+            name, uri = said.get("name"), said.get("uri")
             if not (_is_text(name) or (name is None and _is_text(uri))):
                 yield f"outlet {outlet.name!r}: an asset is added by a name or a uri"
                 continue
@@ -123,7 +122,7 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
             except RejectedError as error:
                 yield f"outlet {outlet.name!r}: {error}"
                 continue
-            yield _OutletEvent(name, uri, as_mapping(added.get("extra")), (outlet.name,))
+            yield _OutletEvent(name, uri, as_mapping(said.get("extra")), (outlet.name,))
 
 
 def _is_text(value: object) -> bool:

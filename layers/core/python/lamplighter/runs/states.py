@@ -130,10 +130,18 @@ def add_up_costs(view: "RunView") -> None:
 
 def time_out_run(view: "RunView", now: DateTime) -> None:
     """Have a run ended that has exceeded its `dagrun_timeout`."""
+    deadline = run_deadline(view)
+    if deadline is not None and deadline <= now:
+        view.run.target_state = FAILED
+        view.run.reason = f"dagrun_timeout: it ran for longer than {view.dag.dagrun_timeout}"
+
+
+def run_deadline(view: "RunView") -> DateTime | None:
+    """Return when a run exceeds its `dagrun_timeout`, if it has one and is not being ended."""
     run, limit = view.run, view.dag.dagrun_timeout
-    has_begun = run.started_at is not None and run.target_state is None
-    if limit is not None and has_begun and run.started_at + limit <= now:
-        run.target_state, run.reason = FAILED, f"dagrun_timeout: it ran for longer than {limit}"
+    if limit is None or run.started_at is None or run.target_state is not None:
+        return None
+    return run.started_at + limit
 
 
 def time_out_step(view: "RunView", step: Steps, now: DateTime) -> None:

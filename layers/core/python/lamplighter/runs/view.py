@@ -24,12 +24,7 @@ from lamplighter.store.dags import dag_write, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.runs import read_run, read_runs, runs_before
 from lamplighter.store.steps import read_step, run_ref, steps_of
-from lamplighter.store.transactions import (
-    Change,
-    Put,
-    Write,
-    transact,
-)
+from lamplighter.store.transactions import Change, Put, Write, transact
 from lamplighter.store.versions import definition_of
 
 if TYPE_CHECKING:
@@ -151,8 +146,12 @@ class RunView:
     @property
     def is_changed(self) -> bool:
         """Whether something was assigned that is not written."""
-        rows = (self.run, self.row, self.backfill)
-        return bool(self.size) or any(row is not None and row.is_changed for row in rows)
+        return bool(self.size) or self.run.is_changed or self.changes_shared_rows
+
+    @property
+    def changes_shared_rows(self) -> bool:
+        """Whether a row was assigned to that other runs of the same DAG change too."""
+        return any(row is not None and row.is_changed for row in (self.row, self.backfill))
 
     def commit(self) -> None:
         """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""
