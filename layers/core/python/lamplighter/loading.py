@@ -1,4 +1,4 @@
-"""Imports classes by name, and decides whether author code may be imported.
+"""What an author's document may hold: classes, which it names, and JSON values.
 
 Owns: the only import by name in the library. Names outside `lamplighter` are refused unless the
 caller allows author code in this process; functions with permissions never do. They may read
@@ -8,7 +8,7 @@ author classes as data instead, and then get stand-ins that only keep the argume
 import importlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any, TypeVar
@@ -29,18 +29,14 @@ class _AuthorCode(Enum):
 _author_code = ContextVar("_author_code", default=_AuthorCode.REFUSED)
 
 
-@contextmanager
-def author_code_allowed() -> Iterator[None]:
+def author_code_allowed() -> AbstractContextManager[None]:
     """Let `load_class` import from the author's bundle until the block ends."""
-    with _treating_author_code_as(_AuthorCode.IMPORTED):
-        yield
+    return _treating_author_code_as(_AuthorCode.IMPORTED)
 
 
-@contextmanager
-def author_code_as_data() -> Iterator[None]:
+def author_code_as_data() -> AbstractContextManager[None]:
     """Let documents be read without author code until the block ends: stand-ins take its place."""
-    with _treating_author_code_as(_AuthorCode.DATA):
-        yield
+    return _treating_author_code_as(_AuthorCode.DATA)
 
 
 @contextmanager

@@ -235,8 +235,7 @@ class DAG:
         self, last_dagrun_info: DagRunInfo | None = None, *, catchup: bool | None = None
     ) -> DagRunInfo | None:
         """Return the run that follows `last_dagrun_info`, or None when there is none."""
-        restriction = self.restriction(catchup=catchup)
-        return self._next_run(last_dagrun_info, restriction)
+        return self._next_run(last_dagrun_info, self.restriction(catchup=catchup))
 
     def _next_run(self, last: DagRunInfo | None, restriction: TimeRestriction) -> DagRunInfo | None:
         try:
@@ -361,8 +360,4 @@ def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
     """
     if callable(dag_id):
         return DagFactory(dag_id, dag_id.__name__, options)
-
-    def decorate(function: Callable[..., object]) -> DagFactory:
-        return DagFactory(function, dag_id or function.__name__, options)
-
-    return decorate
+    return lambda function: DagFactory(function, dag_id or function.__name__, options)

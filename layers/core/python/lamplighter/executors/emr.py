@@ -37,7 +37,6 @@ _NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
 # A part of a long log over a slow line.
 _LOG_READ_SECONDS = 30.0
 _ABSENT = frozenset({"NoSuchKey", "404"})
-_REFUSED = frozenset({"ValidationException"})
 # A conflict is an application that is starting or stopping, or a token that is being used.
 _TRANSIENT = frozenset(
     {
@@ -213,7 +212,7 @@ def _translate(error: ClientError) -> Exception:
     code = error.response["Error"]["Code"]
     if code == "ResourceNotFoundException":
         return _NotFound(f"EMR Serverless: {error}")
-    if code in _REFUSED:
+    if code == "ValidationException":
         return RefusedError(f"EMR Serverless refuses the job: {error}")
     if code in _TRANSIENT:
         return TransientError(f"EMR Serverless is busy: {error}")

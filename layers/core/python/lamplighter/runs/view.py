@@ -15,7 +15,7 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
-from lamplighter.events.lineage import RunEvents, triggering_asset_events
+from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.queues import RunName
 from lamplighter.runs.states import LIVE, NONE, RUNNING
 from lamplighter.store import slots
@@ -39,21 +39,10 @@ def seconds_since(instant: DateTime | None, now: DateTime) -> float:
 class RunReader:
     """Reads what a decision may need beside its run's own rows, only when it is needed."""
 
-    def runs_before(self, run: Runs) -> Iterable[Runs]:
-        """Return the runs of the same DAG before one, the nearest first."""
-        return runs_before(run)
-
-    def read_step(self, run: Runs, task_id: str) -> Steps | None:
-        """Return a step of another run, if it has a row."""
-        return read_step(run, task_id)
-
-    def definition_of(self, run: Runs) -> DAG:
-        """Return the DAG as another run has it."""
-        return definition_of(run)
-
-    def triggering_events(self, run: Runs) -> RunEvents:
-        """Return the events that a run consumed."""
-        return triggering_asset_events(run)
+    runs_before = staticmethod(runs_before)
+    read_step = staticmethod(read_step)
+    definition_of = staticmethod(definition_of)
+    triggering_events = staticmethod(triggering_asset_events)
 
 
 @dataclass
