@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
-from lamplighter.backfill.expect import seconds_left
+from lamplighter.backfill.estimates import seconds_left
 from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of

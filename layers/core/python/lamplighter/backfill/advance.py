@@ -15,7 +15,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.backfill.expect import affordable
+from lamplighter.backfill.estimates import affordable
 from lamplighter.backfill.plan import act_on, key_of, run_id_of
 from lamplighter.errors import TransientError
 from lamplighter.scheduler.schedules import run_from_json

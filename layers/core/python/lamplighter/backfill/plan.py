@@ -17,9 +17,9 @@ from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
-from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.zones import as_utc
 
 NONE, COMPLETED = "none", "completed"
