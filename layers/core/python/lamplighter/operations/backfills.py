@@ -12,7 +12,7 @@ from itertools import islice
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.backfill.expect import Expected, expect
+from lamplighter.backfill.estimates import Expected, expect
 from lamplighter.backfill.plan import (
     MAX_RUNS,
     NONE,

@@ -22,8 +22,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lamplighter import settings
-from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import Asset, AssetRef, decode_condition
 from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
