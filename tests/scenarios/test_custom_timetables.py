@@ -319,7 +319,10 @@ FAILURES = {
     "hoards": ("bytearray(3 * 1024**3)", "memory"),
     "naive": ("return DagRunInfo.interval(info.run_after.naive(), info.run_after)", "time zone"),
     "backwards": ("return DagRunInfo.interval(NINE.subtract(days=9), NINE)", "went backwards"),
-    "stands still": ("return DagRunInfo.interval(NINE.add(hours=1), NINE.add(hours=2))", "stood"),
+    "stands still": (
+        "return DagRunInfo.interval(NINE.add(hours=1), NINE.add(hours=2))",
+        "did not advance",
+    ),
     "nonsense": ("return 'tomorrow'", "not a DagRunInfo"),
 }
 

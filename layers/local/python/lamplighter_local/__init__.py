@@ -3,6 +3,7 @@
 Never part of a Lambda.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,12 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Dag", "Event", "LocalDeployment", "Run", "Step"]
 
+_MODULES = {"LocalDeployment": "lamplighter_local.deployment"}
+
 
 def __getattr__(name: str) -> Any:
     """Import on first use: pytest loads this package in every project, most often for nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    module = "lamplighter_local.deployment" if name == "LocalDeployment" else "lamplighter.views"
-    return getattr(import_module(module), name)
+    return getattr(import_module(_MODULES.get(name, "lamplighter.views")), name)
