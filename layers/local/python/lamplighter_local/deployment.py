@@ -94,7 +94,7 @@ class LocalDeployment(DeploymentLifecycle):
         self._catch_up = catch_up
         self._events_sent = 0
 
-    def _begin(self) -> None:
+    def _on_open(self) -> None:
         if self._bundle is not None:
             self.push(self._bundle)
 
