@@ -9,14 +9,16 @@ from typing import Any
 
 from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.entry import Context, answer_each, has_time, logger_of, metrics_of, publish
+from lamplighter.entry import Context, has_time, metrics_of, process_messages, publish
 from lamplighter.errors import RejectedError, TransientError
+from lamplighter.logs import logger_of
 from lamplighter.scheduler.claim import ClaimReport, claim_all
 
 logger = logger_of("claim")
 metrics = metrics_of("claim")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Claim what all messages of the batch name, and name those that are to be delivered again."""
     bodies = list(_readable(event))
@@ -24,7 +26,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     try:
         report = claim_all(dag_ids, has_time=has_time(context), sends_rest=False)
     except Exception:  # an error of Lambda's would bring the messages back without a pause
-        logger.exception("a batch of %d DAGs could not be claimed", len(dag_ids))
+        logger.exception("batch could not be claimed", extra={"dag_ids": dag_ids})
         report = ClaimReport(failed=1, unclaimed=set(dag_ids))
     publish(metrics, report)
     # Last: no DAG ever waits for a backfill.
@@ -36,7 +38,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         if left := report.unclaimed.intersection(queues.read_claims(body)):
             raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
 
-    return answer_each(event, context, require_claimed, queue="claims", metrics=metrics)
+    return process_messages(event, context, require_claimed, queue="claims", metrics=metrics)
 
 
 def _readable(event: dict[str, Any]) -> Iterator[str]:
@@ -46,4 +48,5 @@ def _readable(event: dict[str, Any]) -> Iterator[str]:
             queues.read_claims(record["body"])
             yield record["body"]
         except RejectedError:
-            logger.warning("unreadable message", extra={"message_id": record.get("messageId")})
+            about = {"queue": "claims", "message_id": record.get("messageId")}
+            logger.warning("message cannot be read", extra=about)

@@ -3,8 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.entry import Context, metrics_of, process_messages, publish
 from lamplighter.errors import RefusedError
+from lamplighter.logs import logger_of
 from lamplighter.registry.custom_timetables import refill
 from lamplighter.registry.pushes import Push, Refill, Retire, read_message
 from lamplighter.registry.register import register, retire
@@ -13,9 +14,10 @@ logger = logger_of("register")
 metrics = metrics_of("register")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
-    return answer_each(event, context, _handle, queue="registers", metrics=metrics)
+    return process_messages(event, context, _handle, queue="registers", metrics=metrics)
 
 
 def _handle(body: str) -> None:
@@ -31,4 +33,5 @@ def _handle(body: str) -> None:
                 case Retire(push):
                     retire(push)
         except RefusedError as refused:
-            logger.warning("%s", refused)  # of an old push: there is nothing to repeat
+            # Of an old push: there is nothing to repeat.
+            logger.warning("message is out of date", extra={"error": str(refused)})

@@ -13,11 +13,15 @@ from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import dag_files
 from lamplighter.bundles.parsing import limits_within, parse_files, query_timetables
 from lamplighter.errors import DefinitionError
+from lamplighter.logs import logger_of
 
 # Lambda returns 6 MB at most; the rest is room for escapes in the text.
 MAX_RESULT_BYTES = 5_000_000
 
+logger = logger_of("sandbox")
 
+
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Return the result of the event's verb; one too large for Lambda is put under `result_key`."""
     s3 = aws.client("s3")

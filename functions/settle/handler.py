@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, logger_of, metrics_of, publish
+from lamplighter.entry import Context, metrics_of, process_messages, publish
+from lamplighter.logs import logger_of
 from lamplighter.runs.advance import settle
 from lamplighter.runs.decision import RunsReport
 
@@ -10,10 +11,11 @@ logger = logger_of("settle")
 metrics = metrics_of("settle")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Settle what each message speaks of; a message that fails is delivered again."""
     report = RunsReport()
-    answer = answer_each(
+    answer = process_messages(
         event,
         context,
         lambda body: report.add(settle(body)),

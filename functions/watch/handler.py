@@ -5,7 +5,8 @@ Besides the sandbox, the only place where an author's code runs.
 
 from typing import Any
 
-from lamplighter.entry import Context, logger_of, metrics_of, publish, seconds_left
+from lamplighter.entry import Context, metrics_of, publish, seconds_left
+from lamplighter.logs import logger_of
 from lamplighter.streams.polling import poll_sources
 from lamplighter.streams.watch import watch_batch
 
@@ -13,6 +14,7 @@ logger = logger_of("watch")
 metrics = metrics_of("watch")
 
 
+@logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Take a batch and return the messages to deliver again, or poll the sources."""
     if "Records" in event:

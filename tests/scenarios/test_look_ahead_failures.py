@@ -9,10 +9,10 @@ from pendulum import datetime
 from lamplighter import DAG
 from lamplighter.timetables.trigger import DeltaTriggerTimetable
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import store_dags
 from tests.tools.faults import Kind
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

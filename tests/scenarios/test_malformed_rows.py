@@ -8,8 +8,8 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, aws
 from lamplighter.registry.import_problems import all_problems
 from lamplighter_cli.doctor_checks import check_activity
-from lamplighter_local import LocalDeployment
-from lamplighter_local.handlers import handler_of
+from lamplighter_local.handlers import LambdaContext, handler_of
+from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 12, 59, 50)
 START = datetime(2026, 1, 5, 12)
@@ -178,10 +178,6 @@ DAG("other", schedule=Every(), start_date=pendulum.datetime(2026, 1, 5, 12))
 def test_claim_message_is_acknowledged_only_when_its_dags_were_dealt_with() -> None:
     """A message that names a DAG which cannot be claimed is delivered again."""
 
-    class Context:
-        def get_remaining_time_in_millis(self) -> int:
-            return 60_000
-
     def record(name: str, body: str) -> dict[str, Any]:
         first = str(NOW.int_timestamp * 1_000)
         attributes = {"ApproximateReceiveCount": "1", "ApproximateFirstReceiveTimestamp": first}
@@ -201,6 +197,6 @@ def test_claim_message_is_acknowledged_only_when_its_dags_were_dealt_with() -> N
             record("two", '{"dag_ids": ["healthy", "damaged"]}'),
             record("three", '{"dag_ids": ["gone"]}'),
         ]
-        answer = handler_of("claim")({"Records": records}, Context())
+        answer = handler_of("claim")({"Records": records}, LambdaContext())
 
         assert answer == {"batchItemFailures": [{"itemIdentifier": "two"}]}

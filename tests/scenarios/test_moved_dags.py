@@ -2,8 +2,8 @@
 
 from lamplighter import DAG
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.tools.invariants.tables import require_sound
 
 MOVED = DAG("moved", schedule=None)
 

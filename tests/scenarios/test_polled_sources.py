@@ -1,4 +1,4 @@
-"""Sources that must be asked: what is new fires once, one asks at a time, and time limits hold."""
+"""Sources that are polled: what is new fires once, one polls at a time, and time limits hold."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("jumping_loops")
 
 @dataclass
 class Source:
-    """What is at the source of a test, and what happens to those who look at it."""
+    """What is at the source of a test, and what happens to those who poll it."""
 
     things: dict[str, str] = field(default_factory=dict)
     polls: int = 0
@@ -50,7 +50,7 @@ def begin_with_an_empty_source() -> None:
     vars(source).update(vars(Source()))
 
 
-class Looking(PollingTrigger):
+class Polling(PollingTrigger):
     """Sees what is there, by name and version."""
 
     def __init__(self, *, who: str = "", times: int = 1) -> None:
@@ -59,7 +59,7 @@ class Looking(PollingTrigger):
         self.times = times
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "scripts.Looking", {"who": self.who, "times": self.times}
+        return "scripts.Polling", {"who": self.who, "times": self.times}
 
     def shared_stream_key(self) -> Hashable | None:
         return "source"
@@ -98,7 +98,7 @@ class Objects(PollingTrigger):
         return [item.payload["key"]]
 
 
-def asked(**triggers: BaseEventTrigger) -> DAG:
+def polled(**triggers: BaseEventTrigger) -> DAG:
     """Return a DAG that waits for assets, each with a watcher of its name."""
     return DAG(
         "dag",
@@ -110,8 +110,8 @@ def asked(**triggers: BaseEventTrigger) -> DAG:
 
 
 def push(stack: LocalStack, **triggers: BaseEventTrigger) -> None:
-    """Push watchers, and let their source be asked for the first time."""
-    stack.push_dags([asked(**triggers)], bundle="objects")
+    """Push watchers, and let their source be polled for the first time."""
+    stack.push_dags([polled(**triggers)], bundle="objects")
     stack.advance(minutes=1)
 
 
@@ -137,7 +137,7 @@ def limited(stack: LocalStack, **limits: Any) -> Iterator[None]:
 def test_thing_that_stays_fires_once(stack: LocalStack) -> None:
     """However many minutes it is there, and whether it was there before its watcher or not."""
     source.things = {"old": "1"}
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     source.things["new"] = "1"
     stack.advance(minutes=30)
     assert source.polls == 31
@@ -145,8 +145,8 @@ def test_thing_that_stays_fires_once(stack: LocalStack) -> None:
 
 
 def test_thing_that_changes_fires_again(stack: LocalStack) -> None:
-    """Each version of it is told once, to everyone who shares the source."""
-    push(stack, a=Looking(), b=Looking(who="b", times=2))
+    """Each version of it is delivered once, to everyone who shares the source."""
+    push(stack, a=Polling(), b=Polling(who="b", times=2))
     for version in "12":
         source.things["x"] = version
         stack.advance(minutes=3)
@@ -171,9 +171,9 @@ def test_object_of_a_bucket_fires_once_and_again_when_it_is_put_again(stack: Loc
     assert recorded() == {"a": ["in/one.csv", "in/one.csv"]}
 
 
-def test_thing_that_someone_fails_at_is_told_again(stack: LocalStack) -> None:
+def test_thing_that_someone_fails_at_is_delivered_again(stack: LocalStack) -> None:
     """Until everyone has taken it; who took it before takes it as known."""
-    push(stack, a=Looking(), b=Looking(who="fails"))
+    push(stack, a=Polling(), b=Polling(who="fails"))
     source.things, source.failing = {"x": "1", "y": "1"}, {"x"}
     stack.advance(minutes=3)
     assert {name: sorted(found) for name, found in recorded().items()} == {
@@ -189,8 +189,8 @@ def test_thing_that_someone_fails_at_is_told_again(stack: LocalStack) -> None:
 
 
 def test_refused_thing_is_kept_once_and_cannot_be_sent_back(stack: LocalStack) -> None:
-    """A source that is asked takes nothing back; the letter says what was there."""
-    push(stack, a=Looking())
+    """A source that is polled takes nothing back; the letter says what was there."""
+    push(stack, a=Polling())
     source.things, source.refusing = {"x": "1"}, {"x"}
     stack.advance(minutes=5)
     (letter,) = dead_letters(limit=10)
@@ -199,12 +199,12 @@ def test_refused_thing_is_kept_once_and_cannot_be_sent_back(stack: LocalStack) -
     assert letter.reason == "rejected by watcher 'a' of asset 'a': it is bad"
 
 
-def test_watcher_that_joins_others_is_told_only_of_what_comes(stack: LocalStack) -> None:
+def test_watcher_that_joins_others_gets_only_what_comes(stack: LocalStack) -> None:
     """A source that is known stays known; nothing fires twice for those who were there."""
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     source.things = {"x": "1"}
     stack.advance(minutes=2)
-    push(stack, a=Looking(), b=Looking(who="b"))
+    push(stack, a=Polling(), b=Polling(who="b"))
     source.things["y"] = "1"
     stack.advance(minutes=2)
     assert recorded() == {"a": ["x@1.0", "y@1.0"], "b": ["y@1.0"]}
@@ -212,22 +212,22 @@ def test_watcher_that_joins_others_is_told_only_of_what_comes(stack: LocalStack)
 
 def test_source_that_was_left_and_is_watched_again_begins_anew(stack: LocalStack) -> None:
     """What came while nobody watched is no news to who comes later."""
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     stack.push_dags([DAG("dag", schedule=[Asset("a")])], bundle="objects")
     source.things = {"meanwhile": "1"}
     stack.advance(minutes=5)
-    push(stack, a=Looking(), b=Looking(who="b"))
+    push(stack, a=Polling(), b=Polling(who="b"))
     source.things["later"] = "1"
     stack.advance(minutes=2)
     assert recorded() == {"a": ["later@1.0"], "b": ["later@1.0"]}
 
 
-# One asks at a time.
+# One polls at a time.
 
 
-def test_source_that_someone_asks_is_left_to_them(stack: LocalStack) -> None:
-    """While a lease is held nobody else looks; when it has expired, the next one does."""
-    push(stack, a=Looking())
+def test_source_that_someone_polls_is_left_to_them(stack: LocalStack) -> None:
+    """While a lease is held nobody else polls; when it has expired, the next one does."""
+    push(stack, a=Polling())
     stream = next(row.id for row in Catalog.query("stream"))
     lease = watchers.acquire_lease(stream, seconds=90)
     assert lease is not None
@@ -240,7 +240,7 @@ def test_source_that_someone_asks_is_left_to_them(stack: LocalStack) -> None:
 
 
 def test_late_one_cannot_write_what_it_saw(stack: LocalStack) -> None:
-    """Whoever lost the lease forgets; the memory is that of who has it."""
+    """Whoever lost the lease forgets; the seen items are those of who has it."""
     assert stack.settings.bucket
     late = watchers.acquire_lease("s", seconds=10)
     assert watchers.acquire_lease("s", seconds=10) is None
@@ -255,9 +255,9 @@ def test_late_one_cannot_write_what_it_saw(stack: LocalStack) -> None:
     assert again.seen_items == b"present"
 
 
-def test_two_that_wake_at_once_ask_once(stack: LocalStack) -> None:
+def test_two_that_wake_at_once_poll_once(stack: LocalStack) -> None:
     """The lease decides, whoever is faster."""
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     source.things = {"x": "1"}
     both = threading.Barrier(2)
 
@@ -278,7 +278,7 @@ def test_two_that_wake_at_once_ask_once(stack: LocalStack) -> None:
 
 def test_session_costs_a_lease_and_a_query_however_many_watch(stack: LocalStack) -> None:
     """Who watches and who is parked is read once; a quiet source is two writes a minute."""
-    push(stack, **{f"a{at}": Looking(who=str(at)) for at in range(10)})
+    push(stack, **{f"a{at}": Polling(who=str(at)) for at in range(10)})
     with counted_calls() as calls:
         stack.poll_sources()
     assert dict(calls) == {"Query": 2, "UpdateItem": 2}
@@ -292,7 +292,7 @@ def test_watcher_that_fires_too_often_is_parked_until_someone_resumes_it(
 ) -> None:
     """What it makes meanwhile is kept, and can be sent when it may fire again."""
     with limited(stack, watcher_events_per_minute=5):
-        push(stack, busy=Looking(times=3), calm=Looking(who="calm"))
+        push(stack, busy=Polling(times=3), calm=Polling(who="calm"))
         source.things = {"x": "1", "y": "1"}
         stack.advance(minutes=1)
         assert recorded() == {
@@ -323,7 +323,7 @@ def test_watcher_that_fires_too_often_is_parked_until_someone_resumes_it(
 def test_watcher_that_fires_often_over_hours_is_not_parked(stack: LocalStack) -> None:
     """The limit is one of a minute."""
     with limited(stack, watcher_events_per_minute=5):
-        push(stack, busy=Looking(times=5))
+        push(stack, busy=Polling(times=5))
         for version in "12345":
             source.things["x"] = version
             stack.advance(minutes=1)
@@ -363,12 +363,12 @@ def test_trigger_that_reads_by_itself_has_its_events_sent(stack: LocalStack) -> 
 def test_endless_trigger_is_stopped_and_parked(stack: LocalStack) -> None:
     """A generator that never waits does not hang the function; others have their session."""
     with limited(stack, watch_session_seconds=1, watcher_events_per_minute=20):
-        push(stack, a=Own(act="endless"), b=Own(), c=Looking())
+        push(stack, a=Own(act="endless"), b=Own(), c=Polling())
         assert {name: len(found) for name, found in recorded().items()} == {"a": 20, "b": 1}
         assert [name.partition("/")[0] for name in read_parked()] == ["a"]
 
 
-class Stubborn(Looking):
+class Stubborn(Polling):
     """Looks for ever, and will not be cancelled."""
 
     def shared_stream_key(self) -> Hashable | None:
@@ -385,9 +385,9 @@ class Stubborn(Looking):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_source_that_does_not_answer_is_given_up_alone(stack: LocalStack) -> None:
-    """Others have been asked, and the function ends when its time is up."""
+    """Others have been polled, and the function ends when its time is up."""
     with limited(stack, watch_session_seconds=1):
-        push(stack, a=Stubborn(), b=Looking())
+        push(stack, a=Stubborn(), b=Polling())
         source.things = {"x": "1"}
         stack.advance(minutes=1)
     assert recorded() == {"b": ["x@1.0"]}
@@ -395,17 +395,17 @@ def test_source_that_does_not_answer_is_given_up_alone(stack: LocalStack) -> Non
 
 def test_source_that_raises_fails_alone_until_the_next_minute(stack: LocalStack) -> None:
     """Nothing of it is remembered, so nothing is missed when it answers again."""
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     source.things = {"x": "1"}
-    with patch.object(Looking, "poll", side_effect=ConnectionError):
+    with patch.object(Polling, "poll", side_effect=ConnectionError):
         stack.advance(minutes=2)
     assert recorded() == {}
     stack.advance(minutes=1)
     assert recorded() == {"a": ["x@1.0"]}
 
 
-def test_looking_and_telling_share_the_time(stack: LocalStack) -> None:
-    """What looking took is not left for the rest, so that a lease outlives its session."""
+def test_polling_and_delivering_share_the_time(stack: LocalStack) -> None:
+    """What polling took is not left for the rest, so that a lease outlives its session."""
     given: list[float] = []
 
     class Noted(DeliveryRounds):
@@ -413,7 +413,7 @@ def test_looking_and_telling_share_the_time(stack: LocalStack) -> None:
             given.append(seconds)
             super().__init__(*arrivals, seconds=seconds)
 
-    push(stack, a=Looking())
+    push(stack, a=Polling())
     source.things = {"x": "1"}
     clock = iter([100.0, 103.0])
     with (

@@ -26,9 +26,9 @@ from lamplighter.registry.register import register
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 HEAD = """
 import pendulum
@@ -125,7 +125,7 @@ def test_new_dag_gets_row_and_version(stack: LocalStack, push: PushFiles) -> Non
     """A push writes the row, its first version and the next run, and closes itself."""
     push({"a.py": HOURLY})
     row = stack.dag("hourly")
-    assert columns(row, "rev", "push", "version", "bundle", "place") == (
+    assert columns(row, "rev", "push", "version", "bundle", "source_key") == (
         row.rev,
         1,
         "000001",
@@ -358,7 +358,7 @@ def test_dag_that_returns_goes_on(stack: LocalStack, push: PushFiles) -> None:
     stack.clock.advance(timedelta(hours=2))
     push({"c.py": HOURLY})
     row = stack.dag("hourly")
-    assert columns(row, "is_stale", "is_paused", "place") == (False, True, "dags/c.py#hourly")
+    assert columns(row, "is_stale", "is_paused", "source_key") == (False, True, "dags/c.py#hourly")
     unpause("hourly")
     stack.run_until_idle()
     assert len(stack.runs("hourly")) == 5
@@ -369,7 +369,7 @@ def test_dag_that_moves_files_is_not_stale(stack: LocalStack, push: PushFiles) -
     """A DAG in another file of the same bundle is the same DAG."""
     push({"a.py": HOURLY})
     push({"z/b.py": HOURLY})
-    assert columns(stack.dag("hourly"), "is_stale", "place", "version") == (
+    assert columns(stack.dag("hourly"), "is_stale", "source_key", "version") == (
         False,
         "dags/z/b.py#hourly",
         "000001",
@@ -379,7 +379,10 @@ def test_dag_that_moves_files_is_not_stale(stack: LocalStack, push: PushFiles) -
 def test_duplicate_id_is_a_warning(stack: LocalStack, push: PushFiles) -> None:
     """Of two files that define one id the first by path is used, and the other is warned."""
     push({"b.py": HOURLY.replace("0 * * * *", "5 * * * *"), "a.py": HOURLY})
-    assert columns(stack.dag("hourly"), "schedule", "place") == ("0 * * * *", "dags/a.py#hourly")
+    assert columns(stack.dag("hourly"), "schedule", "source_key") == (
+        "0 * * * *",
+        "dags/a.py#hourly",
+    )
     assert list(troubles()) == ["dags/b.py"]
     assert Catalog.get("problems#bundle", "dags/b.py").has_errors is False
     push({"b.py": HOURLY.replace("hourly", "mine"), "a.py": HOURLY})

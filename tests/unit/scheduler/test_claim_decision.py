@@ -53,7 +53,7 @@ def dag(**columns: Any) -> Dags:
         rev=1,
         bundle="bundle",
         bundle_version="1",
-        place="dags/a.py#dag",
+        source_key="dags/a.py#dag",
         push=1,
         version="000001",
         hash="hash",

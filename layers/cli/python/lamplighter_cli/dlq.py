@@ -54,7 +54,7 @@ def replay(
     limit: Annotated[int, typer.Option("-n", min=1, help="How many to read at a time.")] = 1_000,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters back to their queues; events that are already recorded stay single.
+    """Send dead letters back to their queues; no event is recorded twice.
 
     Letters of one lane are sent in order.
     """

@@ -130,7 +130,7 @@ def clear(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a run again from the start, whatever its state; running jobs are cancelled first."""
+    """Restart a run, whatever its state; running jobs are cancelled first."""
     row = find_run(run)
     cleared = clear_run(row.dag_id, row.run_key, tasks=task or ())
     _report(cleared, "it starts again", as_json=as_json)

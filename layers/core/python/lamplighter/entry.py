@@ -1,13 +1,12 @@
-"""What every handler needs: time left, batches answered message by message, reports as metrics."""
+"""What every handler needs: time left, partial batch responses, reports as metrics."""
 
 import logging
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch import (
     BatchProcessor,
@@ -33,7 +32,12 @@ _RESERVE_MILLISECONDS = 5_000
 
 
 class Context(Protocol):
-    """What a handler uses of Lambda's context."""
+    """What a handler and its log lines use of Lambda's context."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    invoked_function_arn: str
+    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
         """Return how long this invocation may still take."""
@@ -48,27 +52,6 @@ def has_time(context: Context) -> Callable[[], bool]:
 def seconds_left(context: Context) -> float:
     """Return how long something may take that is begun now."""
     return max(0, context.get_remaining_time_in_millis() - _RESERVE_MILLISECONDS) / 1000
-
-
-class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to whatever stderr is at the moment; stdout belongs to metrics."""
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, value: TextIO) -> None:
-        """Ignore the stream that the base class would keep."""
-
-
-def logger_of(service: str) -> Logger:
-    """Return the JSON logger of a function, which the library's own log lines go through too."""
-    logger = Logger(service=service, logger_handler=_Stderr())
-    library = logging.getLogger("lamplighter")
-    library.handlers, library.propagate = list(logger.handlers), False
-    library.setLevel(logger.log_level)
-    return logger
 
 
 def metrics_of(service: str) -> Metrics:
@@ -123,7 +106,7 @@ class BatchReport:
     dead_lettered: int = 0
 
 
-def answer_each(
+def process_messages(
     event: dict[str, Any],
     context: Any,
     handle: Callable[[str], None],
@@ -143,14 +126,15 @@ def answer_each(
 
     def on_record(record: SQSRecord) -> None:
         delivery = Delivery.of(record.raw_event)
+        about = {"queue": queue, "message_id": delivery.message_id}
         try:
             handle(delivery.body)
         except RejectedError as error:
-            log.exception("message %s is rejected", delivery.message_id)
+            log.exception("message is rejected", extra=about)
             rejected.append(FailedMessage(delivery, str(error)))
             raise
         except Exception as error:
-            log.exception("message %s failed and is delivered again", delivery.message_id)
+            log.exception("message failed and is delivered again", extra=about)
             failed.append(FailedMessage(delivery, in_short(error)))
             raise
 
@@ -162,10 +146,10 @@ def answer_each(
     )
     not_kept = send_to_dlq(rejected, QUEUES[queue].dlq)
     report = BatchReport(rejected=len(rejected) - len(not_kept))
-    return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
+    return {"batchItemFailures": _redeliver([*failed, *not_kept], queue, report, metrics)}
 
 
-def deliver_again(
+def _redeliver(
     failed: Sequence[FailedMessage], queue: str, report: BatchReport, metrics: Metrics
 ) -> list[dict[str, str]]:
     """Let messages come again, later each time, or give up those that have failed for too long.

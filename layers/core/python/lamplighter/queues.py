@@ -248,15 +248,18 @@ def delay_redelivery(queue: str, failed: Iterable[tuple[str, int]]) -> None:
             )
         except ClientError as error:
             # Perhaps because of one of them: the others have their turn.
-            log.warning("%d messages come again when their queue says: %s", len(entries), error)
-        except BotoCoreError:
-            log.warning("failed messages come again when their queue says", exc_info=True)
+            _log_not_delayed(queue, len(entries), error)
+        except BotoCoreError as error:
+            _log_not_delayed(queue, len(entries), error)
             return
         else:
             if refused := answer.get("Failed"):
-                log.warning(
-                    "%d messages come again when their queue says: %s", len(refused), refused[0]
-                )
+                _log_not_delayed(queue, len(refused), refused[0])
+
+
+def _log_not_delayed(queue: str, messages: int, error: object) -> None:
+    about = {"queue": queue, "messages": messages, "error": str(error)}
+    log.warning("messages are delivered again after their queue's visibility timeout", extra=about)
 
 
 def _pause(receives: int) -> int:

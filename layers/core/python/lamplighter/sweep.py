@@ -57,6 +57,6 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
         try:
             search()
         except Exception:  # the next sweep tries again; the other searches must not wait for it
-            log.exception("a search failed")
+            log.exception("search failed", extra={"search": search.__name__})
             report.failed_searches += 1
     return report

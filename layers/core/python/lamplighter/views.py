@@ -7,7 +7,7 @@ that nothing that Lambda runs can import it.
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -245,7 +245,8 @@ def _columns(view: type, row: "Row") -> dict[str, Any]:
 
 def run_summary(row: "Runs") -> Run:
     """Return a run as it is listed: without steps and events."""
-    return Run(**_run_columns(row))
+    empty = {"conf": row.conf or {}, "marks": row.marks or (), "events": ()}
+    return Run(**_columns(Run, row) | empty)
 
 
 def view_run(row: "Runs") -> Run:
@@ -263,14 +264,9 @@ def view_run(row: "Runs") -> Run:
         )
         for asset, event in events.recorded
     )
-    steps = steps_of(row)
-    return Run(
-        **_run_columns(row) | {"events": found, "expired_events": events.expired, "steps": steps}
+    return replace(
+        run_summary(row), events=found, expired_events=events.expired, steps=steps_of(row)
     )
-
-
-def _run_columns(row: "Runs") -> dict[str, Any]:
-    return _columns(Run, row) | {"conf": row.conf or {}, "marks": row.marks or (), "events": ()}
 
 
 def steps_of(row: "Runs") -> tuple[Step, ...]:
@@ -296,13 +292,11 @@ def all_runs() -> list[Run]:
     steps: dict[str, list[Steps]] = {}
     for step in step_rows.all_steps():
         steps.setdefault(step.run_ref, []).append(step)
-    return [
-        Run(
-            **_run_columns(row)
-            | {"steps": view_steps(steps.get(step_rows.run_ref(row.dag_id, row.run_key), ()))}
-        )
-        for row in run_rows.all_runs()
-    ]
+    found = []
+    for row in run_rows.all_runs():
+        own = steps.get(step_rows.run_ref(row.dag_id, row.run_key), ())
+        found.append(replace(run_summary(row), steps=view_steps(own)))
+    return found
 
 
 def view_dag(row: "Dags") -> Dag:
@@ -316,7 +310,7 @@ def view_dag(row: "Dags") -> Dag:
             "waiting": tuple(entry.partition("|")[2] for entry in sorted(row.waiting or ())),
             "waiting_for_past": tuple(sorted(row.waiting_for_past or ())),
             "asset_ids": tuple(sorted(waited_for(row))),
-            "file": row.place.rpartition("#")[0],
+            "file": row.file,
         }
     )
 
@@ -336,14 +330,14 @@ def asset_progress(rows: Collection["Dags"]) -> dict[str, AssetProgress]:
 
     DAGs whose assets cannot be read are left out.
     """
-    waiting = [row for row in rows if row.asset_condition]
+    waiting = {row.dag_id: row for row in rows if row.asset_condition}
     found = {}
-    for dag_id, pending in (pending_of(waiting) if waiting else {}).items():
+    for dag_id, pending in (pending_of(waiting.values()) if waiting else {}).items():
         names = {key: each.name or each.uri or key for key, each in pending.assets.items()}
-        (wanted,) = (waited_for(row) for row in waiting if row.dag_id == dag_id)
+        missing = waited_for(waiting[dag_id]) - pending.events.keys()
         found[dag_id] = AssetProgress(
             updated=tuple(sorted(names.get(key, key) for key in pending.events)),
-            missing=tuple(sorted(names.get(key, key) for key in wanted - pending.events.keys())),
+            missing=tuple(sorted(names.get(key, key) for key in missing)),
         )
     return found
 

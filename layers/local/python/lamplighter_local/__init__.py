@@ -3,20 +3,20 @@
 Never part of a Lambda.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lamplighter.views import Dag, Event, Run, Step
-
 if TYPE_CHECKING:
+    from lamplighter.views import Dag, Event, Run, Step
     from lamplighter_local.deployment import LocalDeployment
 
 __all__ = ["Dag", "Event", "LocalDeployment", "Run", "Step"]
 
+_MODULES = {"LocalDeployment": "lamplighter_local.deployment"}
+
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: the emulator takes long, and not everything in here needs it."""
-    if name != "LocalDeployment":
+    """Import on first use: pytest loads this package in every project, most often for nothing."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from lamplighter_local.deployment import LocalDeployment  # noqa: PLC0415 - see above
-
-    return LocalDeployment
+    return getattr(import_module(_MODULES.get(name, "lamplighter.views")), name)

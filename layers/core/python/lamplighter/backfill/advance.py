@@ -80,7 +80,7 @@ def advance_backfills(
         try:
             has_more = _advance(backfill_id, report)
         except Exception:  # the sweep tries again; the others must not wait for it
-            log.exception("backfill %s could not be moved on", backfill_id)
+            log.exception("backfill could not be advanced", extra={"backfill_id": backfill_id})
             report.failed_backfills += 1
             continue
         if has_more:

@@ -79,7 +79,8 @@ def send_to_dlq(
                 save_rejections(dict(_reasons(some)))
             queues.send(dead_queue, [_copy(one, dead_queue) for one in some])
         except Exception:  # whatever it is, these messages are delivered again, and no others
-            log.exception("%d messages could not be kept, and come again", len(some))
+            about = {"queue": dead_queue, "messages": len(some)}
+            log.exception("messages could not be kept and are delivered again", extra=about)
             lost += some
     return lost
 
@@ -258,7 +259,8 @@ def make_visible(letters: Sequence[DeadLetter]) -> None:
             try:
                 aws.client("sqs").change_message_visibility_batch(QueueUrl=url, Entries=entries)
             except ClientError as error:
-                log.warning("letters stay hidden for %d seconds: %s", _SECONDS_TO_READ, error)
+                about = {"queue": url.rpartition("/")[2], "error": str(error)}
+                log.warning("dead letters stay hidden until their timeout", extra=about)
 
 
 def replay(letter: DeadLetter) -> None:

@@ -66,7 +66,8 @@ def _close(assets: Iterable[Assets]) -> None:
             _close_together(todo[at : at + size])
         except TransientError:
             # All has been handed on; that this is not noted costs a look by the sweep.
-            log.warning("assets stay open", exc_info=True)
+            about = {"assets": [row.asset_id for row in todo[at : at + size]]}
+            log.warning("assets stay open", extra=about, exc_info=True)
 
 
 def _close_together(rows: list[Assets]) -> None:
@@ -95,7 +96,7 @@ def sweep_open(*, has_time: Callable[[], bool]) -> ClaimReport:
         try:
             report.add(_claim_consumers([row], has_time=has_time))
         except Exception:  # it stays open for the next sweep; the other assets must not wait for it
-            log.exception("the consumers of asset %s could not be claimed", row.asset_id)
+            log.exception("consumers could not be claimed", extra={"asset": row.asset_id})
             report.failed += 1
         if not has_time():
             break

@@ -57,7 +57,7 @@ def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]
     except (
         Exception
     ) as error:  # an error of Lambda's would bring them back at once, and without a pause
-        log.exception("a batch of %d messages failed", len(batch.deliveries))
+        log.exception("batch failed", extra={"messages": len(batch.deliveries)})
         batch.fail({one.message_id: in_short(error) for one in batch.deliveries})
     batch.give_up()
     _delay_redelivery([one for one in batch.deliveries if one.message_id in batch.report.failed])
@@ -124,7 +124,8 @@ class _Batch:
             except RejectedError as rejected:
                 self._reject(delivery, str(rejected), event.event_id)
             except TransientError as error:
-                log.warning("message %s is delivered again: %s", delivery.message_id, error)
+                about = {"message_id": delivery.message_id, "error": str(error)}
+                log.warning("message is delivered again", extra=about)
                 self.fail({delivery.message_id: str(error)})
             else:
                 self.incoming.append(IncomingEvent(delivery, event, asset))
@@ -148,7 +149,8 @@ class _Batch:
         self.report.recorded = recorder.recorded
         failed = [group for group in tried if group.failure is not None]
         for reason, count in Counter(str(group.failure) for group in failed).items():
-            log.warning("events of %d groups are delivered again: %s", count, reason)
+            about = {"groups": count, "error": reason}
+            log.warning("group of events is delivered again", extra=about)
         self.fail({m.delivery.message_id: str(g.failure) for g in failed for m in g.members})
         delete_outlet_rows(
             member.event
@@ -192,7 +194,8 @@ class _Batch:
         try:
             self.report.triggered_runs = fan_out(opened, has_time=self.has_time).claimed_runs
         except Exception as error:  # they are recorded; whoever gets them next hands them on
-            log.exception("events of %d assets could not be handed on yet", len(opened))
+            about = {"assets": [row.asset_id for row in opened]}
+            log.exception("recorded events could not be handed on yet", extra=about)
             self.fail({member.delivery.message_id: in_short(error) for member in members})
 
 

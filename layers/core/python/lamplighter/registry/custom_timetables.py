@@ -204,7 +204,7 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
 def _runs_after(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) -> NextRuns:
     # Seen from the beginning of the range, or a timetable without catchup would skip it.
     seen_from = at if last is None else last.run_after
-    file = row.place.rpartition("#")[0]
+    file = row.file
     query = next_runs_query(row.dag_id, file, last, count=_RUNS_PER_CALL, at=seen_from)
     found = sandbox.upcoming_runs([query]).get(row.dag_id, "no answer")
     return NextRuns.from_json(found, limit=_RUNS_PER_CALL)

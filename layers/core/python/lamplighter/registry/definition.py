@@ -126,7 +126,7 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
         row.version = f"{int(row.version or 0) + 1:06}"
         row.hash = definition.hash
     row.bundle, row.bundle_version, row.push = push.bundle, push.version, push.number
-    row.place = f"{definition.file}#{dag.dag_id}"
+    row.source_key = f"{definition.file}#{dag.dag_id}"
     row.is_stale = row.has_import_errors = False
     if row.next_run_after is None:
         cursor.drop_previous(row)  # an old schedule that failed cannot be followed any further

@@ -38,7 +38,6 @@ from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
 from lamplighter.store.dags import (
     dag_ids_of_bundle,
     dag_write,
-    newest_version,
     read_dag,
     read_dags,
 )
@@ -51,6 +50,7 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
+from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -371,7 +371,7 @@ def retire(push: Push) -> tuple[list[str], list[str]]:
     broken: list[str] = []
     # A row that cannot be read is named by `doctor`; the others are retired.
     for row in read_dags(dag_ids_of_bundle(push.bundle), malformed=[]):
-        is_broken = row.dag_id in refused or row.place.rpartition("#")[0] in broken_files
+        is_broken = row.dag_id in refused or row.file in broken_files
         if _mark(row, push, is_broken=is_broken):
             (broken if is_broken else stale).append(row.dag_id)
     return sorted(stale), sorted(broken)

@@ -201,8 +201,9 @@ def start_jobs(
                 "dag_id": view.run.dag_id,
                 "run_id": view.run.run_id,
                 "task_id": start.step.step_id,
+                "error": str(error),
             }
-            log.warning("job cannot be started now: %s", error, extra=about)
+            log.warning("job cannot be started now", extra=about)
             report.postponed_jobs += 1
             _retry_later(view, start.step, now)
             break  # the others would fail likewise

@@ -334,7 +334,8 @@ class _Claim:
             note_failed_claim(dag_id, in_short(problem), now=self.now)
         # A note that cannot be written must not keep others from their claims.
         except (TransactionCanceled, TransientError, PermanentError) as error:
-            log.warning("failed claim was not noted: %s", error, extra={"dag_id": dag_id})
+            about = {"dag_id": dag_id, "error": str(error)}
+            log.warning("failed claim was not noted", extra=about)
 
     def _learn(
         self, decision: ClaimDecision, reasons: Sequence[CancellationReason]

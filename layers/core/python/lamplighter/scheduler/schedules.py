@@ -79,7 +79,7 @@ def own_schedule(row: Dags) -> Schedule:
         row.version,
         row.bundle,
         row.bundle_version,
-        row.place.rpartition("#")[0],
+        row.file,
     )
 
 
@@ -217,7 +217,8 @@ def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
                 runs_of[found.id] = PrecomputedRuns(runs, is_last=bool(found.is_last))
     # They can be worked out again: the claim finds none, and asks for more.
     for (_, dag_id), problem in malformed:
-        log.error("precomputed runs are malformed: %s", problem, extra={"dag_id": dag_id})
+        about = {"dag_id": dag_id, "error": problem}
+        log.error("precomputed runs are malformed", extra=about)
     return runs_of
 
 

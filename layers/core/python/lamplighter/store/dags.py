@@ -8,7 +8,7 @@ from lamplighter import settings
 from lamplighter.errors import MalformedRowError, RefusedError, TransientError
 from lamplighter.store import wire
 from lamplighter.store.due import index_entry
-from lamplighter.store.models import Dags, DagVersions
+from lamplighter.store.models import Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     Cause,
@@ -151,9 +151,3 @@ def dags_in_use() -> list[Dags]:
 def dag_ids_of_bundle(bundle: str) -> list[str]:
     """Return the DAGs that the index lists under a bundle; it may lag behind."""
     return [row.dag_id for row in Dags.by_file.query(bundle)]
-
-
-def newest_version(dag_id: str) -> str | None:
-    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
-    newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
-    return next((version.version for version in newest), None)

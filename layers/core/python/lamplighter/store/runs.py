@@ -68,11 +68,8 @@ def new_run(
 def log_move(run: Runs) -> None:
     """Write the one line in the log that every change of a run's state has."""
     moved = {"from": run.stored.get("state"), "to": run.state}
-    log.info(
-        "run is %s",
-        run.state,
-        extra={"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key, **moved},
-    )
+    about = {"dag_id": run.dag_id, "run_id": run.run_id, "run_key": run.run_key}
+    log.info("run changed its state", extra={**about, **moved})
 
 
 def state_bucket(dag_id: str, state: str, since: DateTime) -> str:

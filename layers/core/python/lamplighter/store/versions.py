@@ -45,3 +45,9 @@ def _document(row: DagVersions) -> dict[str, Any]:
     text = row.document if row.document_gzip is None else gzip.decompress(row.document_gzip)
     document: dict[str, Any] = json.loads(text or "")
     return document
+
+
+def newest_version(dag_id: str) -> str | None:
+    """Return the number of a DAG's newest version; they outlive a row that someone deleted."""
+    newest = DagVersions.query(dag_id, scan_index_forward=False, limit=1, consistent_read=True)
+    return next((version.version for version in newest), None)

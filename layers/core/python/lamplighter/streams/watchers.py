@@ -77,9 +77,9 @@ class Watcher:
         return f"watcher {self.name!r} of asset {self.asset!r}"
 
     @property
-    def log_fields(self) -> dict[str, str]:
+    def log_fields(self) -> dict[str, Any]:
         """What log lines about it carry as fields."""
-        return {"asset": self.asset, "watcher": self.name}
+        return {"asset": self.asset, "watcher": self.name, "dag_ids": self.dag_ids}
 
     @property
     def stream_info(self) -> StreamInfo:

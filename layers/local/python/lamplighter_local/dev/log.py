@@ -47,7 +47,7 @@ class LogCollector(logging.Handler):
             self._has_errors = bool(report["errors"])
             self.owed |= report["owed"]
         elif record.levelno >= logging.WARNING:
-            detail = record.getMessage()
+            detail = _with_facts(record)
             if record.exc_info and record.exc_info[1] is not None:
                 detail += f": {record.exc_info[1]}"
             self.add(record.name, record.levelname.lower(), " ".join(detail.split()))
@@ -108,3 +108,13 @@ _MAX_NAMED = 5
 def _names(dags: Sequence[str]) -> str:
     more = f" and {len(dags) - _MAX_NAMED} more" if len(dags) > _MAX_NAMED else ""
     return ", ".join(dags[:_MAX_NAMED]) + more
+
+
+# What every record has, whoever logs it.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message"}
+
+
+def _with_facts(record: logging.LogRecord) -> str:
+    """Return what a record says, and what it says it about."""
+    facts = [f"{name} {value}" for name, value in vars(record).items() if name not in _OWN]
+    return record.getMessage() + (f" ({', '.join(facts)})" if facts else "")

@@ -32,7 +32,7 @@ class _ByFile(GlobalSecondaryIndex["Dags"]):
         projection = KeysOnlyProjection()
 
     bundle = UnicodeAttribute(hash_key=True)
-    place = UnicodeAttribute(range_key=True)
+    source_key = UnicodeAttribute(range_key=True)
 
 
 class Dags(Row):
@@ -48,7 +48,7 @@ class Dags(Row):
     # Where it came from.
     bundle = UnicodeAttribute()
     bundle_version = UnicodeAttribute()
-    place = UnicodeAttribute()  # file#dag_id
+    source_key = UnicodeAttribute()  # file#dag_id
     push = NumberAttribute()
     version = UnicodeAttribute()
     hash = UnicodeAttribute()
@@ -121,6 +121,11 @@ class Dags(Row):
 
     due = _Due()
     by_file = _ByFile()
+
+    @property
+    def file(self) -> str:
+        """The DAG file that defines it."""
+        return self.source_key.rpartition("#")[0]
 
 
 class DagVersions(Row):

@@ -117,7 +117,7 @@ class SharedStreamGroup(ABC, Generic[S]):
             if self.limits.cohort_grace_period > 0:
                 await asyncio.sleep(self.limits.cohort_grace_period)
             await self._read()
-        except Exception as exc:
+        except Exception as exc:  # whatever the author's source raises, all subscribers get
             self.log.exception("Shared stream poll failed key=%r", self.key)
             self.end(exc)
         finally:
@@ -237,7 +237,7 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
             message = f"shared stream {self.key!r}: advance was cancelled"
             self._advance_failed(PollTerminated(message))
             raise
-        except Exception as exc:
+        except Exception as exc:  # whatever the author's code raises, all subscribers get
             self.log.exception("Shared stream advance failed key=%r", self.key)
             self._advance_failed(exc)
 
@@ -285,5 +285,5 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
             return
         try:
             await aclose()
-        except Exception:
+        except Exception:  # nobody is left to tell: every subscriber has ended
             self.log.exception("Shared stream %s did not close key=%r", what, self.key)
