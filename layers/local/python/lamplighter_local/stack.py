@@ -26,8 +26,7 @@ from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.store.runs import runs_from
-from lamplighter.store.steps import run_ref, stored_steps
+from lamplighter.store.runs import run_ref, runs_from, stored_steps
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso

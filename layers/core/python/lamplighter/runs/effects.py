@@ -32,10 +32,9 @@ from lamplighter.runs.states import (
 )
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.backfills import newest_of
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs, Steps
-from lamplighter.store.runs import FINISHED, log_move
-from lamplighter.store.steps import record_job
+from lamplighter.store.runs import FINISHED, log_move, record_job
+from lamplighter.store.slots import announcement
 from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
