@@ -30,7 +30,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check coverage format faults parity bench lock toolchain clean \
+.PHONY: help env demo test check slow coverage format faults parity bench lock toolchain clean \
         style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
@@ -143,10 +143,11 @@ deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on thi
 # --- Gates ----------------------------------------------------------------------------------------
 
 style: $(VENV)/linked
-	@echo "style: formatting, lint, spelling"
+	@echo "style: formatting, lint, spelling, dead code"
 	@$(BIN)/ruff format --quiet --check . || { echo "style: run 'make format'" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
+	@$(BIN)/vulture || { echo "style: delete what nothing uses, or say in requirements/used.py who does" >&2; exit 1; }
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "style: a conflict was never resolved" >&2; exit 1; }
 
 types: $(VENV)/linked
@@ -162,20 +163,26 @@ test: environments style types contracts $(VENV)/dynamodb-local/installed emulat
 	@$(PYTEST)
 	@$(MAKE) --no-print-directory oldest
 
-oldest: ## The unit tests on Python 3.11, the oldest that is supported, where it is installed
+oldest: ## The unit and integration tests on Python 3.11, the oldest that is supported, where it is installed
 	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what .venv is made of"; \
 	elif [ -z "$(OLDEST_PYTHON)" ]; then \
 	  echo "oldest: skipped, there is no Python $(OLDEST) on this machine"; \
 	else $(MAKE) --no-print-directory oldest-units; fi
 
+ON_OLDEST := tests/unit tests/integration tests/spark/examples
+
 oldest-units: $(OLDEST_VENV)/linked
-	@echo "oldest: unit tests on $$($(OLDEST_VENV)/bin/python --version)"
-	@$(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) tests/unit
+	@echo "oldest: unit and integration tests on $$($(OLDEST_VENV)/bin/python --version)"
+	@$(OLDEST_VENV)/bin/python -m pytest $(PYTEST_OPTIONS) $(ON_OLDEST)
 
 # Apart from the gate, because measuring takes twice as long as testing.
 coverage: $(VENV)/linked ## Show how much of the code the units reach
 	@echo "coverage: units, with coverage"
-	@$(PYTEST) tests/unit tests/golden --cov
+	@$(PYTEST) tests/unit tests/integration tests/golden --cov
+
+slow: $(VENV)/linked ## Show the 20 slowest tests of the gate
+	@echo "slow: all tests, and which of them take longest"
+	@$(PYTEST) --durations=20 --durations-min=0.5
 
 check: style types contracts ## The fast part of the gate: everything but the slow kinds of test
 	@echo "check: unit tests"

@@ -32,16 +32,16 @@ _MISSING_IS_ALARM = cloudwatch.TreatMissingData.BREACHING
 
 _QUERIES = {
     "state changes of runs": (
-        "fields @timestamp, service, dag_id, run_id, from, to"
-        " | filter ispresent(run_id) | sort @timestamp desc | limit 200"
+        "fields @timestamp, service, dag_id, run_id, from, to, function_request_id"
+        ' | filter message = "run changed its state" | sort @timestamp desc | limit 200'
     ),
     "errors": (
-        "fields @timestamp, service, level, message, exception"
+        "fields @timestamp, service, level, message, exception, function_request_id"
         ' | filter level in ["ERROR", "CRITICAL"] | sort @timestamp desc | limit 200'
     ),
     "messages that come again": (
         "fields @timestamp, service, message"
-        ' | filter message like "is delivered again" | stats count(*) by service, bin(5m)'
+        " | filter message like /delivered again/ | stats count(*) by service, bin(5m)"
     ),
     "slow calls": (
         'filter @type = "REPORT"'

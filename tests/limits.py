@@ -9,12 +9,14 @@ import random
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pytest_timeout import is_debugging
 
+_TESTS = Path(__file__).parent
 _FULL_SECONDS = 2_700
 # By folder: tests of these start processes that take their time, or rage for minutes.
 _FOLDER_SECONDS = {"concurrency": 1_500, "deployed": 1_800, "infra": 900, "spark": 900}
@@ -38,10 +40,11 @@ def set_limit(item: pytest.Item) -> None:
     """Give a test its limit, if the usual one is not enough."""
     if item.get_closest_marker("timeout") is not None:
         return
-    folder = item.path.parent.name
+    below = item.path.relative_to(_TESTS).parts if item.path.is_relative_to(_TESTS) else ()
+    folder = next((each for each in below if each in _FOLDER_SECONDS), None)
     if item.get_closest_marker("full") is not None:
         item.add_marker(pytest.mark.timeout(_FULL_SECONDS))
-    elif folder in _FOLDER_SECONDS:
+    elif folder is not None:
         item.add_marker(pytest.mark.timeout(_FOLDER_SECONDS[folder]))
 
 

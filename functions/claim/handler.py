@@ -9,7 +9,7 @@ from typing import Any
 
 from lamplighter import queues
 from lamplighter.backfill.advance import advance_backfills
-from lamplighter.entry import Context, answer_each, has_time, metrics_of, publish
+from lamplighter.entry import Context, has_time, metrics_of, process_messages, publish
 from lamplighter.errors import RejectedError, TransientError
 from lamplighter.logs import logger_of
 from lamplighter.scheduler.claim import ClaimReport, claim_all
@@ -38,7 +38,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         if left := report.unclaimed.intersection(queues.read_claims(body)):
             raise TransientError(f"{len(left)} DAGs could not be claimed, such as {min(left)!r}")
 
-    return answer_each(event, context, require_claimed, queue="claims", metrics=metrics)
+    return process_messages(event, context, require_claimed, queue="claims", metrics=metrics)
 
 
 def _readable(event: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, metrics_of, publish
+from lamplighter.entry import Context, metrics_of, process_messages, publish
 from lamplighter.errors import RefusedError
 from lamplighter.logs import logger_of
 from lamplighter.registry.custom_timetables import refill
@@ -17,7 +17,7 @@ metrics = metrics_of("register")
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Do what each message asks for; one that fails is delivered again."""
-    return answer_each(event, context, _handle, queue="registers", metrics=metrics)
+    return process_messages(event, context, _handle, queue="registers", metrics=metrics)
 
 
 def _handle(body: str) -> None:

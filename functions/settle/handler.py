@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lamplighter.entry import Context, answer_each, metrics_of, publish
+from lamplighter.entry import Context, metrics_of, process_messages, publish
 from lamplighter.logs import logger_of
 from lamplighter.runs.advance import settle
 from lamplighter.runs.decision import RunsReport
@@ -15,7 +15,7 @@ metrics = metrics_of("settle")
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Settle what each message speaks of; a message that fails is delivered again."""
     report = RunsReport()
-    answer = answer_each(
+    answer = process_messages(
         event,
         context,
         lambda body: report.add(settle(body)),

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from lamplighter import queues
-from lamplighter.entry import Context, answer_each, metrics_of, publish
+from lamplighter.entry import Context, metrics_of, process_messages, publish
 from lamplighter.logs import logger_of
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.decision import RunsReport
@@ -23,6 +23,6 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
             runs = queues.read_runs(json.loads(body))
         report.add(advance_all(runs, permissions=SUBMIT))
 
-    answer = answer_each(event, context, submit, queue="submits", metrics=metrics)
+    answer = process_messages(event, context, submit, queue="submits", metrics=metrics)
     publish(metrics, report)
     return answer

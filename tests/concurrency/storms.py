@@ -24,7 +24,7 @@ from lamplighter.settings import Settings
 from lamplighter.store.models import Dags
 from lamplighter.store.rows import instant_text
 from lamplighter.timetables.base import DagRunInfo
-from lamplighter_local.invariants.tables import violations
+from tests.tools.invariants.tables import violations
 
 PROCESSES, THREADS = 4, 8
 # The emulator takes no more. Few shards, because a tick may die at each call, and asks them all.
@@ -154,7 +154,7 @@ def storm_of(seed: int, dag_ids: Iterable[str], **changes: Any) -> dict[str, Any
         "faults": {},
         "lost_messages": 0,
         "repeated_messages": 0.1,
-        "pauses": 0,
+        "pause_count": 0,
         **changes,
     }
 

@@ -37,12 +37,12 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)

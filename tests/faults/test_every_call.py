@@ -24,12 +24,12 @@ from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.rows import connection
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.tools.definitions import store_dags
 from tests.tools.faults import Crash, Faults, crash_points
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -34,10 +34,10 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queues as all_queues
 from lamplighter_local.emulator.moto_memory import tables
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.tools.faults import Crash, Faults, Kind
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

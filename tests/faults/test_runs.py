@@ -28,8 +28,7 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.marks import mark_run, mark_step
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.advance import settle as hear
@@ -38,12 +37,12 @@ from lamplighter.store.rows import connection
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -19,11 +19,11 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.deliveries import deliver
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report
 from tests.faults.test_register import crash_points, deliver_again, sandbox_remembers, try_with
 from tests.tools.faults import Faults
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

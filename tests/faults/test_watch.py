@@ -30,11 +30,11 @@ from lamplighter.triggers.sources import PollingTrigger, QueueMessage, SourceIte
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at, queues
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.faults.reports import Report, each
 from tests.loop_time import JumpingLoop
 from tests.tools.faults import Crash, Kind, crash_points
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot, begin_anew
 from tests.unit.streams.scripted import Scripted, ScriptedError, name_of
 
@@ -257,7 +257,7 @@ def put_back(snapshot: Snapshot) -> LocalStack:
 
 def try_with(faults: DeploymentFaults, story: Story, stack: LocalStack) -> None:
     """Do it once under faults."""
-    with patch.object(stack, "call", stack.call), faults.striking(stack):
+    with patch.object(stack, "call", stack.call), faults.injected_into(stack):
         story.act(stack)
 
 

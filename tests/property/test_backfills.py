@@ -11,7 +11,7 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
 CATCHING_UP = datetime(2026, 1, 4, 12)

@@ -25,14 +25,14 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.dags import change_dag, read_dags
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Write
-from lamplighter_local.invariants.origins import Origins
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import row_of, store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.origins import Origins
+from tests.tools.invariants.tables import require_sound
 from tests.tools.snapshot import begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)

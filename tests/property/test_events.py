@@ -39,11 +39,11 @@ from lamplighter.store.models.assets import ITSELF, REJECTED
 from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
 from lamplighter_local.emulator.moto_memory import queues
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import begin_anew
 
 BEGIN = datetime(2026, 1, 1, 0, 0, 5)

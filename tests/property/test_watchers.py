@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lamplighter.store.models import Catalog
 from lamplighter.streams import watch
 from lamplighter.streams.watchers import Watcher
-from tests.unit.events.batches import Record, message
+from tests.integration.events.batches import Record, message
 from tests.unit.streams.scripted import SINCE, Scripted, Sent, sending
 
 # A busy machine must not make a watcher look as if it hung.

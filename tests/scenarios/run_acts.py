@@ -15,10 +15,10 @@ from lamplighter import DAG, SparkTask, aws
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.steps import job_violations
+from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot
 
 BEGIN = datetime(2026, 1, 5, 12, 0, 5)

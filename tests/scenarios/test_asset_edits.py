@@ -12,12 +12,12 @@ from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
 from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import AssetQueue, Dags
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, send, taken
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 

@@ -15,10 +15,10 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import AssetEvents, Dags
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import once, register, send, taken
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 A, B, C = Asset("a"), Asset("b"), Asset("c")
 ORDERS = Asset("orders", uri="s3://lake/orders")

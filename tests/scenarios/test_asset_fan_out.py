@@ -19,11 +19,11 @@ from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import register
 from tests.tools.faults import Crash
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 A = Asset("a")
 

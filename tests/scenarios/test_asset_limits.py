@@ -8,11 +8,11 @@ from lamplighter import DAG, Asset
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, register, send, taken
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 A, B = Asset("a"), Asset("b")
 NINE = datetime(2026, 1, 5, 9)  # three hours before the deployment's noon

@@ -9,9 +9,9 @@ import pytest
 from lamplighter import Asset, aws
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import consumer, reasons, register, woken
+from tests.tools.invariants.tables import require_sound
 
 _numbers = count(1)
 

@@ -15,10 +15,10 @@ from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import claim as claiming
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import finish_one, once, register, send, taken
 from tests.tools.definitions import register_dags
+from tests.tools.invariants.tables import require_sound
 
 A, B = Asset("a"), Asset("b")
 

@@ -13,10 +13,10 @@ from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.scenarios.acts import consumer, reasons, register, woken
 from tests.tools.faults import Faults
+from tests.tools.invariants.tables import require_sound
 
 ORDERS = Asset("orders", uri="s3://lake/orders")
 

@@ -10,7 +10,7 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HOURS = 10

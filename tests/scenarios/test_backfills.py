@@ -20,7 +20,7 @@ from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter.views import Backfill, Run
 from lamplighter.zones import iso
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)
 TWO_DAYS = ("2026-01-02", "2026-01-04")

@@ -16,7 +16,7 @@ from lamplighter.triggers import (
     SqsTrigger,
 )
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter_local import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:shop"
 

@@ -22,10 +22,10 @@ from lamplighter.store.transactions import (
     TransactionCanceled,
     transact,
 )
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import row_of, store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

@@ -22,10 +22,10 @@ from lamplighter.registry.custom_timetables import refill
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import handler_of
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.patience import with_patience
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 HEAD = """
@@ -319,7 +319,10 @@ FAILURES = {
     "hoards": ("bytearray(3 * 1024**3)", "memory"),
     "naive": ("return DagRunInfo.interval(info.run_after.naive(), info.run_after)", "time zone"),
     "backwards": ("return DagRunInfo.interval(NINE.subtract(days=9), NINE)", "went backwards"),
-    "stands still": ("return DagRunInfo.interval(NINE.add(hours=1), NINE.add(hours=2))", "stood"),
+    "stands still": (
+        "return DagRunInfo.interval(NINE.add(hours=1), NINE.add(hours=2))",
+        "did not advance",
+    ),
     "nonsense": ("return 'tomorrow'", "not a DagRunInfo"),
 }
 

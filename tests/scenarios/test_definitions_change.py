@@ -15,10 +15,10 @@ from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.dags import change_dag, read_dags
 from lamplighter.store.models import Dags
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter_local.invariants import tables
-from lamplighter_local.invariants.origins import Origins
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import row_of, store_dags
+from tests.tools.invariants import tables
+from tests.tools.invariants.origins import Origins
 
 Deploy = Callable[..., LocalStack]
 

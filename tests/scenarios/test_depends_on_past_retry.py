@@ -5,8 +5,8 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.operations.runs import retry_run
-from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.checked_deployment import LocalDeployment
 
 DAYS = 4
 BEGIN = datetime(2026, 1, 1)

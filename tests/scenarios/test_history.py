@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAM = """
 import json, sys
-from lamplighter_local import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 bundle, days = sys.argv[1], float(sys.argv[2])
 variables = {"data_root": "lake"}

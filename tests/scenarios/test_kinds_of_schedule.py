@@ -17,10 +17,10 @@ from lamplighter.timetables.trigger import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

@@ -13,10 +13,10 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Dags
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import row_of, store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

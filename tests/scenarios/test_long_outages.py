@@ -9,7 +9,7 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.events import dead_letters
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)
 # Whatever our functions ask of DynamoDB.

@@ -29,10 +29,10 @@ from lamplighter.store.transactions import (
 )
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import as_utc
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import row_of, store_dags
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

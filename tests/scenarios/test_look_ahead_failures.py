@@ -9,10 +9,10 @@ from pendulum import datetime
 from lamplighter import DAG
 from lamplighter.timetables.trigger import DeltaTriggerTimetable
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import store_dags
 from tests.tools.faults import Kind
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 
@@ -34,7 +34,7 @@ def test_run_comes_on_its_second_after_a_tick_that_could_not_send(
     stack = deploy(NOON)
     store_dags([due_once()])
     faults = DeploymentFaults()
-    with faults.striking(stack):
+    with faults.injected_into(stack):
         faults.at(1, kind, "SendMessageBatch")
         stack.tick()
         assert len(faults.deaths) == 1

@@ -14,8 +14,8 @@ from lamplighter.registry.pushes import MAX_RESENDS
 from lamplighter.store.bundles import BUNDLE as BUNDLE_KIND
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
-from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
+from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.faults import Kind
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

@@ -8,8 +8,8 @@ from pendulum import datetime
 from lamplighter import DAG, Asset, aws
 from lamplighter.registry.import_problems import all_problems
 from lamplighter_cli.doctor_checks import check_activity
-from lamplighter_local import LocalDeployment
 from lamplighter_local.handlers import LambdaContext, handler_of
+from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 12, 59, 50)
 START = datetime(2026, 1, 5, 12)

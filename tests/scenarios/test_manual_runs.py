@@ -11,10 +11,10 @@ from lamplighter import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

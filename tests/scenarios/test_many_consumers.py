@@ -17,9 +17,9 @@ from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import Assets, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
-from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from tests.tools.checked_deployment import LocalDeployment
 
 A, B = Asset("a"), Asset("b")
 NOON = datetime(2026, 1, 5, 12, 0, 5)

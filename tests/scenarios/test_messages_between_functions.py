@@ -6,8 +6,8 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, aws
-from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
+from tests.tools.checked_deployment import LocalDeployment
 
 
 @pytest.mark.parametrize("body", ["no JSON", "5", '{"dag_ids": ["no/dag"]}'])

@@ -9,8 +9,8 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask, aws
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import queue_at
+from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.faults import Kind
 
 NOON = datetime(2026, 1, 5, 12, 0, 5)

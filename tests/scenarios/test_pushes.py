@@ -26,9 +26,9 @@ from lamplighter.registry.register import register
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 HEAD = """
 import pendulum

@@ -4,8 +4,8 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Steps
-from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.checked_deployment import LocalDeployment
 
 BEGIN = datetime(2026, 1, 1)
 

@@ -7,7 +7,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.views import Run
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 START = datetime(2026, 1, 5)
 NOW = datetime(2026, 1, 5, 12, 30)

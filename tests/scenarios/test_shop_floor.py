@@ -11,7 +11,7 @@ import pytest
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import watcher_row_kind
 from lamplighter.streams.watchers import by_stream, watchers_in
-from lamplighter_local import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "watchers"
 # Where the example keeps its files, which is not used here.

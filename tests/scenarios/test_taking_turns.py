@@ -9,7 +9,7 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.operations.runs import cancel_run, retry_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
-from lamplighter_local import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 2, 1, 0, 0, 5)
 MONTH_AGO = datetime(2026, 1, 1)

@@ -9,7 +9,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.errors import RefusedError
-from lamplighter_local.deployment import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 MONDAY = datetime(2026, 1, 5, 0, 0, 5)
 TUESDAY, WEDNESDAY, THURSDAY = ("2026-01-06", "2026-01-07", "2026-01-08")

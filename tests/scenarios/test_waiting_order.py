@@ -7,10 +7,10 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
+from tests.tools.invariants.tables import require_sound
 
 Deploy = Callable[..., LocalStack]
 

@@ -18,10 +18,10 @@ from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.handlers import LambdaContext
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.stack import LocalStack
+from tests.integration.events.batches import Record, received
 from tests.tools.call_counter import counted_calls
-from tests.unit.events.batches import Record, received
+from tests.tools.invariants.tables import require_sound
 from tests.unit.streams.scripted import Scripted
 
 # A busy machine must not make a watcher look as if it hung.

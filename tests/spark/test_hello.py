@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lamplighter_local import LocalDeployment
+from tests.tools.checked_deployment import LocalDeployment
 
 BUNDLE = Path(__file__).parents[2] / "examples" / "hello"
 

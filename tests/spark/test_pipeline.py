@@ -22,11 +22,11 @@ from lamplighter.events.emit import emit
 from lamplighter.executors import Job, JobState
 from lamplighter.operations.runs import clear_run
 from lamplighter.store.models import AssetEvents
-from lamplighter_local.invariants.tables import require_sound
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
+from tests.spark.examples import shop_in_python as oracle
 from tests.spark.steps import Jobs
-from tests.unit.examples import shop_in_python as oracle
+from tests.tools.invariants.tables import require_sound
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Midnight in Zurich, where the shop's days begin.

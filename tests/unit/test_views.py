@@ -25,7 +25,7 @@ def dag_row(**columns: Any) -> Dags:
         "bundle": "shop",
         "bundle_version": "v1",
         "push": 2,
-        "place": "dags/sales.py#sales",
+        "source_key": "dags/sales.py#sales",
         "version": "000001",
         **columns,
     }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pendulum import from_timestamp
 
 from lamplighter.queues import Delivery, first_id, from_first_in_lane
-from tests.unit.events.batches import message
+from tests.integration.events.batches import message
 
 
 def test_delivery_says_what_the_record_says() -> None:

@@ -12,7 +12,7 @@ from lamplighter.identifiers import run_key
 from lamplighter.runs.view import RunReader, RunView
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.rows import Row
-from lamplighter.store.steps import run_ref
+from lamplighter.store.runs import run_ref
 
 R = TypeVar("R", bound=Row)
 

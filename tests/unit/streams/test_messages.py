@@ -8,7 +8,7 @@ import pytest
 from lamplighter.queues import Delivery
 from lamplighter.streams.watch import message_of
 from lamplighter.triggers.sources import QueueMessage
-from tests.unit.events.batches import message, s3_records
+from tests.integration.events.batches import message, s3_records
 
 
 def read(body: object, message_id: str = "m1", **more: Any) -> QueueMessage:

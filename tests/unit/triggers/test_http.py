@@ -137,7 +137,9 @@ def test_page_that_is_missing_shows_nothing(
     site.status = status
     caplog.set_level(logging.WARNING, logger="lamplighter")
     assert site.poll() == []
-    assert caplog.messages == [f"{site.url} answers {status}: there is nothing"]
+    (record,) = caplog.records
+    assert record.getMessage() == "nothing is there"
+    assert (vars(record)["url"], vars(record)["status"]) == (site.url, status)
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])

@@ -1,4 +1,4 @@
-"""What every handler needs: time left, batches answered message by message, reports as metrics."""
+"""What every handler needs: time left, partial batch responses, reports as metrics."""
 
 import logging
 from collections import Counter
@@ -106,7 +106,7 @@ class BatchReport:
     dead_lettered: int = 0
 
 
-def answer_each(
+def process_messages(
     event: dict[str, Any],
     context: Any,
     handle: Callable[[str], None],
@@ -146,10 +146,10 @@ def answer_each(
     )
     not_kept = send_to_dlq(rejected, QUEUES[queue].dlq)
     report = BatchReport(rejected=len(rejected) - len(not_kept))
-    return {"batchItemFailures": deliver_again([*failed, *not_kept], queue, report, metrics)}
+    return {"batchItemFailures": _redeliver([*failed, *not_kept], queue, report, metrics)}
 
 
-def deliver_again(
+def _redeliver(
     failed: Sequence[FailedMessage], queue: str, report: BatchReport, metrics: Metrics
 ) -> list[dict[str, str]]:
     """Let messages come again, later each time, or give up those that have failed for too long.

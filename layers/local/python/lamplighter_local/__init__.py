@@ -16,7 +16,7 @@ _MODULES = {"LocalDeployment": "lamplighter_local.deployment"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: the emulator takes long, and not everything in here needs it."""
+    """Import on first use: pytest loads this package in every project, most often for nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES.get(name, "lamplighter.views")), name)

@@ -31,22 +31,19 @@ from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import backfills_of
-from lamplighter.store.dags import require_dag
+from lamplighter.store.dags import all_dags, newest_document, require_dag
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.versions import newest_document
-from lamplighter.timetables.base import DataInterval
+from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
-from lamplighter_local.from_now import begin_now
-from lamplighter_local.invariants.origins import Origins
-from lamplighter_local.invariants.steps import job_violations
-from lamplighter_local.invariants.tables import violations
 from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
+from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
+from lamplighter_local.table_checks import violations
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -95,10 +92,8 @@ class LocalDeployment(DeploymentLifecycle):
         self._bundle = bundle
         self._catch_up = catch_up
         self._events_sent = 0
-        # By DAG, where its present schedule began, if that was not at its beginning.
-        self._origins = Origins()
 
-    def _begin(self) -> None:
+    def _on_open(self) -> None:
         if self._bundle is not None:
             self.push(self._bundle)
 
@@ -147,7 +142,7 @@ class LocalDeployment(DeploymentLifecycle):
             name: The bundle's name, if it is not that of the folder.
             skip_owed: Whether runs that new and changed schedules owe are left out.
         """
-        before = {row.dag_id: row for row in Dags.scan(consistent_read=True)}
+        before = {row.dag_id: row for row in all_dags()}
         if isinstance(bundle, str | Path):
             root = require_bundle(Path(bundle))
             given = name or root.name
@@ -155,11 +150,15 @@ class LocalDeployment(DeploymentLifecycle):
         else:
             given = name or OBJECTS
             self.stack.push_dags(bundle, bundle=given, until_idle=False, skip_owed=skip_owed)
-        for row in Dags.scan(consistent_read=True):
-            is_new = self._origins.note_push(before.get(row.dag_id), row)
-            if is_new and not self._catch_up:
-                self._origins.begin_at(row.dag_id, begin_now(row.dag_id))
+        for row in all_dags():
+            self._note_push(before.get(row.dag_id), row)
         self.stack.run_until_idle()
+
+    def _note_push(self, before: Dags | None, after: Dags) -> DagRunInfo | None:
+        """Skip what a new schedule owes, if that is wanted; return the last run that is skipped."""
+        if self._catch_up or (before is not None and _schedule(before) == _schedule(after)):
+            return None
+        return skip_owed_runs(after.dag_id)
 
     @when_open
     def emit(
@@ -254,10 +253,7 @@ class LocalDeployment(DeploymentLifecycle):
         if missed is not None and missed not in choices:
             raise RefusedError(f"unpause: missed={missed!r}: take one of {', '.join(choices)}")
         choice = None if missed is None else choices[missed]
-        row = pause.unpause(dag_id, missed=choice, keep_events=keep_events)
-        if not (choice is pause.Missed.ALL or (choice is None and row.catchup)):
-            # What was passed over is nobody's debt.
-            self._origins.note_skipped(row)
+        pause.unpause(dag_id, missed=choice, keep_events=keep_events)
 
     # Backfills.
 
@@ -359,7 +355,7 @@ class LocalDeployment(DeploymentLifecycle):
     @when_open
     def dags(self) -> list[Dag]:
         """Return all DAGs, by id."""
-        rows = sorted(Dags.scan(consistent_read=True), key=lambda row: row.dag_id)
+        rows = sorted(all_dags(), key=lambda row: row.dag_id)
         return [view_dag(row) for row in rows]
 
     @when_open
@@ -396,13 +392,11 @@ class LocalDeployment(DeploymentLifecycle):
     def check_invariants(self) -> None:
         """Raise an `AssertionError` that says what is wrong in the tables, if anything is.
 
-        It may be called at any time. While messages wait or are being redelivered, that something
-        has not reached its consumer yet is not wrong.
+        It may be called at any time.
         """
-        is_idle = self.stack.is_idle()
-        found = violations(origins=self._origins.now(), is_idle=is_idle)
-        found += self._origins.missing()
-        if isinstance(self.executor, FakeEmr):
-            found += job_violations(self.executor, is_idle=is_idle)
-        if found:
+        if found := violations():
             raise AssertionError("\n".join(found))
+
+
+def _schedule(row: Dags) -> tuple[object, ...]:
+    return (row.timetable, row.earliest, row.latest, row.catchup, row.schedule_switch_at)

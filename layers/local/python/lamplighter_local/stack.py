@@ -24,8 +24,9 @@ from lamplighter.executors import Executor
 from lamplighter.operations.push import push_bundle
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
+from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.store.steps import run_ref
+from lamplighter.store.runs import run_ref, runs_from, stored_steps
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
@@ -42,6 +43,8 @@ from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
 
 NAME = "local"
+# No key of a run is before it.
+FIRST_KEY = " "
 
 
 class LocalStack:
@@ -213,15 +216,15 @@ class LocalStack:
 
     def dag(self, dag_id: str) -> Dags:
         """Return the row of a DAG."""
-        return Dags.get(dag_id, consistent_read=True)
+        return require_dag(dag_id)
 
     def runs(self, dag_id: str) -> list[Runs]:
         """Return the runs of a DAG, oldest first."""
-        return list(Runs.query(dag_id, consistent_read=True))
+        return list(runs_from(dag_id, FIRST_KEY))
 
     def steps(self, run: Runs) -> dict[str, Steps]:
-        """Return the steps of a run, by task."""
-        found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+        """Return the steps of a run, by task; the row of the run may be an old one."""
+        found = stored_steps(run_ref(run.dag_id, run.run_key))
         return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 

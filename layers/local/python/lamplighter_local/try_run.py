@@ -20,7 +20,7 @@ from lamplighter.bundles.parsing import find_upcoming_runs
 from lamplighter.errors import RefusedError
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
-from lamplighter.store.dags import change_dag, require_dag
+from lamplighter.store.dags import all_dags, change_dag, require_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
@@ -118,7 +118,7 @@ def _silence(dag_id: str) -> None:
         cursor.set_next(row, None)
         return []
 
-    for row in list(Dags.scan(consistent_read=True)):
+    for row in all_dags():
         if row.dag_id != dag_id:
             pause.pause(row.dag_id)
         elif row.is_paused:

@@ -14,10 +14,10 @@ from pendulum import DateTime
 from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
-from lamplighter.timetables._cron import CronTimetable
-from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.timetables.cron import CronTimetable
+from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter.zones import as_utc, iso, iso_or_none, parse_instant
 

@@ -12,9 +12,8 @@ from lamplighter.loading import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import change_dag, require_dag
-from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.codec import is_foreign

@@ -23,8 +23,7 @@ from lamplighter.runs.job_observation import JobObservation
 from lamplighter.runs.job_request import JobName, SubmissionKey
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.runs import runs_to_wake
-from lamplighter.store.steps import record_running, run_ref
+from lamplighter.store.runs import record_running, run_ref, runs_to_wake
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
 __all__ = ["SETTLE", "SUBMIT", "JobPermissions", "RunsReport", "advance", "advance_all", "settle"]

@@ -31,10 +31,9 @@ from lamplighter.runs.states import (
 )
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.backfills import newest_of
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs, Steps
-from lamplighter.store.runs import FINISHED, log_move
-from lamplighter.store.steps import record_job
+from lamplighter.store.runs import FINISHED, log_move, record_job
+from lamplighter.store.slots import announcement
 from lamplighter.zones import iso_or_none
 
 log = logging.getLogger(__name__)
@@ -186,9 +185,13 @@ def start_jobs(
             key = JobName.of(view.run, start.step).key
             refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
         except TransientError as error:
-            about = {"dag_id": view.run.dag_id, "run_id": view.run.run_id}
-            about["task_id"] = start.step.step_id
-            log.warning("job cannot be started now: %s", error, extra=about)
+            about = {
+                "dag_id": view.run.dag_id,
+                "run_id": view.run.run_id,
+                "task_id": start.step.step_id,
+                "error": str(error),
+            }
+            log.warning("job cannot be started now", extra=about)
             report.postponed_jobs += 1
             # Later each time.
             age = seconds_since(start.step.submitted_at, now)

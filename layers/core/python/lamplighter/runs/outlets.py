@@ -22,8 +22,8 @@ from lamplighter.runs.job_request import JobName, JobReport, as_mapping
 from lamplighter.runs.states import readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.assets import pending_events, read_unsent_events, send_event_later
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.slots import shard_of
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90

@@ -20,12 +20,10 @@ from lamplighter.queues import RunName
 from lamplighter.runs.states import LIVE, NONE, RUNNING
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
-from lamplighter.store.dags import dag_write, read_dag, read_dags
+from lamplighter.store.dags import dag_write, definition_of, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
-from lamplighter.store.runs import read_run, read_runs, runs_before
-from lamplighter.store.steps import read_step, run_ref, steps_of
+from lamplighter.store.runs import read_run, read_runs, read_step, run_ref, runs_before, steps_of
 from lamplighter.store.transactions import Change, Put, Write, transact
-from lamplighter.store.versions import definition_of
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed

@@ -1,1 +1,1 @@
-"""State in DynamoDB: the models of nine tables and the transactions on them."""
+"""State in DynamoDB: models, transactions, and queries by subject. Nothing else touches tables."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from lamplighter import settings
+from lamplighter import queues, settings
 from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_to_dlq
 from lamplighter.queues import Delivery
 from lamplighter.store.watchers import count_fired
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # Less than this is not enough to begin anything.
 _MIN_SECONDS = 0.5
+# A call to SQS takes 1 MiB in all, attributes included, and a dead letter has at most 200 KB.
+_DEAD_LETTERS_PER_CALL = 4
 
 
 @dataclass
@@ -49,8 +51,8 @@ def park_busy_watchers(fired: Mapping[str, int]) -> int:
     limit = settings.current().watcher_events_per_minute
     parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
     for watcher in parked:
-        fields = {"watcher": watcher}
-        log.error("a watcher is parked: it fires more than %d times a minute", limit, extra=fields)
+        fields = {"watcher": watcher, "limit_per_minute": limit}
+        log.error("watcher is parked: it fires too often", extra=fields)
     return len(parked)
 
 
@@ -162,7 +164,7 @@ class DeliveryRounds:
                 if any(id(one.raw) not in already_read for one in todo)
             ]
         except Exception:  # an author's code may raise anything; what it has not read comes again
-            log.exception("a watcher that left cannot be built again")
+            log.exception("watcher that left cannot be built again")
             return []
 
     def _already_read(
@@ -189,7 +191,11 @@ class DeliveryRounds:
     ) -> set[StreamMessage]:
         """Send rejected messages to the dead-letter queue; return what is done with for good."""
         rejected = {one: FailedMessage(delivery_of(one), why) for one, why in self.rejected.items()}
-        lost = {id(reject) for reject in send_to_dlq(list(rejected.values()), SOURCES_DLQ)}
+        lost = {
+            id(reject)
+            for chunk in queues.chunks(rejected.values(), _DEAD_LETTERS_PER_CALL)
+            for reject in send_to_dlq(chunk, SOURCES_DLQ)
+        }
         report.rejected += len(rejected) - len(lost)
         report.sent_events += self.sent
         report.parked_events += self.parked

@@ -116,7 +116,8 @@ class Outbox:
         try:
             self.send(queue, events)
         except Exception:  # whatever it is, only the messages of these events are delivered again
-            log.exception("%d events of watchers could not be sent", len(events))
+            about = {"queue": queue, "events": len(events)}
+            log.exception("events of watchers could not be sent", extra=about)
             for event in events:
                 self._lose(event)
             return True

@@ -72,15 +72,15 @@ class _Poll:
 
     async def run(self, seconds: float) -> None:
         """Poll, unless someone else does; a failure concerns only this source, for a minute."""
-        title, fields = self.watchers[0].title, self.watchers[0].log_fields
+        fields = self.watchers[0].log_fields
         try:
             lease = store.acquire_lease(self.stream, seconds=seconds + _SECONDS_TO_FINISH)
             if lease is not None:
                 seen = await self._poll(lease, seconds)
                 if not store.release_lease(lease, seen_items=seen):
-                    log.warning("%s: the poll took too long, and is repeated", title, extra=fields)
+                    log.warning("poll took too long and is repeated", extra=fields)
         except Exception:  # the other sources must not suffer from it
-            log.exception("%s: its source could not be polled", title, extra=fields)
+            log.exception("source could not be polled", extra=fields)
             self.report.failed_watchers += 1
 
     async def _poll(self, lease: StreamLease, seconds: float) -> bytes | None:
@@ -111,7 +111,8 @@ class _Poll:
             self.fired[subscription.watcher.id] += subscription.fired
             for _, reason in subscription.rejected:
                 # What becomes of it is up to its source.
-                log.warning("%s", reason, extra=subscription.watcher.log_fields)
+                fields = {**subscription.watcher.log_fields, "reason": reason}
+                log.warning("item of a source is rejected", extra=fields)
 
     async def _deliver_new_items(
         self, subscriptions: Sequence[Subscription], seen: SeenItems, seconds: float

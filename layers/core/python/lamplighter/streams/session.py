@@ -182,7 +182,7 @@ class Session:
 
     async def _run(self, subscription: Subscription) -> None:
         on_rejection.set(subscription.note_rejection)
-        title, fields = subscription.watcher.title, subscription.watcher.log_fields
+        fields = subscription.watcher.log_fields
         try:
             async for event in self._open(subscription):
                 self._take(subscription, event)
@@ -193,14 +193,14 @@ class Session:
             self._interrupt(subscription)
             raise
         except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
-            log.warning("%s: %s", title, error, extra=fields)
+            log.warning("watcher lost its stream", extra={**fields, "error": str(error)})
             subscription.error = error
         except _TooManyEventsError as error:
             self._reject(subscription, str(error))
             subscription.error = error
             self._leave(subscription)
         except (Exception, SystemExit) as error:  # an author's code may raise anything
-            log.exception("%s failed", title, extra=fields)
+            log.exception("watcher failed", extra=fields)
             subscription.error = error
             self._hold(subscription)
             self._leave(subscription)
@@ -265,8 +265,8 @@ class Session:
 
     def _reject(self, subscription: Subscription, reason: str) -> None:
         """Reject what a watcher has open; what one reads from its own source is unknown."""
-        watcher = subscription.watcher
-        log.error("%s: %s", watcher.title, reason, extra=watcher.log_fields)
+        fields = {**subscription.watcher.log_fields, "reason": reason}
+        log.error("watcher rejects an event", extra=fields)
         if subscription.key is not None:
             reject_shared_stream_event(reason)
 
@@ -283,7 +283,6 @@ class Session:
             self._manager.confirm_persisted([] if event.seq is None else [event.seq])
 
     async def _release(self, subscription: Subscription) -> None:
-        watcher = subscription.watcher
         try:
             if subscription.key is not None:
                 await self._manager.unsubscribe(subscription.trigger_id, subscription.key)
@@ -291,7 +290,7 @@ class Session:
             try:
                 await subscription.trigger.cleanup()
             except Exception:  # its work is done already
-                log.exception("%s did not clean up", watcher.title, extra=watcher.log_fields)
+                log.exception("watcher did not clean up", extra=subscription.watcher.log_fields)
 
 
 def subscribe_all(
@@ -301,19 +300,19 @@ def subscribe_all(
     subscriptions: list[Subscription] = []
     broken: list[Watcher] = []
     for watcher in watchers:
-        title, fields = watcher.title, watcher.log_fields
+        fields = watcher.log_fields
         try:
             trigger = watcher.build()
         except Exception:  # an author's code may raise anything; the others must not suffer
-            log.exception("%s cannot be built: push its bundle again", title, extra=fields)
+            log.exception("watcher cannot be built: push its bundle again", extra=fields)
             broken.append(watcher)
             continue
         key = None
         try:
             key = trigger.shared_stream_key()
         except Exception:  # an author's code may raise anything; then it reads its own source
-            log.exception("%s has no key; its source is not shared", title, extra=fields)
-        reason = f"{title} is parked: it fires too often" if watcher.id in parked else None
+            log.exception("watcher has no key; its source is not shared", extra=fields)
+        reason = f"{watcher.title} is parked: it fires too often" if watcher.id in parked else None
         subscriptions.append(Subscription(watcher, trigger, key, reason))
     return subscriptions, broken
 

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from lamplighter import settings
@@ -46,7 +47,7 @@ def watch_batch(records: Sequence[Mapping[str, Any]], *, seconds: float) -> Watc
             failed = _watch(deliveries, report, seconds=seconds)
     except Exception:  # if the function failed, they would come back at once, without a pause
         queue = deliveries[0].queue_arn
-        log.exception("a batch of %d messages failed", len(records), extra={"queue": queue})
+        log.exception("batch failed", extra={"queue": queue, "messages": len(records)})
     kept = send_expired_to_dlq(
         [FailedMessage(one, "a watcher failed; see its log") for one in failed], SOURCES_DLQ
     )
@@ -75,7 +76,8 @@ def _watch(
         rounds.reasons.update({one: [f"no watcher reads queue {queue!r}"] for one in received})
     if broken:
         rounds.done.clear()
-    done = rounds.finish(report, received.__getitem__)
+    # Dead letters of rejected messages have no sequence number, unlike those that expired.
+    done = rounds.finish(report, lambda one: replace(received[one], sequence=None))
     report.failed_watchers = len(broken)
     failed = {delivery.message_id for one, delivery in received.items() if one not in done}
     report.failed = from_first_in_lane(deliveries, failed)

@@ -22,7 +22,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws, runtime, settings
-from lamplighter.assets.codec import decode_trigger
+from lamplighter.assets.asset import decode_trigger
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path
 from lamplighter.identifiers import bundle_key
@@ -77,9 +77,9 @@ class Watcher:
         return f"watcher {self.name!r} of asset {self.asset!r}"
 
     @property
-    def log_fields(self) -> dict[str, str]:
+    def log_fields(self) -> dict[str, Any]:
         """What log lines about it carry as fields."""
-        return {"asset": self.asset, "watcher": self.name}
+        return {"asset": self.asset, "watcher": self.name, "dag_ids": self.dag_ids}
 
     @property
     def stream_info(self) -> StreamInfo:

@@ -5,7 +5,6 @@ the import root.
 """
 
 import datetime
-from types import CodeType
 from typing import Any, NamedTuple, Self
 
 from pendulum import DateTime
@@ -59,13 +58,9 @@ class DagRunInfo(NamedTuple):
         return None if self.data_interval is None else self.data_interval.start
 
 
-# What Airflow called these before; a file that still does is told the new name.
-_OLDER_METHODS = {"infer_data_interval": "infer_manual_data_interval"}
-_OLDER_ARGUMENTS = {"last_automated_dagrun": "last_automated_data_interval"}
-
-
-def _argument_names(code: CodeType | None) -> tuple[str, ...]:
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+def place(info: DagRunInfo) -> DateTime:
+    """Return where a run stands in time: its logical date, or of a partition its instant."""
+    return info.logical_date or info.run_after
 
 
 class Timetable:
@@ -95,22 +90,24 @@ class Timetable:
     def __init_subclass__(cls) -> None:
         """Refuse method and argument names that Airflow no longer has either."""
         super().__init_subclass__()
-        for older, newer in _OLDER_METHODS.items():
-            if older in vars(cls):
-                raise DefinitionError(f"timetable {cls.__name__}: rename {older!r} to {newer!r}")
-        method = vars(cls).get("next_dagrun_info")
-        names = _argument_names(getattr(method, "__code__", None))
-        for older, newer in _OLDER_ARGUMENTS.items():
-            if older in names:
-                raise DefinitionError(
-                    f"timetable {cls.__name__}: rename the argument {older!r} of"
-                    f" 'next_dagrun_info' to {newer!r}"
-                )
+        if "infer_data_interval" in vars(cls):
+            raise DefinitionError(
+                f"timetable {cls.__name__}: rename 'infer_data_interval' to"
+                " 'infer_manual_data_interval'"
+            )
+        code = getattr(vars(cls).get("next_dagrun_info"), "__code__", None)
+        count = code.co_argcount + code.co_kwonlyargcount if code else 0
+        if code and "last_automated_dagrun" in code.co_varnames[:count]:
+            raise DefinitionError(
+                f"timetable {cls.__name__}: rename the argument 'last_automated_dagrun' of"
+                " 'next_dagrun_info' to 'last_automated_data_interval'"
+            )
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Timetable):
             return NotImplemented
-        return self.serialize() == other.serialize()
+        mine, theirs = (self.type_name, self.serialize()), (other.type_name, other.serialize())
+        return mine == theirs
 
     def __hash__(self) -> int:
         return hash((type(self), repr(self.serialize())))
@@ -148,19 +145,13 @@ class Timetable:
         raise NotImplementedError(f"{type(self).__name__} must define infer_manual_data_interval")
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         """Return the run that follows the given interval, or None when there is none."""
         raise NotImplementedError(f"{type(self).__name__} must define next_dagrun_info")
 
     def next_dagrun_info_v2(
-        self,
-        *,
-        last_dagrun_info: DagRunInfo | None,
-        restriction: TimeRestriction,
+        self, *, last_dagrun_info: DagRunInfo | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         """Return the run that follows the given run: what the scheduler really asks."""
         last = None if last_dagrun_info is None else last_dagrun_info.data_interval
@@ -183,6 +174,22 @@ class Timetable:
             partition_key=partition_key,
             content=extra,
         )
+
+
+class TickTimetable(Timetable):
+    """A timetable that goes from tick to tick, such as those of a cron expression."""
+
+    def _get_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _get_prev(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_prev(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
 
 
 # An author's timetable may be wrong, so every run that one returns is checked.
@@ -245,7 +252,7 @@ def _require_aware(returned: str, field: str, value: object) -> None:
 
 
 def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
-    before, after = (last.logical_date or last.run_after), (info.logical_date or info.run_after)
+    before, after = place(last), place(info)
     if after == before:
         raise InvalidTimetableError(f"{timetable} did not advance: it returned {before} again")
     if after < before or info.run_after < last.run_after:

@@ -71,7 +71,7 @@ def _files_in(folder: str) -> list[SourceItem]:
         with os.scandir(folder) as entries:
             return [item for entry in entries for item in _item(entry)]
     except FileNotFoundError:
-        log.warning("%s does not exist: there is nothing in it until someone creates it", folder)
+        log.warning("folder does not exist: it counts as empty", extra={"folder": folder})
         return []
 
 
@@ -85,7 +85,8 @@ def _item(entry: "os.DirEntry[str]") -> Iterator[SourceItem]:
     except FileNotFoundError:
         return
     except UnicodeEncodeError:
-        log.warning("%r is skipped: events can only name files in UTF-8", entry.path)
+        path = repr(entry.path)
+        log.warning("file is skipped: events can only name files in UTF-8", extra={"path": path})
         return
     modified = pendulum.from_timestamp(found.st_mtime)
     yield SourceItem(

@@ -44,7 +44,8 @@ class StreamInfo:
         try:
             key = trigger.shared_stream_key()
         except Exception:  # whatever an author's method raises
-            log.warning("%r has no key; its source is not shared", trigger, exc_info=True)
+            about = {"trigger": repr(trigger)}
+            log.warning("trigger has no key; its source is not shared", extra=about, exc_info=True)
             key = None
         return cls(getattr(trigger, "feed", Feed()), None if key is None else repr(key))
 

@@ -90,7 +90,7 @@ def _poll(url: str, timeout: float) -> list[SourceItem]:
     except HTTPError as error:
         with error:
             if error.code in _NOTHING_THERE:
-                log.warning("%s answers %s: there is nothing", url, error.code)
+                log.warning("nothing is there", extra={"url": url, "status": error.code})
                 return []
             raise TransientError(f"{url} answers {error.code} {error.reason}") from error
     except (OSError, HTTPException, UnicodeError) as error:  # the last one is of odd hosts

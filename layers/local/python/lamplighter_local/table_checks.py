@@ -1,0 +1,92 @@
+"""What must be true of runs, slots and the due index at every moment, whatever has gone wrong.
+
+Owns: what the end of a test is checked for. The tests of this project check more
+(`tests/tools/invariants`).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from lamplighter import settings
+from lamplighter.runs.states import LIVE
+from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import all_dags
+from lamplighter.store.models import Dags, Runs
+from lamplighter.store.runs import all_runs, run_ref, stored_steps
+from lamplighter.store.slots import index_entry
+
+
+def violations() -> list[str]:
+    """Return what is wrong in the tables, one sentence each; an empty list if all is well."""
+    runs: dict[str, list[Runs]] = {}
+    for run in all_runs():
+        runs.setdefault(run.dag_id, []).append(run)
+    found = [text for each in runs.values() for run in each for text in run_violations(run)]
+    for row in all_dags():
+        own = runs.get(row.dag_id, [])
+        checks = (slot_violations(row, own, int(row.max_active_runs)), index_violations(row))
+        found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
+    return found
+
+
+def run_violations(run: Runs) -> Iterator[str]:
+    """Yield what is wrong with a run by itself."""
+    name = f"run {run.run_key} of DAG {run.dag_id}"
+    is_over = run.state in run_rows.FINISHED
+    if run.state not in run_rows.FINISHED | {run_rows.QUEUED, run_rows.RUNNING}:
+        yield f"{name} has the unknown state {run.state}"
+    if run.state_bucket != run_rows.state_bucket(run.dag_id, run.state, run.state_since):
+        yield f"{name} is {run.state} but is listed under {run.state_bucket}"
+    if run.run_type == "scheduled" and run.created_at < run.run_after:
+        yield f"{name} was created at {run.created_at}, before {run.run_after}"
+    if is_over:
+        if run.wake_at is not None or run.wake_shard is not None:
+            yield f"{name} is over and would still be woken"
+        if run.expires_at is None or run.ended_at is None:
+            yield f"{name} is over and has no end, or is kept for ever"
+    else:
+        if run.wake_at is None or run.wake_shard is None:
+            yield f"{name} is {run.state} and nobody will look at it again"
+        if run.expires_at is not None:
+            yield f"{name} is {run.state} and will expire"
+
+
+def slot_violations(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:
+    """Yield what is wrong with the slots of a DAG, given all its runs."""
+    # Those of a backfill occupy its slots and none of the DAG's.
+    unfinished = {
+        run.run_key: run.state
+        for run in runs
+        if run.state not in run_rows.FINISHED and run.slot_backfill_id is None
+    }
+    active = set(row.active or ())
+    waits = [entry.partition("|")[2] for entry in sorted(row.waiting or ())]
+    waiting = set(waits)
+    past = set(row.waiting_for_past or ())
+    if len(waits) > len(waiting):
+        yield f"a run waits twice for a slot: {waits}"
+    if active & waiting:
+        yield f"occupies a slot and waits for one: {sorted(active & waiting)}"
+    if both := past & (active | waiting):
+        yield f"waits for its past, and has a slot or waits for one: {sorted(both)}"
+    if orphans := active - set(unfinished):
+        yield f"slots of no living run: {sorted(orphans)}"
+    if ghosts := (waiting | past) - set(unfinished):
+        yield f"no living run waits: {sorted(ghosts)}"
+    if lost := set(unfinished) - active - waiting - past:
+        yield f"neither a slot nor a place in the queue: {sorted(lost)}"
+    if started := sorted(key for key in (waiting | past) if _is_under_way(row.dag_id, key)):
+        yield f"steps are under way without a slot: {started}"
+    if len(active) > limit:
+        yield f"{len(active)} active runs where {limit} are allowed"
+
+
+def _is_under_way(dag_id: str, run_key: str) -> bool:
+    return any(step.state in LIVE for step in stored_steps(run_ref(dag_id, run_key)))
+
+
+def index_violations(row: Dags) -> Iterator[str]:
+    """Yield whether the due index has another entry than the row means."""
+    wanted = index_entry(row, shards=settings.current().due_shards)
+    actual = (row.next_run_create_after, row.due_shard)
+    if actual != tuple(wanted):
+        yield f"the index has {actual}, but the row means {tuple(wanted)}"
