@@ -138,8 +138,8 @@ def dated(
     names: dict[str, Any] = {name: make(logical_date) for name, make in _FILTERS.items()}
     names["logical_date"] = logical_date
     if start is not None and end is not None:
-        next_ds, next_ds_nodash = _FILTERS["ds"](end), _FILTERS["ds_nodash"](end)
-        names |= zip(_OF_INTERVAL, (start, end, next_ds, next_ds_nodash), strict=True)
+        names |= {"data_interval_start": start, "data_interval_end": end}
+        names |= {"next_ds": _FILTERS["ds"](end), "next_ds_nodash": _FILTERS["ds_nodash"](end)}
     return names
 
 
