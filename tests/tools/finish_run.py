@@ -2,7 +2,7 @@
 
 from lamplighter import clock, queues
 from lamplighter.errors import TransientError
-from lamplighter.runs.transitions import end_run
+from lamplighter.runs.states import end_run
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import backfill_write, read_backfill
 from lamplighter.store.dags import dag_write, read_dag

@@ -26,6 +26,7 @@ __all__ = [
     "as_utc",
     "encode_zone",
     "iso",
+    "iso_or_none",
     "later_reading",
     "parse_instant",
     "parse_zone",
@@ -94,6 +95,11 @@ def later_reading(wall: datetime.datetime, zone: Zone) -> DateTime:
 def iso(moment: datetime.datetime) -> str:
     """Return the instant as ISO text in UTC that sorts like the instant itself to the second."""
     return as_utc(moment).isoformat()
+
+
+def iso_or_none(moment: datetime.datetime | None) -> str | None:
+    """Return the instant as ISO text in UTC, if there is one."""
+    return None if moment is None else iso(moment)
 
 
 def parse_instant(text: str) -> DateTime:

@@ -13,7 +13,6 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
-from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler.schedules import MAX_STEPS, timed
@@ -23,6 +22,7 @@ from lamplighter.timetables.base import (
     DataInterval,
     TimeRestriction,
     Timetable,
+    next_run,
     place,
 )
 from lamplighter.timetables.delta import DeltaTimetable, fixed_length

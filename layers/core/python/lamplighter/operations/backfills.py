@@ -26,7 +26,7 @@ from lamplighter.backfill.plan import (
     runs_between,
 )
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.operations.trigger import require_allowed
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json

@@ -8,7 +8,7 @@ from pendulum import DateTime
 from lamplighter import clock, identifiers, queues
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import change_dag, require_dag

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.dags.schedule import ask, next_run
 from lamplighter.errors import UNREADABLE
 from lamplighter.store.catalog import PRECOMPUTED_RUNS, note_refill, read_precomputed_runs
 from lamplighter.store.models import Catalog, Dags
@@ -26,6 +25,8 @@ from lamplighter.timetables.base import (
     DataInterval,
     TimeRestriction,
     Timetable,
+    ask,
+    next_run,
     place,
 )
 from lamplighter.timetables.interval import DataIntervalTimetable

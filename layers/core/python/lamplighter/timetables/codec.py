@@ -8,8 +8,7 @@ from typing import Any, Never
 
 from lamplighter.assets.asset import decode_condition
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.json_values import json_mapping
-from lamplighter.loading import is_kept_as_data, load_class
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
 from lamplighter.timetables.base import Timetable
 
 _BUILT_IN = {
