@@ -11,6 +11,9 @@ from unittest.mock import patch
 import pytest
 from botocore.client import BaseClient
 
+# At its first import croniter asks for the platform, which starts a process.
+from lamplighter.timetables import cron  # noqa: F401
+
 _HERE = Path(__file__).parent
 
 

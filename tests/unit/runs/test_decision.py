@@ -11,7 +11,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, runtime
 from lamplighter.events.lineage import RunEvents
-from lamplighter.executors import Executor, Job, JobState
+from lamplighter.executors.base import Executor, Job, JobState
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.decision import (
     SETTLE,

@@ -8,7 +8,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import Asset, runtime
-from lamplighter.executors import Job, JobState, Usage
+from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_observation import (
     JobObservation,
     apply_observation,

@@ -25,7 +25,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
-from lamplighter.executors import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations import backfills, pause
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from pendulum import DateTime
 
 from lamplighter import clock, queues, runtime, settings
-from lamplighter.executors import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.method_override import api_calls

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, cast
 
 from lamplighter import runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors import Executor
+from lamplighter.executors.base import Executor
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free

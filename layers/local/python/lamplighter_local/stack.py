@@ -20,7 +20,7 @@ from pendulum import DateTime
 from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
-from lamplighter.executors import Executor
+from lamplighter.executors.base import Executor
 from lamplighter.operations.push import push_bundle
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings

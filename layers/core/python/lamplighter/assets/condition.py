@@ -76,7 +76,7 @@ class AssetOperator(AssetCondition):
         conditions = []
         for item in objects:
             if not isinstance(item, AssetCondition):
-                operators = " and ".join(kind.__name__ for kind in OPERATORS.values())
+                operators = ", ".join(kind.__name__ for kind in OPERATORS.values())
                 raise _NotAnAssetError(
                     f"{item!r} is not an asset: combine Asset, AssetAlias, Asset.ref(…),"
                     f" {operators} only"

@@ -17,7 +17,7 @@ from pendulum import DateTime
 
 from lamplighter import aws, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
-from lamplighter.executors import Executor, Job, JobRequest, JobState, Usage
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
 from lamplighter.zones import as_utc
 
 # The folder as which driver and executors see the bundle.

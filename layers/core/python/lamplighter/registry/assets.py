@@ -54,7 +54,7 @@ from lamplighter.store.transactions import (
     retry_attempts,
 )
 
-# A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
+# A condition on asset ids as a DAG's row holds it: one id, or an operator by its name.
 Compiled = Any
 Rows = Mapping[str, Assets]
 

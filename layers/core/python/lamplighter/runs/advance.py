@@ -15,7 +15,8 @@ from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.errors import PermanentError, TransientError
-from lamplighter.executors import Job, JobState, NamedJob, job_of_event, named
+from lamplighter.executors import NamedJob, job_of_event, named
+from lamplighter.executors.base import Job, JobState
 from lamplighter.queues import RunName
 from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs

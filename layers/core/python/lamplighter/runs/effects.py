@@ -16,7 +16,8 @@ from pendulum import DateTime
 
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.executors import Job, JobState, named
+from lamplighter.executors import named
+from lamplighter.executors.base import Job, JobState
 from lamplighter.runs.decision import JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.job_observation import JobObservation, cancelled_before_start
 from lamplighter.runs.job_request import JobName, PreparedJob

@@ -16,7 +16,7 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
-from lamplighter.executors import Job, JobState, Usage
+from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.runs.states import (

@@ -23,7 +23,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
-from lamplighter.executors import Job, JobRequest
+from lamplighter.executors.base import Job, JobRequest
 from lamplighter.identifiers import OUTLET, bundle_key
 from lamplighter.runs import templates
 from lamplighter.runs.states import readable

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.executors import JobState
+from lamplighter.executors.base import JobState
 from lamplighter.runs.job_request import report_uri
 from lamplighter_local.emr import jobs as fake_jobs
 from lamplighter_local.emr.events import EventFaults, JobEvents
