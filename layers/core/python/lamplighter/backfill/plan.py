@@ -18,13 +18,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler.schedules import MAX_STEPS, timed
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
-from lamplighter.timetables.base import (
-    DagRunInfo,
-    DataInterval,
-    TimeRestriction,
-    Timetable,
-    place,
-)
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable, place
 from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.zones import as_utc
 

@@ -19,11 +19,7 @@ from lamplighter.store.backfills import newest_of
 from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
-from lamplighter.store.transactions import (
-    TransactionCanceled,
-    Write,
-    retry_attempts,
-)
+from lamplighter.store.transactions import TransactionCanceled, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000

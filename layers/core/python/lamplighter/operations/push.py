@@ -136,11 +136,7 @@ class _Candidate:
 
 
 def preview_push(
-    root: Path,
-    dags: Sequence[CheckedDag],
-    *,
-    bundle: str | None = None,
-    is_skipping: bool = False,
+    root: Path, dags: Sequence[CheckedDag], *, bundle: str | None = None, is_skipping: bool = False
 ) -> list[DagChange]:
     """Return what a push would change: DAGs whose schedules are new, changed, or leave the bundle.
 

@@ -70,10 +70,7 @@ def position(row: Dags) -> DagRunInfo | None:
 def stored_next(row: Dags) -> DagRunInfo | None:
     """Return the run that comes next, as it was announced."""
     return _info(
-        row.next_run_after,
-        row.next_interval_start,
-        row.next_interval_end,
-        row.next_partition_key,
+        row.next_run_after, row.next_interval_start, row.next_interval_end, row.next_partition_key
     )
 
 

@@ -21,13 +21,7 @@ from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import (
-    DagRunInfo,
-    DataInterval,
-    TimeRestriction,
-    Timetable,
-    place,
-)
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable, place
 from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.zones import iso, parse_instant
 
