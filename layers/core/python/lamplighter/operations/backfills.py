@@ -46,8 +46,7 @@ from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.store.versions import newest_document
-from lamplighter.timetables.base import DagRunInfo
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import DagRunInfo, is_foreign
 
 # Numbers that are tried.
 _MAX_TAKEN = 100

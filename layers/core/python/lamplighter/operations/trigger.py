@@ -16,8 +16,7 @@ from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.slots import free_slots, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_foreign
 
 MAX_WAITING = 500
 

@@ -8,8 +8,14 @@ from pendulum import DateTime
 from lamplighter.assets.asset import decode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.errors import InvalidTimetableError
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    decode_timetable,
+    encode_timetable,
+)
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 
 
