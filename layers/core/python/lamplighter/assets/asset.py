@@ -239,10 +239,8 @@ def _encode_leaf(leaf: AssetLeaf) -> dict[str, Any]:
             return {kind: written | {"watchers": watchers}}
         case AssetAlias():
             return {"alias": {"name": leaf.name, "group": leaf.group}}
-        case AssetRef(name=None):
-            return {"asset_ref": {"uri": leaf.uri}}
         case AssetRef():
-            return {"asset_ref": {"name": leaf.name}}
+            return {"asset_ref": {"uri": leaf.uri} if leaf.name is None else {"name": leaf.name}}
     raise SerializationError(f"{leaf!r} has no written form")
 
 

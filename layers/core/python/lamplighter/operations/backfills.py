@@ -102,14 +102,12 @@ class NoBackfillRunsToCreate(RefusedError):
 
 def plan_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Plan:
     """Return what a backfill would do, or raise why it is refused. Writes nothing."""
-    plan, _ = _plan(request, _find_dag(request.dag_id), ask_author)
-    return plan
+    return _plan(request, ask_author)[0]
 
 
 def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Backfills:
     """Store a backfill and let it begin, or raise why it is refused."""
-    dag = _find_dag(request.dag_id)
-    plan, expected = _plan(request, dag, ask_author)
+    plan, expected = _plan(request, ask_author)
     if not plan.todo:
         raise NoBackfillRunsToCreate(_why_none(plan))
     made = _store(plan, expected)
@@ -164,17 +162,14 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
 # What is refused.
 
 
-def _find_dag(dag_id: str) -> Dags:
+def _plan(request: Request, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
+    dag_id = request.dag_id
     try:
-        row = require_dag(dag_id)
-        require_defined(row)
+        dag = require_dag(dag_id)
+        require_defined(dag)
     except RefusedError as refused:
         raise DagNotFound(str(refused)) from refused
-    return row
-
-
-def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
-    dag_id, now = request.dag_id, clock.now()
+    now = clock.now()
     document = newest_document(dag)
     try:
         require_allowed(dag, "backfill")

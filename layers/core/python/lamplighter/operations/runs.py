@@ -316,8 +316,7 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
         run.reason = None
         return queue_again(view, now)
     final_state = _plan(view).final_state
-    if final_state not in {None, run.state} and run.state != CANCELLED:
-        assert final_state is not None
+    if final_state is not None and final_state != run.state != CANCELLED:
         run.reason = None
         _end_as(view, final_state, now)
     return True

@@ -123,7 +123,7 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
-    found = [this.decide(row, pending.get(row.dag_id)) for row in rows]
+    found = (this.decide(row, pending.get(row.dag_id)) for row in rows)
     decisions = [decision for decision in found if decision is not None]
     # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
     unfinished = this.tell()
