@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter.bundles.archive import build_archive
-from lamplighter.executors.base import JobRequest, JobState
+from lamplighter.executors import JobRequest, JobState
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.spark.java import find_java_home
 from tests.bench.rows import Row

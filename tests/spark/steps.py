@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 from lamplighter.bundles.archive import build_archive
-from lamplighter.executors.base import Job, JobRequest, JobState
+from lamplighter.executors import Job, JobRequest, JobState
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from tests.spark.documents import context_document
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter_spark.shipping import runtime_files
 from tests.patience import LONG_SECONDS, with_patience
 from tests.spark.documents import context_document

@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from lamplighter import aws, runtime
-from lamplighter.executors.base import JobRequest, JobState
+from lamplighter.executors import JobRequest, JobState
 from tests.spark.documents import context_document
 from tests.spark.steps import Jobs, write_bundle
 

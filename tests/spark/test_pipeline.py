@@ -19,7 +19,7 @@ from jobs.shop.arithmetic import Numbers
 from jobs.shop.generate import land_with_python
 from jobs.shop.records import Shop, lines, publications
 from lamplighter.events.emit import emit
-from lamplighter.executors.base import Job, JobState
+from lamplighter.executors import Job, JobState
 from lamplighter.operations.runs import clear_run
 from lamplighter.store.models import AssetEvents
 from lamplighter_local.spark.executor import LocalSparkExecutor

@@ -17,7 +17,7 @@ from pendulum import datetime as instant
 
 from lamplighter import DAG, Asset, SparkTask, clock, runtime
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState
+from lamplighter.executors import Executor, Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.topology import URL_SETTINGS

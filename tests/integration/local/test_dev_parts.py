@@ -11,7 +11,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import JobRequest, JobState
+from lamplighter.executors import JobRequest, JobState
 from lamplighter_local.dev import file_watch as dev_watch
 from lamplighter_local.dev.background_spark import BackgroundSpark
 from lamplighter_local.dev.file_watch import watching_files

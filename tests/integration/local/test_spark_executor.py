@@ -12,7 +12,7 @@ from pendulum import datetime
 
 from lamplighter import runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter.executors import Executor, JobRequest, JobState
 from lamplighter.settings import Settings
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.spark import executor as spark_executor

@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter.executors.base import Job, JobState
-from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
+from lamplighter.executors import Job, JobState
+from lamplighter.runs.job_request import NO_REPORT, JobReport, read_report
 from lamplighter_local.stack import LocalStack
 from tests.tools.faults import Faults
 

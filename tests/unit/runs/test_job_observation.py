@@ -8,14 +8,13 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import Asset, runtime
-from lamplighter.executors.base import Job, JobState, Usage
+from lamplighter.executors import Job, JobState, Usage
 from lamplighter.runs.job_observation import (
     JobObservation,
     apply_observation,
     cancelled_before_start,
 )
-from lamplighter.runs.job_report import NO_REPORT, JobReport
-from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport
 from lamplighter.runs.view import RunView
 from lamplighter.settings import Settings
 from lamplighter.store.models import AssetEvents, Steps

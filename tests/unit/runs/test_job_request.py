@@ -9,7 +9,7 @@ import pytest
 
 from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, TransientError
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings

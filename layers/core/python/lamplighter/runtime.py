@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from lamplighter.clock import Clock
-    from lamplighter.executors.base import Executor
+    from lamplighter.executors import Executor
     from lamplighter.settings import Settings
 
 P = ParamSpec("P")

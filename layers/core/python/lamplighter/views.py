@@ -20,7 +20,7 @@ from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.store import runs as run_rows
-from lamplighter.store import steps as step_rows
+from lamplighter.store import runs as step_rows
 from lamplighter.store.backfills import OPEN
 from lamplighter.zones import Zone, iso, parse_zone
 

@@ -83,6 +83,11 @@ def iso(moment: datetime.datetime) -> str:
     return as_utc(moment).isoformat()
 
 
+def iso_or_none(moment: datetime.datetime | None) -> str | None:
+    """Return the instant as ISO text in UTC, if there is one."""
+    return None if moment is None else iso(moment)
+
+
 def parse_instant(text: str) -> DateTime:
     """Read ISO text; text without an offset is taken as UTC."""
     try:

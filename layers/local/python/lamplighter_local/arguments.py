@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import Executor
+from lamplighter.executors import Executor
 from lamplighter.zones import as_utc, parse_instant
 
 Instant = datetime | str

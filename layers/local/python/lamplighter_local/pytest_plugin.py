@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lamplighter.executors.base import Executor
+    from lamplighter.executors import Executor
     from lamplighter_local.deployment import Bundle, LocalDeployment
     from lamplighter_local.emr.fake_emr import FakeEmr
 

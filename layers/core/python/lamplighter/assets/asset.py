@@ -13,8 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from lamplighter.assets.condition import AssetCondition, AssetLeaf, decode
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.json_values import json_mapping
-from lamplighter.loading import is_kept_as_data, load_class
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import ForeignTrigger, StreamInfo
 

@@ -33,8 +33,8 @@ from lamplighter.store.backfills import (
     read_backfill,
 )
 from lamplighter.store.dags import read_dag
-from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.slots import is_open
 from lamplighter.store.transactions import (
     Change,
     Put,

@@ -13,12 +13,18 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
-from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler.schedules import MAX_STEPS, timed
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable, place
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    next_run,
+    place,
+)
 from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.zones import as_utc
 

@@ -12,8 +12,8 @@ from lamplighter.scheduler.pending import pending_of
 from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, RunSource, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.dags import change_dag, require_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import TransactionCanceled, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 

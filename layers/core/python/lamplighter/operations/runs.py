@@ -19,21 +19,19 @@ from lamplighter.runs.effects import publish_state_change, wake_waiting_runs
 from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
+    CLEAR,
     FAILED,
     LIVE,
+    MARKS,
     NONE,
     QUEUED,
     UPSTREAM_FAILED,
-    move_run,
-    move_step,
-)
-from lamplighter.runs.transitions import (
-    CLEAR,
-    MARKS,
     assign_mark,
     end_run,
     expire_step,
     mark_text,
+    move_run,
+    move_step,
     record_mark,
     set_expiry,
 )

@@ -41,7 +41,7 @@ from lamplighter.store.assets import (
     read_assets,
     read_references,
 )
-from lamplighter.store.dags import dags_in_use
+from lamplighter.store.dags import dags_in_use, newest_documents
 from lamplighter.store.models import Assets, Dags
 from lamplighter.store.transactions import (
     Change,
@@ -53,7 +53,6 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
-from lamplighter.store.versions import newest_documents
 
 # A condition on asset ids: one id, or {"all": […]}, or {"any": […]}.
 Compiled = Any

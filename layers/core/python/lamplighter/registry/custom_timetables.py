@@ -31,8 +31,8 @@ from lamplighter.scheduler.schedules import (
     schedule_in_force,
 )
 from lamplighter.store.dags import change_dag, read_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Put, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 

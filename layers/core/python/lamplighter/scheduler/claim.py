@@ -35,11 +35,10 @@ from lamplighter.scheduler.claim_decision import (
 from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, RunSource
 from lamplighter.store.dags import note_failed_claim, read_dags
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
-from lamplighter.store.slots import run_of
+from lamplighter.store.slots import announcement, run_of
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,

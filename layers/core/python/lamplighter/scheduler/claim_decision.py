@@ -22,12 +22,12 @@ from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import dag_write
-from lamplighter.store.due import is_open
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import instant_text
 from lamplighter.store.slots import (
     by_logical_date,
     free_slots,
+    is_open,
     named_runs,
     occupy,
     remember_served,

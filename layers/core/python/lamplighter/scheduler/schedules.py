@@ -14,14 +14,21 @@ from typing import Any, NamedTuple, Protocol
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.dags.schedule import ask, next_run
 from lamplighter.errors import UNREADABLE
 from lamplighter.store.catalog import PRECOMPUTED_RUNS, note_refill, read_precomputed_runs
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable, place
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    ask,
+    next_run,
+    place,
+)
 from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.zones import iso, parse_instant
 

@@ -4,16 +4,21 @@ Names, fields and keyword arguments are Airflow's, so that a custom timetable mo
 the import root. Owns: the closed list of built-in types.
 """
 
+import datetime
 from typing import Any, NamedTuple, Never, Self
 
 from pendulum import DateTime
 
 from lamplighter.assets.asset import decode_condition
 from lamplighter.assets.condition import NO_ASSETS, AssetCondition
-from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.identifiers import run_id
-from lamplighter.json_values import json_mapping
-from lamplighter.loading import is_kept_as_data, load_class
+from lamplighter.errors import (
+    DefinitionError,
+    InvalidTimetableError,
+    NoTickError,
+    SerializationError,
+)
+from lamplighter.identifiers import MAX_ID_LENGTH, run_id
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
 
 
 class DataInterval(NamedTuple):
@@ -192,6 +197,75 @@ class TickTimetable(Timetable):
 
     def _align_to_prev(self, current: DateTime) -> DateTime:
         raise NotImplementedError
+
+
+# An author's timetable may be wrong, so every run that one returns is checked.
+
+
+def next_run(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return the run after `last`; raise if the result is not a run that can follow it.
+
+    Holes and overlaps between intervals are an author's choice; going backwards is not.
+    """
+    info = ask(timetable, last, restriction)
+    if info is not None and last is not None:
+        _require_forward(type(timetable).__name__, last, info)
+    return info
+
+
+def ask(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return the next run of a timetable; raise if it is not a run. `last` may be another's run."""
+    try:
+        info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
+    except NoTickError:
+        return None  # a cron expression may name its years, and they end
+    if info is not None:
+        _require_valid(f"{type(timetable).__name__} returned", info)
+    return info
+
+
+def _require_valid(returned: str, info: object) -> None:
+    if not isinstance(info, DagRunInfo):
+        raise InvalidTimetableError(f"{returned} {info!r}, not a DagRunInfo")
+    _require_aware(returned, "run_after", info.run_after)
+    interval, key = info.data_interval, info.partition_key
+    if interval is not None:
+        if not isinstance(interval, DataInterval):
+            raise InvalidTimetableError(
+                f"{returned} data_interval={interval!r}, not a DataInterval"
+            )
+        _require_aware(returned, "data_interval.start", interval.start)
+        _require_aware(returned, "data_interval.end", interval.end)
+        if interval.end < interval.start:
+            raise InvalidTimetableError(f"{returned} an interval that ends before it starts")
+    if key is not None and (not isinstance(key, str) or len(key) > MAX_ID_LENGTH):
+        raise InvalidTimetableError(
+            f"{returned} a partition key that is not a string of at most {MAX_ID_LENGTH}"
+            f" characters: {str(key)[:40]!r}"
+        )
+
+
+def _require_aware(returned: str, field: str, value: object) -> None:
+    if not isinstance(value, datetime.datetime):
+        raise InvalidTimetableError(f"{returned} {field}={value!r}, not a DateTime")
+    if value.tzinfo is None:
+        raise InvalidTimetableError(
+            f"{returned} {field}={value} without a time zone: add one, such as tz='UTC'"
+        )
+
+
+def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
+    before, after = place(last), place(info)
+    if after == before:
+        raise InvalidTimetableError(f"{timetable} did not advance: it returned {before} again")
+    if after < before or info.run_after < last.run_after:
+        raise InvalidTimetableError(
+            f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"
+        )
 
 
 # The written form: its type and its arguments. An author's own type is named by its import path,

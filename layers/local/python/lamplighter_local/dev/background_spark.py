@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from pendulum import DateTime
 
-from lamplighter.executors.base import Job, JobRequest
+from lamplighter.executors import Job, JobRequest
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark.executor import LocalSparkExecutor
 

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter_local.emr.job import DEFAULT_TIMEOUT_MINUTES, FakeJob
 
 # What every job has, and is billed for by the second, but for no less than a minute.

@@ -13,7 +13,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.emr.job import ACCOUNT, REGION, Change, FakeJob

@@ -8,7 +8,7 @@ from typing import Any, Self
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from pendulum import DateTime
 
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter_local.emr.scripts import MAX_DETAILS, Outcome
 
 ACCOUNT = DEFAULT_ACCOUNT_ID

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pendulum import DateTime
 
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.emr.job import Change, FakeJob
 

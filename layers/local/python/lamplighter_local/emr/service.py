@@ -9,7 +9,7 @@ from typing import Any
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter.zones import as_utc
 from lamplighter_local.emr import answers as emr_answers
 from lamplighter_local.emr.job import Change, FakeJob

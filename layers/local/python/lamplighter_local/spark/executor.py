@@ -23,7 +23,7 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
-from lamplighter.executors.base import Job, JobRequest, JobState
+from lamplighter.executors import Job, JobRequest, JobState
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.process import SparkProcess

@@ -2,7 +2,7 @@
 
 import time
 
-from lamplighter.executors.base import JobState
+from lamplighter.executors import JobState
 from lamplighter.runs.job_request import SubmissionKey
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
