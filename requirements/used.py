@@ -7,13 +7,20 @@
 _.backlog_seconds
 _.cancelled_jobs
 _.cancelled_runs
+_.claimed_dags
+_.considered
 _.dead_lettered
+_.failed_backfills
 _.failed_runs
 _.failed_searches
 _.failed_steps
 _.failed_watchers
+_.lost_claims
+_.malformed_rows
 _.parked_events
 _.parked_watchers
+_.passed_dates
+_.released_runs
 _.resent_events
 _.resent_pushes
 _.retried_steps
@@ -40,7 +47,10 @@ _.iter_dagrun_infos_between
 _.resolve_partition_date
 _.run_ordering
 
-# Options of tasks and settings, read by their names.
+# Options of tasks, settings and usage, read by their names.
+_.memory_gb_hours
+_.storage_gb_hours
+_.vcpu_hours
 _.driver_cores
 _.driver_memory
 _.emr_job_role_arn

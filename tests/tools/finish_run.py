@@ -2,12 +2,12 @@
 
 from lamplighter import clock, queues
 from lamplighter.errors import TransientError
-from lamplighter.runs.transitions import end_run
+from lamplighter.runs.states import end_run
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import backfill_write, read_backfill
 from lamplighter.store.dags import dag_write, read_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import (
     Change,
     TransactionCanceled,
@@ -41,4 +41,4 @@ def finish_run(dag_id: str, run_key: str, *, state: str) -> bool:
         if backfill is not None and backfill.due_shard is not None:
             queues.send_backfills([backfill.backfill_id])
         return True
-    raise TransientError(f"run {run_key} of DAG {dag_id!r} is being changed by too many at once")
+    raise TransientError(f"run {run_key} of DAG {dag_id!r} is contended; try again")

@@ -6,15 +6,15 @@ import pendulum
 import pytest
 
 from lamplighter import Asset, AssetWatcher, SparkTask
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_allowed, author_code_as_data
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.codec import (
+from lamplighter.timetables.base import (
     ForeignTimetable,
+    Timetable,
     decode_timetable,
     encode_timetable,
     is_foreign,

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
 
 SCHEMA = 2

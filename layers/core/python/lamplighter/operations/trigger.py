@@ -8,16 +8,14 @@ from pendulum import DateTime
 from lamplighter import clock, identifiers, queues
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import change_dag, require_dag
-from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_foreign
 
 MAX_WAITING = 500
 
@@ -131,14 +129,19 @@ def require_allowed(row: Dags, run_type: str) -> None:
         )
 
 
-def require_usable(row: Dags) -> None:
-    """Refuse a run of a DAG that cannot get a slot at present."""
+def require_defined(row: Dags) -> None:
+    """Refuse a DAG that no bundle defines any more, or whose file has import errors."""
     if row.is_stale:
         raise RefusedError(f"DAG {row.dag_id!r} is no longer in any bundle; push it again first")
     if row.has_import_errors:
         raise RefusedError(
             f"the file of DAG {row.dag_id!r} has import errors; fix it and push again"
         )
+
+
+def require_usable(row: Dags) -> None:
+    """Refuse a run of a DAG that cannot get a slot at present."""
+    require_defined(row)
     if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
         raise RefusedError(
             f"DAG {row.dag_id!r} already has {MAX_WAITING} runs waiting for a slot or for the"

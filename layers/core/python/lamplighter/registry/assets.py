@@ -20,8 +20,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lamplighter import settings
-from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import Asset, AssetRef, decode_condition
 from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
@@ -40,7 +39,7 @@ from lamplighter.store.assets import (
     read_assets,
     read_references,
 )
-from lamplighter.store.dags import dags_in_use
+from lamplighter.store.dags import dags_in_use, newest_documents
 from lamplighter.store.models import Assets, Dags
 from lamplighter.store.transactions import (
     Change,
@@ -52,9 +51,8 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
-from lamplighter.store.versions import newest_documents
 
-# A condition on asset ids: one id, {"all": […]}, or {"any": […]}.
+# A condition on asset ids as a DAG's row holds it: one id, or an operator by its name.
 Compiled = Any
 Rows = Mapping[str, Assets]
 

@@ -21,7 +21,7 @@ from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable, is_foreign
+from lamplighter.timetables.base import encode_timetable, is_foreign
 
 # Up to this size the document is stored as readable text, beyond it compressed.
 _READABLE_BYTES = 16_000

@@ -38,11 +38,12 @@ from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
 from lamplighter.store.dags import (
     dag_ids_of_bundle,
     dag_write,
+    newest_version,
     read_dag,
     read_dags,
 )
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import (
     Put,
     TransactionCanceled,
@@ -50,7 +51,6 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
-from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed

@@ -9,7 +9,8 @@ import logging
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias
 
 from pendulum import DateTime
 
@@ -34,11 +35,10 @@ from lamplighter.scheduler.claim_decision import (
 from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, RunSource
 from lamplighter.store.dags import note_failed_claim, read_dags
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
-from lamplighter.store.slots import run_of
+from lamplighter.store.slots import announcement, run_of
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,
@@ -49,6 +49,8 @@ from lamplighter.store.transactions import (
 )
 
 log = logging.getLogger(__name__)
+
+_Decide: TypeAlias = Callable[[Dags, RunSource | None, PendingEvents], ClaimDecision | Skipped]
 
 # The clock is read again after this many DAGs.
 _AT_ONCE = 500
@@ -79,24 +81,13 @@ class ClaimReport:
 
     def add(self, other: "ClaimReport") -> None:
         """Add the counts of another report."""
-        self.considered += other.considered
-        self.claimed_dags += other.claimed_dags
-        self.claimed_runs += other.claimed_runs
-        self.released_runs += other.released_runs
-        self.lost_claims += other.lost_claims
-        self.skipped += other.skipped
-        self.contended_dags |= other.contended_dags
-        self.failed += other.failed
-        self.malformed_rows += other.malformed_rows
-        self.unclaimed |= other.unclaimed
-        self.lateness_seconds += other.lateness_seconds
+        for each in fields(other):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, mine | theirs if isinstance(mine, set) else mine + theirs)
 
 
 def claim_all(
-    dag_ids: Iterable[str],
-    *,
-    has_time: Callable[[], bool] = lambda: True,
-    sends_rest: bool = True,
+    dag_ids: Iterable[str], *, has_time: Callable[[], bool] = lambda: True, sends_rest: bool = True
 ) -> ClaimReport:
     """Create every run that is due among the named DAGs, each exactly once.
 
@@ -131,7 +122,7 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
-    found = [this.decide(row, pending.get(row.dag_id)) for row in rows]
+    found = (this.decide(row, pending.get(row.dag_id)) for row in rows)
     decisions = [decision for decision in found if decision is not None]
     # After each bulk: if this call ends early, follow-ups of committed claims are already sent.
     unfinished = this.tell()
@@ -144,9 +135,8 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
 def _wait_for_the_second(rows: Sequence[Dags]) -> None:
     now = clock.now()
     instants = [row.next_run_create_after for row in rows if row.next_run_create_after is not None]
-    ahead = [(instant - now).total_seconds() for instant in instants if instant > now]
-    short = [seconds for seconds in ahead if seconds <= _PATIENCE_SECONDS]
-    if short:
+    ahead = [(instant - now).total_seconds() for instant in instants]
+    if short := [seconds for seconds in ahead if 0 < seconds <= _PATIENCE_SECONDS]:
         clock.sleep(max(short))
 
 
@@ -179,10 +169,7 @@ class _Claim:
 
     def decide(self, row: Dags, pending: PendingEvents | None) -> ClaimDecision | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
-        if pending is None:
-            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
-            return None
-        decision = self._try(lambda source: self._decide(row, source, pending), row, pending)
+        decision = self._try(self._decide, row, pending)
         if isinstance(decision, Skipped):
             self.report.skipped[decision.reason] += 1
             if decision.reason == BACKING_OFF:
@@ -209,32 +196,37 @@ class _Claim:
     ) -> ClaimDecision | Skipped:
         """Return what to do when runs already exist; always makes progress."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
-        if not taken and not over:
-            return self._decide(row, run_source, pending)
-        moved = step_over(
-            row,
-            run_source,
-            taken=taken,
-            over=over,
-            now=self.now,
-            claim_id=self.claim_id,
-            pending=pending,
-        )
+        if taken or over:
+            moved = step_over(
+                row,
+                run_source,
+                taken=taken,
+                over=over,
+                now=self.now,
+                claim_id=self.claim_id,
+                pending=pending,
+            )
+            if isinstance(moved, ClaimDecision):
+                return moved
         # If it is not the first that exists, the runs before it are still to be created.
-        return self._decide(row, run_source, pending) if isinstance(moved, Skipped) else moved
+        return self._decide(row, run_source, pending)
 
     def _try(
-        self,
-        decide: Callable[[RunSource | None], ClaimDecision | Skipped],
-        row: Dags,
-        pending: PendingEvents,
-    ) -> ClaimDecision | Skipped:
+        self, decide: _Decide, row: Dags, pending: PendingEvents | None
+    ) -> ClaimDecision | Skipped | None:
         """Return what `decide` returns; a schedule that fails affects no other DAG.
 
         Its own asset condition is still noted, and fires with the next claim.
         """
+        if pending is None:
+            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
+            return None
+        # Without a next run nothing is asked; its timetable may be one that could not be read.
+        source: RunSource | None = None
         try:
-            return _written(decide(self._run_source(row)))
+            if row.next_run_after is not None:
+                source = self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
+            return _written(decide(row, source, pending))
         except PrecomputedRunsExhausted:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
@@ -257,11 +249,6 @@ class _Claim:
             self.report.malformed_rows += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
-
-    def _run_source(self, row: Dags) -> RunSource | None:
-        if row.next_run_after is None:
-            return None  # not needed; its timetable may be the one that could not be read
-        return self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
 
     # Committing.
 
@@ -364,11 +351,7 @@ class _Claim:
         self.over[row.dag_id] |= {each for each in decision.released if run_of(each) in refused}
         self.precomputed.pop(row.dag_id, None)
         self.precomputed |= schedules.precomputed_runs_of([row])
-        pending = pending_of([row]).get(row.dag_id)
-        if pending is None:
-            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
-            return None
-        revised = self._try(lambda source: self._decide_again(row, source, pending), row, pending)
+        revised = self._try(self._decide_again, row, pending_of([row]).get(row.dag_id))
         if isinstance(revised, Skipped):
             self.report.lost_claims += 1
             return None

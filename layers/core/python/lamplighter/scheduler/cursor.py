@@ -20,13 +20,13 @@ from lamplighter.scheduler.schedules import (
     RunSource,
     Schedule,
     TimetableRuns,
+    followed_until,
     precomputed_runs_of,
     schedule_in_force,
     timed,
 )
 from lamplighter.store.models import Dags
-from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable
-from lamplighter.timetables.codec import decode_timetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable, decode_timetable, place
 from lamplighter.timetables.simple import ContinuousTimetable
 
 
@@ -69,10 +69,7 @@ def position(row: Dags) -> DagRunInfo | None:
 def stored_next(row: Dags) -> DagRunInfo | None:
     """Return the announced next run."""
     return _info(
-        row.next_run_after,
-        row.next_interval_start,
-        row.next_interval_end,
-        row.next_partition_key,
+        row.next_run_after, row.next_interval_start, row.next_interval_end, row.next_partition_key
     )
 
 
@@ -100,7 +97,7 @@ def set_next(row: Dags, info: DagRunInfo | None) -> None:
     start, end = (info and info.data_interval) or (None, None)
     row.next_interval_start, row.next_interval_end = start, end
     row.next_run_after = info.run_after if info else None
-    row.next_run = (info.logical_date or info.run_after) if info else None
+    row.next_run = place(info) if info else None
     row.next_partition_key = info.partition_key if info else None
 
 
@@ -158,11 +155,20 @@ def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> D
     return newest
 
 
+def newest_missed(
+    row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime
+) -> DagRunInfo:
+    """Return the newest due run of the schedule in force."""
+    until = followed_until(row, now)
+    if is_continuous(row):
+        return continuous_now(row, stored, now=until)
+    return newest_due(run_source, stored, now=until)
+
+
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
     """Return the announced next run of `@continuous`: where it begins and when it may start."""
     bounds = schedule_in_force(row)
-    starts: tuple[DateTime | None, ...] = (last_end, bounds.earliest, now)
-    start = next(instant for instant in starts if instant is not None)
+    start = last_end or bounds.earliest or now
     at = start.add(seconds=settings.current().continuous_gap_seconds)
     if bounds.latest is not None and at > bounds.latest:
         return None

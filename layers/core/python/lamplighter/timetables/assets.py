@@ -5,11 +5,17 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import decode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.errors import InvalidTimetableError
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    decode_timetable,
+    encode_timetable,
+)
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 
 
@@ -57,34 +63,21 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
         return self.timetable.infer_manual_data_interval(run_after=run_after)
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         return self.timetable.next_dagrun_info(
             last_automated_data_interval=last_automated_data_interval, restriction=restriction
         )
 
     def next_dagrun_info_v2(
-        self,
-        *,
-        last_dagrun_info: DagRunInfo | None,
-        restriction: TimeRestriction,
+        self, *, last_dagrun_info: DagRunInfo | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         return self.timetable.next_dagrun_info_v2(
             last_dagrun_info=last_dagrun_info, restriction=restriction
         )
 
-    def generate_run_id(
-        self,
-        *,
-        run_type: str,
-        run_after: DateTime,
-        data_interval: DataInterval | None,
-        **extra: Any,
-    ) -> str:
+    def generate_run_id(self, *, run_type: str, **facts: Any) -> str:
         """Return the id of a run: the inner timetable names its own, assets name theirs."""
         is_from_assets = str(run_type) == "asset_triggered"
         name = super().generate_run_id if is_from_assets else self.timetable.generate_run_id
-        return name(run_type=run_type, run_after=run_after, data_interval=data_interval, **extra)
+        return name(run_type=run_type, **facts)

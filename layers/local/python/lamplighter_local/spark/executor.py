@@ -126,7 +126,7 @@ class LocalSparkExecutor(EmrServerless):
         return found[-1] if found else None
 
     def describe(self, job_run_id: str) -> Job | None:
-        """Return a job as it is now, or None if there is no such job."""
+        """Return the current state of a job, or None if it does not exist."""
         with self._lock:
             entry = self._entries.get(job_run_id)
             if entry is None:
