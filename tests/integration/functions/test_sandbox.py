@@ -119,5 +119,5 @@ def test_bucket_that_is_missing_is_raised() -> None:
 
 def test_verb_that_does_not_exist_is_raised(bucket: str, write_bundle: WriteBundle) -> None:
     """A caller that asks for something else is told."""
-    with pytest.raises(ValueError, match="no verb 'run'"):
+    with pytest.raises(ValueError, match="unknown verb 'run'"):
         sandbox("run", build_archive(write_bundle({"dags/a.py": ""})))

@@ -475,7 +475,7 @@ def test_error_inside_leaves_nothing_patched_and_the_next_begins_anew() -> None:
     for call in calls:
         with pytest.raises(RefusedError, match="not open"):
             call()
-    with pytest.raises(RefusedError, match="was closed"):
+    with pytest.raises(RefusedError, match="is closed: create"):
         lamp.__enter__()
     with LocalDeployment([hourly()], at="2027-01-01", catch_up=False) as second:
         second.advance(hours=1)

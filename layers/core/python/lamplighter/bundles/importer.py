@@ -136,7 +136,7 @@ def _try_schedule(dag: DAG, document: dict[str, Any]) -> None:
         if copy.next_dagrun_info() != dag.next_dagrun_info():
             raise DefinitionError(
                 f"DAG {dag.dag_id!r}: schedule: {dag.timetable.type_name} returns other runs after"
-                " a round trip: serialize and deserialize must keep its arguments"
+                " it is stored and read back: serialize and deserialize must keep its arguments"
             )
 
 

@@ -285,7 +285,6 @@ def replay(letter: DeadLetter) -> None:
 
 
 def _live_queue(letter: DeadLetter) -> str:
-    """Return the queue to replay a dead letter to."""
     if letter.lane is not None:
         return "events.fifo"
     urls = settings.current().queue_urls

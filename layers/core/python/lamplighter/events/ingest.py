@@ -196,7 +196,6 @@ class _Batch:
 
 
 def _delay_redelivery(deliveries: Sequence[Delivery]) -> None:
-    """Delay the redelivery of failed messages, longer each time."""
     for is_fifo, queue in ((False, "events"), (True, "events.fifo")):
         failed = [
             (one.receipt, one.receives)

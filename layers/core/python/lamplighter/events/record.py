@@ -103,7 +103,6 @@ class Resolver:
         return tuple(dict.fromkeys((row.asset_id, *also, *aliases)))
 
     def _of(self, key: str) -> Assets:
-        """Return the row that another one refers to."""
         if key not in self.rows:
             raise TransientError(f"asset {key!r} is being registered; will retry")
         return self.rows[key]

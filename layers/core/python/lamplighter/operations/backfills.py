@@ -115,7 +115,6 @@ def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) ->
 
 
 def _store(plan: Plan, expected: Expected) -> Backfills:
-    """Store a backfill under the next number of its DAG; return it."""
     now, mark = clock.now(), uuid.uuid4().hex
     dates = [run_as_json(each.info) for each in plan.todo]
     dag_id, taken = plan.request.dag_id, 0

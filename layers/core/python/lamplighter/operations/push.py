@@ -60,7 +60,6 @@ def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> P
 
 
 def _put_if_absent(bucket: str, key: str, data: bytes) -> None:
-    """Upload an archive without overwriting an existing one."""
     client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
     try:
         client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")

@@ -321,7 +321,6 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
 
 
 def _end_as(view: RunView, state: str, now: DateTime) -> None:
-    """Change the final state of a finished run."""
     move_run(view.run, QUEUED)
     end_run(view.run, view.row, state, now=now)
 

@@ -248,7 +248,6 @@ def _newest_announcement(row: Catalog) -> str | None:
 
 
 def _notification(key: str) -> str:
-    """Return S3's notification of a created object."""
     place = {
         "bucket": {"name": settings.current().bucket},
         "object": {"key": quote_plus(key, safe="/")},

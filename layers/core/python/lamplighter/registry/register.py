@@ -162,12 +162,10 @@ class _Registration:
             yield definition
 
     def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
-        """Note that a DAG cannot be stored."""
         self.report.errors.append(problem)
         self.refused[problem.file].add(dag_id)
 
     def _write(self, group: Sequence[Definition]) -> None:
-        """Write the rows of some DAGs with everything that belongs to them."""
         malformed: list[Malformed] = []
         found = read_dags((item.dag.dag_id for item in group), malformed=malformed)
         rows = {row.dag_id: row for row in found}
@@ -217,7 +215,6 @@ class _Registration:
         return assets.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
-        """Return whether this push may write a DAG's row."""
         if row is None:
             return True
         if row.bundle != self.push.bundle and not row.is_stale:
@@ -230,7 +227,6 @@ class _Registration:
         return row.bundle != self.push.bundle or row.push <= self.push.number
 
     def _member(self, item: Definition, row: Dags | None) -> _Member:
-        """Return the writes for one DAG, given its current row."""
         row = row or new_row(item)
         before = row.hash
         condition = self._condition(item)

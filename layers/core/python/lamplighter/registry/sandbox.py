@@ -117,7 +117,6 @@ def _name_of(file: ParsedFile) -> str:
 
 
 def _own_problem(file: str, problem: ImportProblem) -> ImportProblem:
-    """Return a problem as one of this file."""
     line = problem.line if isinstance(problem.line, int) else None
     return ImportProblem(file, line, in_short(problem.message), tuple(map(str, problem.frames)))
 

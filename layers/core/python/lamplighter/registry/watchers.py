@@ -72,7 +72,6 @@ def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
 
 
 def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
-    """Yield the rows that are missing or differ."""
     rows = read_watchers_by_key(wanted, consistent=True)
     found = {(row.kind, row.id): row for row in rows}
     bundle = (push.bundle, push.version)

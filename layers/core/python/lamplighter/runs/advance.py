@@ -115,7 +115,6 @@ def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]
 def _decide_all(
     names: Sequence[RunName], permissions: JobPermissions, report: RunsReport
 ) -> list[RunDecision]:
-    """Return the decisions about the runs that can be decided together."""
     decisions = []
     for view in RunView.read_all(names):
         decision = RunDecision(view, permissions, report)

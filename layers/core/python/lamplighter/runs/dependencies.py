@@ -80,7 +80,6 @@ def removed_tasks(dag: DAG, run: Runs) -> dict[str, str]:
 
 
 def _topological(dag: DAG) -> Iterable[str]:
-    """Return every task after its upstream tasks."""
     upstream = {task_id: task.upstream_task_ids for task_id, task in dag.tasks.items()}
     return TopologicalSorter(upstream).static_order()
 

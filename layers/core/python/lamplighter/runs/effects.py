@@ -137,7 +137,6 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
 
 
 def _schedule_wakes(decision: RunDecision) -> None:
-    """Send messages for what is due before the next sweep."""
     view = decision.view
     for step in view.steps.values():
         was = step.stored.get("state")

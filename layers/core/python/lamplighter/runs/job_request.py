@@ -220,7 +220,6 @@ def _described(asset: Asset | AssetAlias | AssetRef) -> dict[str, Any]:
 
 
 def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
-    """Return all variables of templates."""
     step = SimpleNamespace(
         **{name: context[name] for name in ("dag_id", "run_id", "task_id", "try_number")}
     )

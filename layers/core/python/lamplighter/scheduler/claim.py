@@ -221,7 +221,7 @@ class _Claim:
         if pending is None:
             self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
             return None
-        # Without a next run nothing is asked; its timetable may be one that could not be read.
+        # Without a next run it is not needed; the timetable may be the unreadable part.
         source: RunSource | None = None
         try:
             if row.next_run_after is not None:

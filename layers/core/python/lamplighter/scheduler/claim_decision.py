@@ -70,7 +70,7 @@ class ClaimDecision:
     is_consuming: bool = False
 
     def create(self, info: DagRunInfo, **columns: Any) -> None:
-        """Let a run be created."""
+        """Create a run."""
         more = {"now": self.now, "claim_id": self.claim_id, **columns}
         self.runs.append(run_rows.new_run(self.row, info, **more))
 
@@ -224,7 +224,6 @@ def _take_turns(
 
 
 def _create_asset_run(decision: ClaimDecision) -> None:
-    """Create the run that consumes all pending events."""
     pending = decision.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
@@ -260,7 +259,6 @@ def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) 
 def _due_until_known(
     row: Dags, run_source: RunSource | None, known: AbstractSet[str], *, now: DateTime, limit: int
 ) -> Due:
-    """Return the due runs up to the first that already exists."""
     due = _due(row, run_source, now=now, limit=limit)
     new = list(takewhile(lambda info: not known or key_of(row, info) not in known, due.runs))
     return due if len(new) == len(due.runs) else _due(row, run_source, now=now, limit=len(new))

@@ -1,4 +1,4 @@
-"""The rows of DAGs and their versions: read, found when due, changed by whoever read them last."""
+"""Rows of DAGs and their versions: reading, finding due ones, conditional changes."""
 
 import gzip
 import json

@@ -220,7 +220,6 @@ class Row(Model):
 
 @runtime.cached()
 def _table(model: type[Row]) -> TableConnection:
-    """Return the table of a model in the current deployment."""
     name = f"{settings.current().table_prefix}{model.__name__}"
     shared = connection()
     table = TableConnection(name)
@@ -249,7 +248,6 @@ def _meta_table(model: type[Row], name: str) -> MetaTable:
 
 @cache
 def _required(model: type[Row]) -> frozenset[str]:
-    """Return the attributes that every complete row has."""
     return frozenset(name for name, each in model.get_attributes().items() if not each.null)
 
 

@@ -117,7 +117,6 @@ class _Poll:
     async def _deliver_new_items(
         self, subscriptions: Sequence[Subscription], seen: SeenItems, seconds: float
     ) -> bytes:
-        """Poll a source once, and deliver its new items."""
         deadline = monotonic() + seconds
         items = await _items(subscriptions[0].trigger, seconds)
         new = {StreamMessage(item): item for item in seen.new_among(items)}
@@ -147,7 +146,6 @@ async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceIt
 
 
 def _as_delivery(item: SourceItem) -> Delivery:
-    """Return an item as a message for the dead-letter queue."""
     body = json.dumps({"name": item.name, **item.payload}, default=str)
     name = item.message_id
     return Delivery(name, body, name, receipt="", receives=1, lane=None, queue_arn=NOWHERE)

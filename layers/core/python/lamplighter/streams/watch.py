@@ -85,7 +85,6 @@ def _watch(
 
 
 def _queue_name(arn: str) -> str:
-    """Return the queue name that watchers use."""
     name = arn.rpartition(":")[2]
     is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name

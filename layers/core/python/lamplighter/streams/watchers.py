@@ -42,7 +42,6 @@ def _folders() -> dict[str, tuple[str, Path]]:
 
 @runtime.cached()
 def _modules() -> dict[Path, dict[str, ModuleType]]:
-    """Return the imported modules of each folder."""
     return {}
 
 
