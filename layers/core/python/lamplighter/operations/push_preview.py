@@ -9,7 +9,6 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.bundles.parsing import CheckedDag, query_timetables
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
-from lamplighter.registry.assets import compile_condition
 from lamplighter.registry.custom_timetables import NextRuns, query_after
 from lamplighter.registry.definition import (
     Definition,
@@ -207,12 +206,7 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
 
 def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:
     """Yield the DAGs that will not wait any more for assets of which events wait for them."""
-    wanted = {
-        dag.dag_id: set(
-            ids_of(compile_condition(read_definition(dag).dag.timetable.asset_condition))
-        )
-        for dag in dags
-    }
+    wanted = {dag.dag_id: set(ids_of(read_definition(dag).condition)) for dag in dags}
     losing = [row for row in rows if waited_for(row) - wanted[row.dag_id]]
     for dag_id, pending in (pending_of(losing) if losing else {}).items():
         ranges = (

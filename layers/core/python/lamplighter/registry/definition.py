@@ -10,6 +10,7 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter.assets.condition import encode_on_ids
 from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
@@ -20,6 +21,7 @@ from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
+from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.codec import encode_timetable, is_foreign
 
@@ -40,6 +42,16 @@ class Definition:
     file: str
     stored: str | bytes  # the document as text, or compressed
     schedule: str  # the timetable's summary
+
+    @property
+    def dag_id(self) -> str:
+        """The id of the DAG."""
+        return self.dag.dag_id
+
+    @property
+    def condition(self) -> Any:
+        """What the DAG waits for, on the ids of assets, as its row has it; None if nothing."""
+        return encode_on_ids(self.dag.timetable.asset_condition, leaf_id)
 
     @property
     def is_custom(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.registry.custom_timetables import NextRuns, query_after, query_sandbox
+from lamplighter.registry.custom_timetables import query_after, query_sandbox
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due
@@ -104,10 +104,9 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
     for _ in range(_MAX_CALLS):
         query = query_after(row, row.dag_id, schedule.file, now=now, count=_RUNS_PER_CALL)
         try:
-            results = sandbox.upcoming_runs([query])
+            found = query_sandbox(sandbox, [query], limit=_RUNS_PER_CALL)[row.dag_id]
         except DefinitionError:  # the bundle is gone, and with it what was owed
             break
-        found = NextRuns.from_json(results[row.dag_id], limit=_RUNS_PER_CALL)
         due = [info for info in found.runs if info.run_after <= now]
         if due:
             cursor.set_position(row, due[-1])

@@ -108,14 +108,6 @@ def end(push: Push) -> None:
     bundles.end_registration(push.bundle, push.number, push.version)
 
 
-def end_unreadable(push: Push) -> None:
-    """Note that nothing of a push could be read, and that trying again is useless.
-
-    It is not noted as registered: the push after it must know of one before that died half-way.
-    """
-    bundles.mark_unreadable(push.bundle, push.number)
-
-
 # A push is announced by a small object of its own: its arrival wakes `register`, and the archive,
 # which is named by its content, is never overwritten.
 
@@ -132,11 +124,7 @@ def announce(push: Push) -> None:
 
 def announcement_key(bundle: str, push: int) -> str:
     """Return the key of the object that announces a push; they sort by number."""
-    return f"{_announcement_prefix(bundle)}{push:08}.json"
-
-
-def _announcement_prefix(bundle: str) -> str:
-    return f"pushes/{bundle}/"
+    return f"pushes/{bundle}/{push:08}.json"
 
 
 def read_announcement(bucket: str, key: str) -> Push:
@@ -227,8 +215,12 @@ def _resend(row: Catalog, now: DateTime) -> bool:
     key = _newest_announcement(row)
     if key is not None:
         log.warning("push was not registered, sending it again", extra={"key": key})
-        # Sent first: after a crash here it is sent twice.
-        queues.send("registers", [{"MessageBody": _notification(key)}])
+        created = {
+            "bucket": {"name": settings.current().bucket},
+            "object": {"key": quote_plus(key, safe="/")},
+        }
+        # As S3 does; and sent first: after a crash here it is sent twice.
+        queues.send("registers", [{"MessageBody": json.dumps({"Records": [{"s3": created}]})}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
     pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
@@ -241,16 +233,7 @@ def _newest_announcement(row: Catalog) -> str | None:
     after = max(_newest_ended(row), int(row.registering or 0) - 1)
     listed = aws.client("s3").list_objects_v2(
         Bucket=settings.current().require("bucket"),
-        Prefix=_announcement_prefix(row.id),
+        Prefix=f"pushes/{row.id}/",
         StartAfter=announcement_key(row.id, after),
     )
     return max((found["Key"] for found in listed.get("Contents", ())), default=None)
-
-
-def _notification(key: str) -> str:
-    """Return what S3 says about an object that was created."""
-    place = {
-        "bucket": {"name": settings.current().bucket},
-        "object": {"key": quote_plus(key, safe="/")},
-    }
-    return json.dumps({"Records": [{"s3": place}]})
