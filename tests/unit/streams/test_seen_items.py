@@ -5,7 +5,7 @@ from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
 from lamplighter.streams import seen_items
-from lamplighter.streams.seen_items import MAX_ITEMS, SeenItems, to_bytes
+from lamplighter.streams.seen_items import MAX_ITEMS, new_items, to_bytes
 from lamplighter.triggers.sources import SourceItem
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
@@ -18,7 +18,7 @@ def seen(name: str, version: str = "1", modified_at: DateTime | None = None) -> 
 
 def news(remembered: bytes | None, *items: SourceItem) -> list[str]:
     """Return the names of what is new."""
-    return [one.name for one in SeenItems(remembered, since=SINCE).new_among(items)]
+    return [one.name for one in new_items(items, remembered, since=SINCE)]
 
 
 def test_first_look_finds_what_came_since_the_watcher() -> None:

@@ -243,16 +243,12 @@ def ask_worker(worker: "subprocess.Popen[str]", request: Request) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
-    return {**kept, "PYTHONPATH": _import_path()}
-
-
-def _import_path() -> str:
-    """Return where the worker finds the library and its packages.
+    """Return what a worker gets: no secrets, and where it finds the library and its packages.
 
     In Lambda they come from a layer, which the runtime puts on the path of its own process only.
     """
-    modules = (lamplighter, pendulum)
-    folders = [str(Path(module.__file__).parents[1]) for module in modules if module.__file__]
-    given = os.environ.get("PYTHONPATH")
-    return os.pathsep.join(dict.fromkeys([*folders, *([given] if given else [])]))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
+    files = [module.__file__ for module in (lamplighter, pendulum) if module.__file__]
+    folders = [str(Path(file).parents[1]) for file in files]
+    given = [kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else []
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, *given]))}

@@ -6,7 +6,8 @@ announced to `register` again. Registering a push twice changes nothing.
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import quote_plus, unquote_plus
 
@@ -57,24 +58,10 @@ def begin(push: Push) -> bool:
     return int(row.registered or 0) >= push.number - 1
 
 
-def newest_check(push: Push) -> Check:
-    """Return the write that lets others through only while no newer push has begun."""
-    return bundles.newest_push_check(push.bundle, push.number)
-
-
 def write(push: Push, writes: Sequence[Write]) -> None:
     """Write all on behalf of a push, or refuse because a newer one has begun."""
-    try:
-        transact_with_retry([newest_check(push), *writes])
-    except TransactionCanceled as cancelled:
-        require_newest(push, cancelled)
-        raise
-
-
-def require_newest(push: Push, cancelled: TransactionCanceled) -> None:
-    """Refuse the push if that is why a transaction that began with its check was cancelled."""
-    if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
-        raise _superseded(push)
+    with _newest(push) as check:
+        transact_with_retry([check, *writes])
 
 
 def change_dag(
@@ -85,15 +72,23 @@ def change_dag(
     row: Dags | None = None,
 ) -> None:
     """Change a DAG's row on behalf of a push as `dags.change_dag` does, or refuse it."""
+    with _newest(push) as check:
 
-    def change_if_newest(row: Dags) -> Sequence[Write] | None:
-        writes = change(row)
-        return None if writes is None else [newest_check(push), *writes]
+        def change_if_newest(row: Dags) -> Sequence[Write] | None:
+            writes = change(row)
+            return None if writes is None else [check, *writes]
 
-    try:
         dags.change_dag(dag_id, change_if_newest, row=row)
+
+
+@contextmanager
+def _newest(push: Push) -> Iterator[Check]:
+    """Give the check with which transactions must begin; refuse the push if one fails by it."""
+    try:
+        yield bundles.newest_push_check(push.bundle, push.number)
     except TransactionCanceled as cancelled:
-        require_newest(push, cancelled)
+        if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
+            raise _superseded(push) from cancelled
         raise
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -22,14 +22,13 @@ from lamplighter.events.dead_letters import NOWHERE
 from lamplighter.queues import Delivery
 from lamplighter.store import watchers as store
 from lamplighter.store.watchers import StreamLease
-from lamplighter.streams import seen_items
 from lamplighter.streams.delivery_rounds import (
     DeliveryRounds,
     StreamMessage,
     WatchReport,
     park_busy_watchers,
 )
-from lamplighter.streams.seen_items import MAX_ITEMS, SeenItems
+from lamplighter.streams.seen_items import MAX_ITEMS, new_items, to_bytes
 from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
@@ -95,8 +94,12 @@ class _Poll:
         since = min(watcher.created_at for watcher in self.watchers)
         # A source that was polled for other watchers, before these were created, begins anew.
         is_known = lease.polled_at is not None and lease.polled_at >= since
-        seen = SeenItems(lease.seen_items if is_known else None, since=since)
-        return await self._deliver_new_items(subscriptions, seen, seconds)
+        seen = lease.seen_items if is_known else None
+        deadline = monotonic() + seconds
+        items = await _items(subscriptions[0].trigger, seconds)
+        new = {StreamMessage(item): item for item in new_items(items, seen, since=since)}
+        left = await self._deliver(subscriptions, new, seconds=deadline - monotonic())
+        return to_bytes(item for item in items if item.message_id not in left)
 
     async def _listen(self, subscriptions: Sequence[Subscription], seconds: float) -> None:
         """Let triggers read a source that knows by itself what is new, until time is up."""
@@ -114,24 +117,25 @@ class _Poll:
                 fields = {**subscription.watcher.log_fields, "reason": reason}
                 log.warning("item of a source is rejected", extra=fields)
 
-    async def _deliver_new_items(
-        self, subscriptions: Sequence[Subscription], seen: SeenItems, seconds: float
-    ) -> bytes:
-        """Poll a source once, and deliver what is new there."""
-        deadline = monotonic() + seconds
-        items = await _items(subscriptions[0].trigger, seconds)
-        new = {StreamMessage(item): item for item in seen.new_among(items)}
+    async def _deliver(
+        self,
+        subscriptions: Sequence[Subscription],
+        new: Mapping[StreamMessage, SourceItem],
+        *,
+        seconds: float,
+    ) -> set[str]:
+        """Deliver what is new at a source; return the ids of what a watcher failed at."""
         for subscription in subscriptions:
             # Whatever a trigger says now: who shares a source was decided when it was pushed.
             subscription.key = self.stream
-        rounds = DeliveryRounds(list(new), seconds=deadline - monotonic())
+        rounds = DeliveryRounds(list(new), seconds=seconds)
         await rounds.run(subscriptions)
         done = rounds.finish(self.report, lambda message: _as_delivery(new[message]))
         self.report.received += len(new)
         self.fired.update(rounds.fired)
         not_done = {item.message_id for message, item in new.items() if message not in done}
         self.report.failed_watchers += bool(not_done)
-        return seen_items.to_bytes(item for item in items if item.message_id not in not_done)
+        return not_done
 
 
 async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceItem]:

@@ -17,27 +17,24 @@ _HASH_BYTES = 8
 MAX_ITEMS = 40_000
 
 
-class SeenItems:
-    """The items of a source that were seen, as stored after the last poll; None: never polled."""
+def new_items(
+    items: Sequence[SourceItem], seen: bytes | None, *, since: DateTime
+) -> list[SourceItem]:
+    """Return the items that watchers have not been given.
 
-    def __init__(self, stored: bytes | None, *, since: DateTime) -> None:
-        self._hashes = None if stored is None else _split(stored)
-        # Sources report whole seconds, which lie before the instants that they mean.
-        self._since = since.start_of("second")
-
-    def new_among(self, items: Sequence[SourceItem]) -> list[SourceItem]:
-        """Return the items that watchers have not been given."""
-        if len(items) > MAX_ITEMS:
-            raise DefinitionError(
-                f"the source has {len(items):,} items, and at most {MAX_ITEMS:,} can be"
-                " remembered: watch a narrower place, or let S3 send its events"
-            )
-        return [item for item in items if self._is_new(item)]
-
-    def _is_new(self, item: SourceItem) -> bool:
-        if self._hashes is not None:
-            return _hash(item) not in self._hashes
-        return item.modified_at is not None and item.modified_at >= self._since
+    `seen` is what was stored after the last poll; None: there was none since the watchers exist.
+    """
+    if len(items) > MAX_ITEMS:
+        raise DefinitionError(
+            f"the source has {len(items):,} items, and at most {MAX_ITEMS:,} can be"
+            " remembered: watch a narrower place, or let S3 send its events"
+        )
+    if seen is not None:
+        hashes = {seen[at : at + _HASH_BYTES] for at in range(0, len(seen), _HASH_BYTES)}
+        return [item for item in items if _hash(item) not in hashes]
+    # Sources report whole seconds, which lie before the instants that they mean.
+    first = since.start_of("second")
+    return [item for item in items if item.modified_at is not None and item.modified_at >= first]
 
 
 def to_bytes(items: Iterable[SourceItem]) -> bytes:
@@ -47,7 +44,3 @@ def to_bytes(items: Iterable[SourceItem]) -> bytes:
 
 def _hash(item: SourceItem) -> bytes:
     return hashlib.sha256(item.message_id.encode()).digest()[:_HASH_BYTES]
-
-
-def _split(stored: bytes) -> set[bytes]:
-    return {stored[at : at + _HASH_BYTES] for at in range(0, len(stored), _HASH_BYTES)}

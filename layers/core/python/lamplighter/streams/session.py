@@ -174,11 +174,12 @@ class Session:
         # came in between, and is never acknowledged, may not be delivered again.
         self._flush()
         self._is_ending = True
-        await _end([over, *running])
+        await _end(over, *running)
         self._flush()
-        await _end([sender])
+        await _end(sender)
         # Streams whose subscribers would not leave.
-        await _end([asyncio.ensure_future(self._manager.stop_all())], cancel=False)
+        stopping = asyncio.ensure_future(self._manager.stop_all())
+        await asyncio.wait([stopping], timeout=_SECONDS_TO_END)
 
     async def _run(self, subscription: Subscription) -> None:
         on_rejection.set(subscription.note_rejection)
@@ -212,8 +213,7 @@ class Session:
         if self._redeliver is None:
             self.outbox.flush()  # nobody delivers it again
         else:
-            left = self._deadline - monotonic()
-            self.outbox.flush(seconds=max(left, _SECONDS_TO_SEND))
+            self.outbox.flush(seconds=max(self._deadline - monotonic(), _SECONDS_TO_SEND))
 
     def _interrupt(self, subscription: Subscription) -> None:
         """Hold what a watcher that is told to end had not finished."""
@@ -234,10 +234,9 @@ class Session:
         self._flush()
 
     def _open(self, subscription: Subscription) -> AsyncIterator[TriggerEvent]:
-        trigger, key = subscription.trigger, subscription.key
+        trigger, key, number = subscription.trigger, subscription.key, subscription.trigger_id
         if key is None:
             return trigger.run()
-        number = subscription.trigger_id
         stream = self._manager.subscribe(trigger_id=number, trigger=trigger, key=key)
         tracked = _TrackedStream(stream, subscription, lambda: self._is_ending)
         return trigger.filter_shared_stream(tracked)
@@ -317,11 +316,10 @@ def subscribe_all(
     return subscriptions, broken
 
 
-async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, cancel: bool = True) -> None:
-    """Wait for tasks to end, but not for one that will not."""
-    if cancel:
-        for task in tasks:
-            task.cancel()
+async def _end(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancel tasks and wait for them to end, but not for one that will not."""
+    for task in tasks:
+        task.cancel()
     await asyncio.wait(tasks, timeout=_SECONDS_TO_END)
 
 

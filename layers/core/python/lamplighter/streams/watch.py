@@ -10,7 +10,7 @@ made of it is known by its id. If that goes on for too long, it goes to the dead
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -82,7 +82,11 @@ def _watch(
     failed = {delivery.message_id for one, delivery in received.items() if one not in done}
     report.failed = from_first_in_lane(deliveries, failed)
     report.parked_watchers = park_busy_watchers(rounds.fired)
-    return _first_of_lanes(one for one in deliveries if one.message_id in report.failed)
+    first: dict[int | str, Delivery] = {}
+    for one in deliveries:
+        if one.message_id in report.failed:
+            first.setdefault(id(one) if one.lane is None else one.lane, one)
+    return list(first.values())
 
 
 def _queue_name(arn: str) -> str:
@@ -90,16 +94,6 @@ def _queue_name(arn: str) -> str:
     name = arn.rpartition(":")[2]
     is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name
-
-
-def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
-    first: list[Delivery] = []
-    lanes: set[str | None] = set()
-    for one in deliveries:
-        if one.lane is None or one.lane not in lanes:
-            first.append(one)
-        lanes.add(one.lane)
-    return first
 
 
 # What triggers see of a message.

@@ -6,7 +6,7 @@ at by itself, and `anything-but` is true of every value of which its operand is 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address, ip_network
 from operator import eq, ge, gt, le, lt
@@ -124,49 +124,46 @@ def _equal_to(wanted: object) -> ValueTest:
     return lambda value: (isinstance(value, bool), value) == key
 
 
-def _operator(name: str, operand: object, *, among: "dict[str, Operator]", path: Path) -> ValueTest:
+def _operator(
+    name: str, operand: object, *, among: Mapping[str, Operator], path: Path
+) -> ValueTest:
     if name not in among:
         known = ", ".join(sorted({*among, "exists"} if among is _OPERATORS else among))
         raise _wrong(path, f"unknown operator {name!r}; one of {known}")
     return among[name](operand, (*path, name))
 
 
+def _text_test(
+    is_match: Callable[[str, str], bool],
+    operand: object,
+    path: Path,
+    *,
+    normalize: Callable[[str], str] = str,
+) -> ValueTest:
+    text = normalize(_text(operand, path))
+    return lambda value: isinstance(value, str) and is_match(normalize(value), text)
+
+
+_ignoring_case = partial(_text_test, normalize=str.casefold)
+
+
 def _affix(is_affix: Callable[[str, str], bool], operand: object, path: Path) -> ValueTest:
-    normalize: Callable[[str], str] = str
     if not isinstance(operand, dict):
-        text = _text(operand, path)
-    else:
-        name, inner = _only_item(operand, path)
-        if name != "equals-ignore-case":
-            raise _wrong(path, f"unknown operator {name!r}; one of equals-ignore-case")
-        text, normalize = _text(inner, (*path, name)).casefold(), str.casefold
-    return lambda value: isinstance(value, str) and is_affix(normalize(value), text)
-
-
-def _equals_ignore_case(operand: object, path: Path) -> ValueTest:
-    text = _text(operand, path).casefold()
-    return lambda value: isinstance(value, str) and value.casefold() == text
+        return _text_test(is_affix, operand, path)
+    name, inner = _only_item(operand, path)
+    among = {"equals-ignore-case": partial(_ignoring_case, is_affix)}
+    return _operator(name, inner, among=among, path=path)
 
 
 def _wildcard(operand: object, path: Path) -> ValueTest:
-    first, *rest = _between_stars(_text(operand, path), path)
-    if not rest:
-        return _equal_to(first)
-    *middle, last = rest
-
-    def matches(value: Any) -> bool:
-        if not isinstance(value, str) or len(value) < len(first) + len(last):
-            return False
-        at, end = len(first), len(value) - len(last)
-        # The earliest place is as good as any: what follows has the most room then.
-        for piece in middle:
-            found = value.find(piece, at, end)
-            if found < 0:
-                return False
-            at = found + len(piece)
-        return value.startswith(first) and value.endswith(last)
-
-    return matches
+    pieces = _between_stars(_text(operand, path), path)
+    if len(pieces) == 1:
+        return _equal_to(pieces[0])
+    first, *middle, last = map(re.escape, pieces)
+    # Atomic, so that no text takes long: the earliest place of a piece is as good as any.
+    between = "".join(f"(?>.*?{piece})" for piece in middle)
+    pattern = re.compile(f"{first}{between}.*{last}", re.DOTALL)
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _between_stars(text: str, path: Path) -> list[str]:
@@ -224,7 +221,10 @@ def _anything_but(operand: object, path: Path) -> ValueTest:
             _operator(name, one, among=_TEXT_OPERATORS, path=path) for one in _listed(inner, path)
         ]
     else:
-        unwanted = [_equal_to(_text_or_number(one, path)) for one in _listed(operand, path)]
+        unwanted = [_equal_to(one) for one in _listed(operand, path)]
+        for one in _listed(operand, path):
+            if not isinstance(one, str) and not _is_number(one):
+                raise _wrong(path, f"must be a string, a number, or a list of them, not {one!r}")
     return lambda value: not any(test(value) for test in unwanted)
 
 
@@ -248,12 +248,6 @@ def _text(operand: object, path: Path) -> str:
     return operand
 
 
-def _text_or_number(operand: object, path: Path) -> object:
-    if not isinstance(operand, str) and not _is_number(operand):
-        raise _wrong(path, f"must be a string, a number, or a list of them, not {operand!r}")
-    return operand
-
-
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -267,7 +261,7 @@ def _wrong(path: Path, message: str) -> DefinitionError:
 _TEXT_OPERATORS: dict[str, Operator] = {
     "prefix": partial(_affix, str.startswith),
     "suffix": partial(_affix, str.endswith),
-    "equals-ignore-case": _equals_ignore_case,
+    "equals-ignore-case": partial(_ignoring_case, eq),
     "wildcard": _wildcard,
 }
 _OPERATORS: dict[str, Operator] = {
