@@ -4,8 +4,8 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.streams import seen_items
-from lamplighter.streams.seen_items import MAX_ITEMS, new_items, to_bytes
+from lamplighter.streams import polling
+from lamplighter.streams.polling import MAX_ITEMS, new_items, to_bytes
 from lamplighter.triggers.sources import SourceItem
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
@@ -60,7 +60,7 @@ def test_nothing_there_is_remembered_as_such() -> None:
 
 def test_most_items_fit_into_a_row() -> None:
     """As much as may be there takes less than DynamoDB's 400 KB."""
-    assert MAX_ITEMS * seen_items._HASH_BYTES < 390_000
+    assert MAX_ITEMS * polling._HASH_BYTES < 390_000
 
 
 def test_more_than_the_most_is_refused() -> None:

@@ -41,16 +41,8 @@ _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 1_000
 _FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f]")
 # All that `zipfile` and the decompressor raise when the data is not a valid archive.
-_NOT_A_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error)
+_NOT_A_ZIP = (*_BROKEN, EOFError, OverflowError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)

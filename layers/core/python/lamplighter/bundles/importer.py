@@ -45,6 +45,11 @@ class ParsedFile:
     """The beginning of what the file printed while it was imported."""
 
     @classmethod
+    def failed(cls, file: str, message: str) -> "ParsedFile":
+        """Return a file that could not be imported at all."""
+        return cls(file, errors=[ImportProblem(file, None, message)])
+
+    @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ParsedFile":
         """Read what `asdict` returned, also after it was JSON."""
         warnings, errors = (

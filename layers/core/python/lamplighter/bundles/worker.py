@@ -21,13 +21,7 @@ import pendulum
 from pendulum import DateTime
 
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
-from lamplighter.bundles.importer import (
-    ImportProblem,
-    ParsedFile,
-    import_file,
-    load_dags,
-    problem_of,
-)
+from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
     NextRunsQuery,
     NextRunsResult,
@@ -108,8 +102,8 @@ def _parse(request: ParseRequest) -> dict[str, Any]:
                     f"DAG {dag['dag_id']!r} is different when it is parsed at another moment: write"
                     " dates out instead of computing them from the present"
                 )
-                problem = ImportProblem(request["file"], dag["line"], message)
-                parsed["warnings"].append(asdict(problem))
+                place = {"file": request["file"], "line": dag["line"], "frames": []}
+                parsed["warnings"].append({**place, "message": message})
     return parsed
 
 
@@ -123,8 +117,7 @@ def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
     if result.values and _is_parsed_file(result.values[0]):
         parsed: dict[str, Any] = result.values[0]
     else:
-        problem = ImportProblem(request["file"], None, _why_not_imported(request, result))
-        parsed = asdict(ParsedFile(request["file"], errors=[problem]))
+        parsed = asdict(ParsedFile.failed(request["file"], _why_not_imported(request, result)))
     return parsed | {"output": result.output}
 
 

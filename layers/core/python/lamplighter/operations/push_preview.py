@@ -14,7 +14,6 @@ from lamplighter.registry.definition import (
     Definition,
     define,
     has_new_schedule,
-    new_row,
     read_definition,
 )
 from lamplighter.registry.owed import count_owed, skip_owed
@@ -178,7 +177,7 @@ def _candidates(
         definition = read_definition(each)
         stored = rows.get(each.dag_id)
         before = None if stored is None else stored.as_stored()
-        row = new_row(definition) if stored is None else stored
+        row = definition.new_row() if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
         lost = dropped.get(each.dag_id, 0)
         if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):

@@ -58,6 +58,24 @@ class Definition:
         """Whether only the sandbox can compute when it runs."""
         return is_foreign(self.dag.timetable)
 
+    def new_row(self) -> Dags:
+        """Return the row of a new DAG."""
+        return Dags(self.dag_id, is_paused=self.dag.is_paused_upon_creation)
+
+    def version_of(self, row: Dags, *, now: DateTime) -> DagVersions:
+        """Return the definition as the version that its DAG's row names."""
+        is_text = isinstance(self.stored, str)
+        return DagVersions(
+            row.dag_id,
+            row.version,
+            hash=row.hash,
+            bundle=row.bundle,
+            bundle_version=row.bundle_version,
+            created_at=now,
+            document=self.stored if is_text else None,
+            document_gzip=None if is_text else self.stored,
+        )
+
 
 def read_definition(found: CheckedDag) -> Definition:
     """Return a DAG that is valid and can be stored, or raise a `DefinitionError`."""
@@ -102,11 +120,6 @@ def _stored(dag_id: str, text: str) -> str | bytes:
             f" most {MAX_BYTES:,} and {_MAX_STORED_BYTES:,} can be stored: split the DAG"
         )
     return packed
-
-
-def new_row(definition: Definition) -> Dags:
-    """Return the row of a new DAG."""
-    return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
 
 
 def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime) -> bool:
@@ -154,18 +167,3 @@ def has_new_schedule(row: Dags) -> bool:
 
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
-
-
-def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:
-    """Return the definition as a version of its DAG."""
-    is_text = isinstance(definition.stored, str)
-    return DagVersions(
-        row.dag_id,
-        row.version,
-        hash=row.hash,
-        bundle=row.bundle,
-        bundle_version=row.bundle_version,
-        created_at=now,
-        document=definition.stored if is_text else None,
-        document_gzip=None if is_text else definition.stored,
-    )

@@ -17,13 +17,7 @@ from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.store import bundles, dags
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import (
-    Cause,
-    Check,
-    TransactionCanceled,
-    Write,
-    transact_with_retry,
-)
+from lamplighter.store.transactions import Cause, TransactionCanceled, Write, transact_with_retry
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +76,7 @@ def change_dag(
 
 
 @contextmanager
-def _newest(push: Push) -> Iterator[Check]:
+def _newest(push: Push) -> Iterator[Write]:
     """Give the check with which transactions must begin; refuse the push if one fails by it."""
     try:
         yield bundles.newest_push_check(push.bundle, push.number)

@@ -17,14 +17,7 @@ from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import assets, import_problems, pushes, watchers
 from lamplighter.registry.custom_timetables import NextRuns, has_same_due_runs, query_definitions
-from lamplighter.registry.definition import (
-    Definition,
-    define,
-    has_new_schedule,
-    new_row,
-    read_definition,
-    version_row,
-)
+from lamplighter.registry.definition import Definition, define, has_new_schedule, read_definition
 from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox, drop_malformed
@@ -208,14 +201,14 @@ class _Registration:
 
     def _member(self, item: Definition, row: Dags | None) -> _Member:
         """Return what to write for one DAG, given its row as it is now."""
-        row = row or new_row(item)
+        row = row or item.new_row()
         before = row.hash
         writes = self._first_events(row, set(ids_of(item.condition)))
         must_ask = define(row, item, item.condition, self.push, now=self.now)
         watchers.announce_watchers(row, item.dag)
         is_changed = row.hash != before
         if is_changed:
-            writes.append(Put(version_row(row, item, now=self.now)))
+            writes.append(Put(item.version_of(row, now=self.now)))
         if must_ask or (row.schedule_switch_at is not None and self.push.skip_owed):
             writes += self._next_run(item, row)
         return _Member(item, row, [*writes, dag_write(row)], is_changed, is_asked=must_ask)
@@ -237,9 +230,8 @@ class _Registration:
     def _keep_other_code(self, row: Dags) -> None:
         """Keep the old schedule if the new code of its timetable gives other due runs."""
         before = row.as_stored()
-        if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
-            return
-        if before.bundle_version == row.bundle_version or not before.is_custom:
+        is_other = not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row)
+        if is_other or before.bundle_version == row.bundle_version or not before.is_custom:
             return
         if cursor.is_owing(before, now=self.now):
             old = precomputed_runs_of([before])[row.dag_id]
@@ -273,7 +265,7 @@ class _Registration:
             if not self._is_mine(item, row):
                 return None
             if row is None:
-                row = new_row(item)
+                row = item.new_row()
                 row.version = newest_version(item.dag_id)
             # A claim may have moved the schedule on: what follows must be asked again.
             self._query_timetables([item], {row.dag_id: row})

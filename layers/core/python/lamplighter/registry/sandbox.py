@@ -79,8 +79,7 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     try:
         return ParsedFile.from_json({**data, "file": file})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = ImportProblem(file, None, f"the sandbox returned an invalid result: {error!r}")
-        return ParsedFile(file, errors=[problem])
+        return ParsedFile.failed(file, f"the sandbox returned an invalid result: {error!r}")
 
 
 def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:

@@ -45,15 +45,14 @@ class WatchReport:
     failed_watchers: int = 0
     parked_watchers: int = 0
 
-
-def park_busy_watchers(fired: Mapping[str, int]) -> int:
-    """Count what watchers have fired; return how many of them are parked for it."""
-    limit = settings.current().watcher_events_per_minute
-    parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
-    for watcher in parked:
-        fields = {"watcher": watcher, "limit_per_minute": limit}
-        log.error("watcher is parked: it fires too often", extra=fields)
-    return len(parked)
+    def park_busy_watchers(self, fired: Mapping[str, int]) -> None:
+        """Count what watchers have fired, and park those that do so too often."""
+        limit = settings.current().watcher_events_per_minute
+        parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
+        for watcher in parked:
+            fields = {"watcher": watcher, "limit_per_minute": limit}
+            log.error("watcher is parked: it fires too often", extra=fields)
+        self.parked_watchers = len(parked)
 
 
 @dataclass(frozen=True, eq=False)

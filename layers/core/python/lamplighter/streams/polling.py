@@ -9,26 +9,21 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import pendulum
+from pendulum import DateTime
 
 from lamplighter import aws, settings
-from lamplighter.errors import TransientError
+from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.events.dead_letters import NOWHERE
 from lamplighter.queues import Delivery
 from lamplighter.store import watchers as store
 from lamplighter.store.watchers import StreamLease
-from lamplighter.streams.delivery_rounds import (
-    DeliveryRounds,
-    StreamMessage,
-    WatchReport,
-    park_busy_watchers,
-)
-from lamplighter.streams.seen_items import MAX_ITEMS, new_items, to_bytes
+from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage, WatchReport
 from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
@@ -36,6 +31,9 @@ from lamplighter.triggers.sources import PollingTrigger, SourceContext, SourceIt
 
 log = logging.getLogger(__name__)
 
+# As many as fit into a row.
+MAX_ITEMS = 40_000
+_HASH_BYTES = 8
 # After a session, what it saw is stored within this time, or another may poll.
 _SECONDS_TO_FINISH = 15
 
@@ -54,7 +52,7 @@ async def _poll_all(streams: dict[str, list[Watcher]], seconds: float) -> WatchR
     report, fired, parked = WatchReport(), Counter[str](), store.read_parked()
     polls = [_Poll(key, watchers, report, fired, parked) for key, watchers in streams.items()]
     await asyncio.gather(*(poll.run(seconds) for poll in polls))
-    report.parked_watchers = park_busy_watchers(fired)
+    report.park_busy_watchers(fired)
     return report
 
 
@@ -155,6 +153,42 @@ def _as_delivery(item: SourceItem) -> Delivery:
     body = json.dumps({"name": item.name, **item.payload}, default=str)
     name = item.message_id
     return Delivery(name, body, name, receipt="", receives=1, lane=None, queue_arn=NOWHERE)
+
+
+# What was seen. An item is known by its name and version. What was there before the first of its
+# watchers was created is not new; what a watcher failed at is new again the next time.
+
+
+def new_items(
+    items: Sequence[SourceItem], seen: bytes | None, *, since: DateTime
+) -> list[SourceItem]:
+    """Return the items that watchers have not been given.
+
+    `seen` is what was stored after the last poll; None: there was none since the watchers exist.
+    """
+    if len(items) > MAX_ITEMS:
+        raise DefinitionError(
+            f"the source has {len(items):,} items, and at most {MAX_ITEMS:,} can be"
+            " remembered: watch a narrower place, or let S3 send its events"
+        )
+    if seen is not None:
+        hashes = {seen[at : at + _HASH_BYTES] for at in range(0, len(seen), _HASH_BYTES)}
+        return [item for item in items if _hash(item) not in hashes]
+    # Sources report whole seconds, which lie before the instants that they mean.
+    first = since.start_of("second")
+    return [item for item in items if item.modified_at is not None and item.modified_at >= first]
+
+
+def to_bytes(items: Iterable[SourceItem]) -> bytes:
+    """Return what to store of items that are there and must not fire again."""
+    return b"".join(sorted({_hash(item) for item in items}))
+
+
+def _hash(item: SourceItem) -> bytes:
+    return hashlib.sha256(item.message_id.encode()).digest()[:_HASH_BYTES]
+
+
+# The objects of a bucket.
 
 
 def list_objects(bucket: str, prefix: str) -> list[SourceItem]:

@@ -9,15 +9,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Container,
-    Coroutine,
-    Hashable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
@@ -30,11 +22,7 @@ from lamplighter.streams.outbox import Outbox, Send, WatcherEvent, send_to_sqs
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import SharedStreamManager, reject_shared_stream_event
-from lamplighter.triggers.shared_stream.producer import (
-    AckTimeout,
-    PollTerminated,
-    SubscriberOverflow,
-)
+from lamplighter.triggers.shared_stream.producer import SharedStreamError
 from lamplighter.triggers.shared_stream.subscriber import on_rejection
 
 log = logging.getLogger(__name__)
@@ -160,8 +148,8 @@ class Session:
             send=send, confirm=self._manager.confirm_persisted, on_lost=self._on_lost
         )
 
-    async def run(self, until: Awaitable[object]) -> None:
-        """Run all triggers until the awaitable is done, or all have left, or time is up."""
+    async def run(self, until: Coroutine[Any, Any, object]) -> None:
+        """Run all triggers until the coroutine is done, or all have left, or time is up."""
         sender = asyncio.create_task(self.outbox.run())
         running = [asyncio.create_task(self._run(one)) for one in self._subscriptions]
         over: asyncio.Future[object] = asyncio.ensure_future(until)
@@ -193,7 +181,7 @@ class Session:
         except asyncio.CancelledError:
             self._interrupt(subscription)
             raise
-        except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
+        except SharedStreamError as error:
             log.warning("watcher lost its stream", extra={**fields, "error": str(error)})
             subscription.error = error
         except _TooManyEventsError as error:

@@ -22,12 +22,7 @@ from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_exp
 from lamplighter.events.message import CreatedObject, created_objects, open_eventbridge, open_sns
 from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
-from lamplighter.streams.delivery_rounds import (
-    DeliveryRounds,
-    StreamMessage,
-    WatchReport,
-    park_busy_watchers,
-)
+from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage, WatchReport
 from lamplighter.streams.session import run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.feeds import SOURCES
@@ -81,7 +76,7 @@ def _watch(
     report.failed_watchers = len(broken)
     failed = {delivery.message_id for one, delivery in received.items() if one not in done}
     report.failed = from_first_in_lane(deliveries, failed)
-    report.parked_watchers = park_busy_watchers(rounds.fired)
+    report.park_busy_watchers(rounds.fired)
     first: dict[int | str, Delivery] = {}
     for one in deliveries:
         if one.message_id in report.failed:
