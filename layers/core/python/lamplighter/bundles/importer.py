@@ -72,7 +72,11 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             parsed.errors = [problem_of(root, file, error)]
             dags, parsed.dags = [], []
-    parsed.warnings = _warnings_of(root, file, caught)
+    for item in caught:
+        path = _below(root, item.filename)
+        if path is not None or issubclass(item.category, UserWarning):
+            line = item.lineno if path == file else None
+            parsed.warnings.append(ImportProblem(file, line, str(item.message)))
     for factory in definitions.factories:
         if not factory.was_called:
             message = f"@dag function {factory.dag_id!r} is never called, so there is no such DAG"
@@ -171,18 +175,6 @@ def _sentence(error: BaseException) -> str:
         case SyntaxError():
             return f"{type(error).__name__}: {error.msg}"
     return f"{type(error).__name__}: {error}"
-
-
-def _warnings_of(
-    root: Path, file: str, caught: list[warnings.WarningMessage]
-) -> list[ImportProblem]:
-    found = []
-    for item in caught:
-        path = _below(root, item.filename)
-        line = item.lineno if path == file else None
-        if path is not None or issubclass(item.category, UserWarning):
-            found.append(ImportProblem(file, line, str(item.message)))
-    return found
 
 
 @cache  # asked once for each DAG, about the same few files

@@ -150,10 +150,7 @@ def query_timetables(
         by_file.setdefault(query["file"], []).append(number)
     requests = [
         RunsRequest(
-            root=str(root.resolve()),
-            file=file,
-            seconds=limits.seconds,
-            memory_bytes=limits.memory_bytes,
+            **_request(root.resolve(), file, limits),
             queries=[queries[number] for number in numbers],
         )
         for file, numbers in by_file.items()
@@ -179,16 +176,16 @@ def _parse(
     """Yield what each file defines, as JSON, as they come."""
     requests = [
         ParseRequest(
-            root=str(root),
-            file=file,
-            seconds=limits.seconds,
-            memory_bytes=limits.memory_bytes,
-            parse_later_again=parse_later_again,
-            upcoming=upcoming,
+            **_request(root, file, limits), parse_later_again=parse_later_again, upcoming=upcoming
         )
         for file in files
     ]
     return ask_workers(requests, processes=limits.processes)
+
+
+def _request(root: Path, file: str, limits: Limits) -> Request:
+    seconds, memory_bytes = limits.seconds, limits.memory_bytes
+    return Request(root=str(root), file=file, seconds=seconds, memory_bytes=memory_bytes)
 
 
 def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]:

@@ -83,10 +83,6 @@ def main() -> None:
             responses.flush()
 
 
-def _limits(request: Request) -> Limits:
-    return Limits(request["seconds"], request["memory_bytes"])
-
-
 # Parsing.
 
 
@@ -113,7 +109,9 @@ def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
             _shift_clock()
         yield _import(request)
 
-    result = run_in_fork(work, count=1, limits=_limits(request), caller=_CALLER)
+    result = run_in_fork(
+        work, count=1, limits=Limits(request["seconds"], request["memory_bytes"]), caller=_CALLER
+    )
     if result.values and _is_parsed_file(result.values[0]):
         parsed: dict[str, Any] = result.values[0]
     else:
@@ -214,7 +212,7 @@ def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
         done = run_in_fork(
             partial(_import_and_query, request, rest),
             count=1 + len(rest),
-            limits=_limits(request),
+            limits=Limits(request["seconds"], request["memory_bytes"]),
             caller=_CALLER,
         )
         if not done.values:

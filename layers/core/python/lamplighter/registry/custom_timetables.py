@@ -17,7 +17,6 @@ from lamplighter.scheduler.schedules import (
     PRECOMPUTED_COUNT,
     PrecomputedRuns,
     PrecomputedRunsExhausted,
-    Schedule,
     followed_until,
     is_custom,
     precomputed_runs_write,
@@ -143,7 +142,13 @@ def refill(dag_id: str) -> None:
 def _refill(row: Dags) -> bool:
     """Ask about the schedule in force; return False if it is another one by now."""
     schedule = schedule_in_force(row)
-    found = _next_runs(row, schedule)
+    # Of an old schedule, what was due when it was replaced: without catchup that is one run.
+    query = query_after(row, row.dag_id, schedule.file, now=followed_until(row, clock.now()))
+    try:
+        sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
+        found = query_sandbox(sandbox, [query])[row.dag_id]
+    except DefinitionError as error:  # the bundle itself is gone
+        found = NextRuns(error=in_short(error))
     is_same = True
 
     def change(row: Dags) -> Sequence[Write] | None:
@@ -155,17 +160,6 @@ def _refill(row: Dags) -> bool:
     if written is not None:
         queues.announce_due(announcement(written))
     return is_same
-
-
-def _next_runs(row: Dags, schedule: Schedule) -> NextRuns:
-    # Of an old schedule, what was due when it was replaced: without catchup that is one run.
-    at = followed_until(row, clock.now())
-    query = query_after(row, row.dag_id, schedule.file, now=at)
-    try:
-        sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-        return query_sandbox(sandbox, [query])[row.dag_id]
-    except DefinitionError as error:  # the bundle itself is gone
-        return NextRuns(error=in_short(error))
 
 
 # A range of the past, call by call: only between the bounds of the DAG, which the timetable itself

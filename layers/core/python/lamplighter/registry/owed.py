@@ -38,7 +38,12 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, run_source, stored, now=now, limit=stop_at)
+    until = followed_until(row, now)
+    if cursor.is_continuous(row):
+        due = Due((cursor.continuous_now(row, stored, now=until),), None)
+    else:
+        catchup = schedule_in_force(row).catchup
+        due = cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=stop_at)
     count = len(due.runs)
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
@@ -48,14 +53,6 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
     if later.is_custom:
         return count  # its timetable is asked when its turn comes
     return count + _count(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
-
-
-def _due(row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime, limit: int) -> Due:
-    until = followed_until(row, now)
-    if cursor.is_continuous(row):
-        return Due((cursor.continuous_now(row, stored, now=until),), None)
-    catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
 # Skipping them: the schedule goes on as if they had been created.

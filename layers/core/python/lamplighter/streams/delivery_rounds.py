@@ -141,8 +141,11 @@ class DeliveryRounds:
             with source_context(SourceContext(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, subscriptions)
-            for subscription in subscriptions:
-                self.redelivered.update(_never_read(subscription, todo))
+            for one in subscriptions:
+                if not one.can_resume and not one.is_waiting:
+                    # It will not read the rest in this batch, so that may not be acknowledged.
+                    at = 0 if one.raw is None else _index(todo)[id(one.raw)]
+                    self.redelivered.update(todo[at:])
             self.done |= producer.done - self.redelivered
             subscriptions = self._resumed(subscriptions, todo)
             todo = [
@@ -213,15 +216,6 @@ class DeliveryRounds:
             for raw, reason in subscription.rejected:
                 reasons = self.reasons[self._messages[index[id(raw)]]]
                 reasons += [reason] if reason not in reasons else []
-
-
-def _never_read(
-    subscription: Subscription, todo: Sequence[StreamMessage]
-) -> Sequence[StreamMessage]:
-    """Return what must not be acknowledged, because a watcher will not read it in this batch."""
-    if subscription.can_resume or subscription.is_waiting:
-        return ()
-    return todo if subscription.raw is None else todo[_index(todo)[id(subscription.raw)] :]
 
 
 def _index(messages: Sequence[StreamMessage]) -> dict[int, int]:

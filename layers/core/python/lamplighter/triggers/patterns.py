@@ -61,44 +61,32 @@ def _any_of(wanted: object, path: Path) -> ObjectTest:
 
 
 def _field(name: str, wanted: object, path: Path) -> ObjectTest:
-    test = _leaf(wanted, path) if isinstance(wanted, list) else _nested(wanted, path)
-    # A field without a value is like one that is not there.
-    return lambda event: test(_parts(event.get(name, [])))
-
-
-def _parts(value: Any) -> list[Any]:
-    """Return the elements of a list, those of lists in it included; else the value alone."""
-    found, waiting = [], [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting.extend(part)
-        else:
-            found.append(part)
-    return found
-
-
-def _nested(wanted: object, path: Path) -> FieldTest:
-    test = _object(wanted, path)
-
-    def matches(parts: Sequence[Any]) -> bool:
+    if not isinstance(wanted, list):
+        test = _object(wanted, path)
         # What is not there has no fields, which is what a pattern may ask for.
-        objects = [part for part in parts if isinstance(part, dict)] or [{}]
-        return any(test(one) for one in objects)
-
-    return matches
-
-
-def _leaf(wanted: list[Any], path: Path) -> FieldTest:
+        return lambda event: any(map(test, _parts(event, name, objects=True) or [{}]))
     if not wanted:
         raise _wrong(path, "must list at least one value")
     tests = [_one_of_leaf(one, path) for one in wanted]
 
-    def matches(parts: Sequence[Any]) -> bool:
-        values = [part for part in parts if not isinstance(part, dict)]
+    def matches(event: dict[str, Any]) -> bool:
+        values = _parts(event, name, objects=False)
         return any(test(values) for test in tests)
 
     return matches
+
+
+def _parts(event: dict[str, Any], name: str, *, objects: bool) -> list[Any]:
+    """Return the objects, or the other values, of a field, those in its lists included."""
+    # A field without a value is like one that is not there.
+    found, waiting = [], [event.get(name, [])]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting.extend(part)
+        elif isinstance(part, dict) is objects:
+            found.append(part)
+    return found
 
 
 def _one_of_leaf(wanted: object, path: Path) -> FieldTest:
@@ -198,20 +186,18 @@ def _cidr(operand: object, path: Path) -> ValueTest:
 
 
 def _numeric(operand: object, path: Path) -> ValueTest:
-    bounds = _bounds(operand, path)
+    bounds: list[tuple[str, float]] = []
+    match operand:
+        case [str(symbol), bound] if symbol in _COMPARISONS and _is_number(bound):
+            bounds = [(symbol, bound)]
+        case [(">" | ">=") as lower, low, ("<" | "<=") as upper, high]:
+            if _is_number(low) and _is_number(high) and low < high:
+                bounds = [(lower, low), (upper, high)]
+    if not bounds:
+        raise _wrong(path, "must be like ['=', 5], ['<', 10] or a range like ['>', 0, '<=', 5]")
     return lambda value: (
         _is_number(value) and all(_COMPARISONS[symbol](value, bound) for symbol, bound in bounds)
     )
-
-
-def _bounds(operand: object, path: Path) -> list[tuple[str, float]]:
-    match operand:
-        case [str(symbol), bound] if symbol in _COMPARISONS and _is_number(bound):
-            return [(symbol, bound)]
-        case [(">" | ">=") as lower, low, ("<" | "<=") as upper, high]:
-            if _is_number(low) and _is_number(high) and low < high:
-                return [(lower, low), (upper, high)]
-    raise _wrong(path, "must be like ['=', 5], ['<', 10] or a range like ['>', 0, '<=', 5]")
 
 
 def _anything_but(operand: object, path: Path) -> ValueTest:
@@ -221,10 +207,11 @@ def _anything_but(operand: object, path: Path) -> ValueTest:
             _operator(name, one, among=_TEXT_OPERATORS, path=path) for one in _listed(inner, path)
         ]
     else:
-        unwanted = [_equal_to(one) for one in _listed(operand, path)]
-        for one in _listed(operand, path):
+        listed = _listed(operand, path)
+        for one in listed:
             if not isinstance(one, str) and not _is_number(one):
                 raise _wrong(path, f"must be a string, a number, or a list of them, not {one!r}")
+        unwanted = [_equal_to(one) for one in listed]
     return lambda value: not any(test(value) for test in unwanted)
 
 
