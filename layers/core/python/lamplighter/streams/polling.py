@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -26,7 +26,6 @@ from lamplighter.store.watchers import StreamLease
 from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage, WatchReport
 from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
-from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.sources import PollingTrigger, SourceContext, SourceItem, source_context
 
 log = logging.getLogger(__name__)
@@ -86,7 +85,8 @@ class _Poll:
         self.report.failed_watchers += len(broken)
         if broken:
             return None  # nobody is given what they would miss
-        if not isinstance(subscriptions[0].trigger, PollingTrigger):
+        trigger = subscriptions[0].trigger
+        if not isinstance(trigger, PollingTrigger):
             await self._listen(subscriptions, seconds)
             return None
         since = min(watcher.created_at for watcher in self.watchers)
@@ -94,9 +94,9 @@ class _Poll:
         is_known = lease.polled_at is not None and lease.polled_at >= since
         seen = lease.seen_items if is_known else None
         deadline = monotonic() + seconds
-        items = await _items(subscriptions[0].trigger, seconds)
-        new = {StreamMessage(item): item for item in new_items(items, seen, since=since)}
-        left = await self._deliver(subscriptions, new, seconds=deadline - monotonic())
+        items = await _items(trigger, seconds)
+        new = [StreamMessage(item) for item in new_items(items, seen, since=since)]
+        left = await self._deliver(new, subscriptions, seconds=deadline - monotonic())
         return to_bytes(item for item in items if item.message_id not in left)
 
     async def _listen(self, subscriptions: Sequence[Subscription], seconds: float) -> None:
@@ -116,28 +116,23 @@ class _Poll:
                 log.warning("item of a source is rejected", extra=fields)
 
     async def _deliver(
-        self,
-        subscriptions: Sequence[Subscription],
-        new: Mapping[StreamMessage, SourceItem],
-        *,
-        seconds: float,
+        self, new: Sequence[StreamMessage], subscriptions: Sequence[Subscription], *, seconds: float
     ) -> set[str]:
         """Deliver what is new at a source; return the ids of what a watcher failed at."""
         for subscription in subscriptions:
             # Whatever a trigger says now: who shares a source was decided when it was pushed.
             subscription.key = self.stream
-        rounds = DeliveryRounds(list(new), seconds=seconds)
+        rounds = DeliveryRounds(new, seconds=seconds)
         await rounds.run(subscriptions)
-        done = rounds.finish(self.report, lambda message: _as_delivery(new[message]))
+        done = rounds.finish(self.report, lambda message: _as_delivery(message.raw))
         self.report.received += len(new)
         self.fired.update(rounds.fired)
-        not_done = {item.message_id for message, item in new.items() if message not in done}
+        not_done = {message.raw.message_id for message in new if message not in done}
         self.report.failed_watchers += bool(not_done)
         return not_done
 
 
-async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceItem]:
-    assert isinstance(trigger, PollingTrigger)
+async def _items(trigger: PollingTrigger, seconds: float) -> Sequence[SourceItem]:
     with source_context(SourceContext(list_objects=list_objects)):
         poll = asyncio.ensure_future(trigger.poll(trigger.serialize()[1]))
     # Not `wait_for`, which would wait on for one that will not be cancelled.
