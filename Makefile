@@ -143,10 +143,11 @@ deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on thi
 # --- Gates ----------------------------------------------------------------------------------------
 
 style: $(VENV)/linked
-	@echo "style: formatting, lint, spelling"
+	@echo "style: formatting, lint, spelling, dead code"
 	@$(BIN)/ruff format --quiet --check . || { echo "style: run 'make format'" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
+	@$(BIN)/vulture || { echo "style: delete what nothing uses, or say in requirements/used.py who does" >&2; exit 1; }
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "style: a conflict was never resolved" >&2; exit 1; }
 
 types: $(VENV)/linked

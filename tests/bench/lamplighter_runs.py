@@ -17,8 +17,8 @@ from moto.dynamodb.models import dynamodb_backends
 
 from lamplighter import DAG, SparkTask, clock, runtime
 from lamplighter.scheduler.tick import tick
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import shard_of
 from lamplighter_local import resources
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.stack import local_stack

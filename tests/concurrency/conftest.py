@@ -4,7 +4,6 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
 from pathlib import Path
 
@@ -79,12 +78,7 @@ def make_database(
         "AWS_SECRET_ACCESS_KEY": "none",
         "AWS_DEFAULT_REGION": "eu-west-1",
     }
-    defaults = asdict(Settings())
-    environment |= {
-        f"LAMPLIGHTER_{name.upper()}": str(value)
-        for name, value in asdict(DEPLOYMENT).items()
-        if value != defaults[name]
-    }
+    environment |= DEPLOYMENT.as_environment()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     client = boto3.Session().client("dynamodb")  # the default one keeps the first key it saw

@@ -23,7 +23,7 @@ from lamplighter.registry.pushes import Push, Retire, read_message
 from lamplighter.registry.register import register, retire
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.store.models import Assets
-from lamplighter_local.dag_objects import found_in_a_file
+from lamplighter_local.dag_objects import parsed_dag
 from tests.concurrency import turns
 from tests.concurrency.sqs_stand_in import Message, Queue
 
@@ -239,7 +239,7 @@ def take_part(dags_of: Callable[[str], list[DAG]], thread: type[Thread]) -> None
 
     def parse(sandbox: Sandbox) -> Iterator[ParsedFile]:
         version = PurePosixPath(sandbox._key).stem
-        yield ParsedFile("dags/late.py", dags=[found_in_a_file(dag) for dag in dags_of(version)])
+        yield ParsedFile("dags/late.py", dags=[parsed_dag(dag) for dag in dags_of(version)])
 
     # Author code is run elsewhere; here everything happens in threads of one process.
     with patch.object(Sandbox, "parse", parse):

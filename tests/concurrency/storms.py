@@ -154,7 +154,7 @@ def storm_of(seed: int, dag_ids: Iterable[str], **changes: Any) -> dict[str, Any
         "faults": {},
         "lost_messages": 0,
         "repeated_messages": 0.1,
-        "pauses": 0,
+        "pause_count": 0,
         **changes,
     }
 

@@ -88,7 +88,7 @@ class Crowd:
             "batch_size": 1,
             "weights": WEIGHTS,
             "faults": fewer_faults(self.severity),
-            "pauses": 1,
+            "pause_count": 1,
             # With more of them nearly every transaction would meet another.
             "threads": 4,
             "dead_claims": ALWAYS if process % 2 else WHILE_EVENTS,

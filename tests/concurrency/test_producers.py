@@ -348,7 +348,7 @@ def test_storm_of_events_with_faults_consumes_each_once(environment: dict[str, s
         (WIDE if number % 2 else NARROW, next_push_number(LATE_BUNDLE)) for number in range(PUSHES)
     ]
     asked = [
-        storm_of(seed, EARLY, sent, faults=FAULTS, retry_attempts=2, pushes=pushes[seed::PROCESSES])
+        storm_of(seed, EARLY, sent, faults=FAULTS, pause_count=2, pushes=pushes[seed::PROCESSES])
         for seed in range(PROCESSES)
     ]
 

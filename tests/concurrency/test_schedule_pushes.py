@@ -48,7 +48,7 @@ def rage_with_pushes(environment: dict[str, str], *, dags: int, pushes: int, see
             batches_at_once=1,
             weights=WEIGHTS,
             faults=fewer_faults(0.25),
-            retry_attempts=1,
+            pause_count=1,
         )
         for process in range(PROCESSES)
     ]

@@ -132,7 +132,7 @@ def test_storm_of_tickers_with_faults_claims_every_interval_once(
         for number, each in enumerate(expected[::7])
     ]
     asked = [
-        storm_of(seed, expected, faults=FAULTS, retry_attempts=8, manual=manual[seed::PROCESSES])
+        storm_of(seed, expected, faults=FAULTS, pause_count=8, manual=manual[seed::PROCESSES])
         for seed in range(PROCESSES)
     ]
 

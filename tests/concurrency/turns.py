@@ -74,7 +74,7 @@ class Storm:
     # How often each thing is done, beside the others.
     weights: dict[str, float]
     # How many DAGs to pause.
-    retry_attempts: int
+    pause_count: int
 
 
 S = TypeVar("S", bound=Storm)
@@ -210,7 +210,7 @@ class Process(Generic[S]):
         self.faults = Faults(storm.seed)
         self.faults.probability(**storm.faults)
         chance = random.Random(storm.seed)
-        for dag_id in chance.choices(storm.dag_ids, k=storm.retry_attempts):
+        for dag_id in chance.choices(storm.dag_ids, k=storm.pause_count):
             self.mischief += [partial(pause, dag_id), partial(unpause, dag_id)]
         self.mischief += self.more_mischief()
         chance.shuffle(self.mischief)

@@ -119,27 +119,27 @@ def test_command_line_finds_all_well(deployed: Deployed) -> None:
 
 
 def test_reader_looks_and_changes_nothing(deployed: Deployed) -> None:
-    """Rights are enforced here, and the policy for readers has none to write."""
+    """Permissions are enforced here, and the policy for readers has none to write."""
     assert deployed.run("runs", "list", "held", who=READER).returncode == 0
     refused = deployed.run("runs", "trigger", "held", who=READER)
 
     assert refused.returncode == 1
-    assert "AWS does not allow it with these credentials" in refused.stderr
+    assert "these AWS credentials do not allow it" in refused.stderr
     assert _runs("held") == []
 
 
-def test_function_without_its_rights_is_refused(deployed: Deployed) -> None:
-    """Functions have the rights of their roles and no others: without them, a tick fails."""
+def test_function_without_its_permissions_is_refused(deployed: Deployed) -> None:
+    """Functions have the permissions of their roles and no others: without them, a tick fails."""
     iam = aws.client("iam")
-    policy = {"RoleName": f"{STACK}-tick-{REGION}", "PolicyName": "rights"}
-    rights = iam.get_role_policy(**policy)["PolicyDocument"]
+    policy = {"RoleName": f"{STACK}-tick-{REGION}", "PolicyName": "permissions"}
+    permissions = iam.get_role_policy(**policy)["PolicyDocument"]
     logs = {"Effect": "Allow", "Action": "logs:PutLogEvents", "Resource": "*"}
     little = {"Version": "2012-10-17", "Statement": [logs]}
     iam.put_role_policy(**policy, PolicyDocument=json.dumps(little))
     try:
         refused = aws.client("lambda", read_seconds=60).invoke(FunctionName=f"{STACK}-tick")
     finally:
-        iam.put_role_policy(**policy, PolicyDocument=json.dumps(rights))
+        iam.put_role_policy(**policy, PolicyDocument=json.dumps(permissions))
 
     assert "FunctionError" in refused
     assert "AccessDenied" in refused["Payload"].read().decode()

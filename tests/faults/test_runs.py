@@ -28,8 +28,7 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.marks import mark_run, mark_step
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.advance import settle as hear

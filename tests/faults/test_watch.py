@@ -257,7 +257,7 @@ def put_back(snapshot: Snapshot) -> LocalStack:
 
 def try_with(faults: DeploymentFaults, story: Story, stack: LocalStack) -> None:
     """Do it once under faults."""
-    with patch.object(stack, "call", stack.call), faults.striking(stack):
+    with patch.object(stack, "call", stack.call), faults.injected_into(stack):
         story.act(stack)
 
 

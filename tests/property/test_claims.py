@@ -25,8 +25,8 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.dags import change_dag, read_dags
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Write
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import row_of, store_dags

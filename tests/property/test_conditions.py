@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher, Dataset
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import (
     NO_ASSETS,
     AssetCondition,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, SparkTask
 from lamplighter.assets import AssetCondition
-from lamplighter.dags.schedule import Schedule
+from lamplighter.dags.arguments import Schedule
 from lamplighter.loading import author_code_as_data
 from lamplighter.serialization import content_hash, decode_dag, encode_dag, to_json
 from lamplighter.timetables.assets import AssetOrTimeSchedule

@@ -10,9 +10,8 @@ import pytest
 
 from lamplighter import DAG
 from lamplighter.operations import runs
-from lamplighter.operations.marks import mark_run, mark_step
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome

@@ -34,7 +34,7 @@ def test_run_comes_on_its_second_after_a_tick_that_could_not_send(
     stack = deploy(NOON)
     store_dags([due_once()])
     faults = DeploymentFaults()
-    with faults.striking(stack):
+    with faults.injected_into(stack):
         faults.at(1, kind, "SendMessageBatch")
         stack.tick()
         assert len(faults.deaths) == 1

@@ -10,10 +10,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError
-from lamplighter.operations import marks
-from lamplighter.operations.marks import mark_run, mark_step
+from lamplighter.operations import runs
 from lamplighter.operations.pause import pause
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
@@ -245,7 +244,7 @@ def test_many_steps_that_never_ran_go_on_after_a_mark(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More steps than fit at once are reset in parts, before the run begins again."""
-    monkeypatch.setattr(marks, "AT_ONCE", 2)
+    monkeypatch.setattr(runs, "AT_ONCE", 2)
     run = world.start(failing_first(world, 5))
     world.stack.advance(minutes=1)
     assert world.state(run) == "failed"
@@ -261,7 +260,7 @@ def test_mark_that_died_between_two_parts_can_be_asked_for_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step is marked already, and what it still keeps back is reset by the second asking."""
-    monkeypatch.setattr(marks, "AT_ONCE", 2)
+    monkeypatch.setattr(runs, "AT_ONCE", 2)
     run = world.start(failing_first(world, 5))
     world.stack.advance(minutes=1)
     faults = Faults()

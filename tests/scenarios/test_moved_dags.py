@@ -13,7 +13,7 @@ def test_moved_dag_is_not_retired_by_its_old_bundle_when_the_index_lags(
 ) -> None:
     """The old bundle's delayed clean-up finds the DAG in a stale index and leaves it alone."""
     faults = DeploymentFaults()
-    with faults.striking(stack):
+    with faults.injected_into(stack):
         stack.push_dags([MOVED], bundle="old")
         stack.push_dags([], bundle="old")
         assert stack.dag("moved").is_stale

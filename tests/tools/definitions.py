@@ -17,7 +17,7 @@ from lamplighter.serialization import content_hash, encode_dag, to_json
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.dags import dag_write
 from lamplighter.store.models import Dags
-from lamplighter_local.dag_objects import FILE, found_in_a_file
+from lamplighter_local.dag_objects import FILE, parsed_dag
 
 _PUSH = Push("objects", "0" * 64, 1)
 
@@ -44,7 +44,7 @@ def store_dags(dags: Iterable[DAG]) -> None:
 
 def register_dags(*dags: DAG, bundle: str = "objects") -> RegisterReport:
     """Register DAG objects as a push of a bundle that has these and no others."""
-    return register_found({FILE: [found_in_a_file(dag) for dag in dags]}, bundle)
+    return register_found({FILE: [parsed_dag(dag) for dag in dags]}, bundle)
 
 
 def register_found(

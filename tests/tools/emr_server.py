@@ -27,7 +27,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emr.requests import service_model
-from lamplighter_local.emulator.guarded import ERROR_CODE, Incoming, why_refused
+from lamplighter_local.emulator.guarded import ERROR_CODE, Incoming, refusal_reason
 
 # AWS's own name is refused by `PutEvents`, whoever says it.
 SOURCE = "lamplighter.emr"
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, _Server)
         headers = {name.lower(): text for name, text in self.headers.items()}
         request = Incoming(self.command, self.path, headers)
-        return why_refused(request, port=self.server.server_port, key=None)
+        return refusal_reason(request, port=self.server.server_port, key=None)
 
     def _reply(self, status: int, answer: Mapping[str, Any], *, code: str = "") -> None:
         body = json.dumps(answer, default=_as_seconds).encode()

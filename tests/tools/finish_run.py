@@ -2,12 +2,12 @@
 
 from lamplighter import clock, queues
 from lamplighter.errors import TransientError
-from lamplighter.runs.transitions import end_run
+from lamplighter.runs.states import end_run
 from lamplighter.store import runs as run_rows
 from lamplighter.store.backfills import backfill_write, read_backfill
 from lamplighter.store.dags import dag_write, read_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import (
     Change,
     TransactionCanceled,

@@ -7,7 +7,7 @@ from pendulum import DateTime
 from lamplighter import runtime
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_memory import buckets, queues, tables
-from lamplighter_local.execution import OnFakeEmr
+from lamplighter_local.execution import FakeEmrExecution
 from lamplighter_local.stack import LocalStack
 
 
@@ -24,7 +24,7 @@ def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
         queue.pending_messages.clear()
     for bucket in buckets():
         bucket.keys.clear()
-    if isinstance(stack.execution, OnFakeEmr):
+    if isinstance(stack.execution, FakeEmrExecution):
         stack.execution.emr.put_back(FakeEmr().copy_state())
     _forget(stack, at)
 
@@ -44,7 +44,7 @@ class Snapshot:
         self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in queues()}
         self._objects = {bucket.name: set(bucket.keys) for bucket in buckets()}
         self._at = stack.clock.now()
-        self._emr = stack.execution.emr if isinstance(stack.execution, OnFakeEmr) else None
+        self._emr = stack.execution.emr if isinstance(stack.execution, FakeEmrExecution) else None
         self._jobs = self._emr.copy_state() if self._emr is not None else None
 
     def put_back(self) -> LocalStack:

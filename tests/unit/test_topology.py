@@ -31,6 +31,6 @@ def test_dead_letter_queue_is_named_after_its_queue(name: str, dlq: str) -> None
 
 def test_every_queue_has_a_setting_of_its_own() -> None:
     """Queues and dead-letter queues have settings by which each can be told from the others."""
-    assert URL_SETTINGS["events.fifo"] == "events_fifo_queue_url"
+    assert output_key(URL_SETTINGS["events.fifo"]) == "EventsFifoQueueUrl"
     assert output_key(URL_SETTINGS["events-dlq.fifo"]) == "EventsFifoDlqUrl"
     assert len(set(URL_SETTINGS.values())) == len(URL_SETTINGS) == 2 * len(QUEUES)

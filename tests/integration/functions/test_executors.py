@@ -5,8 +5,8 @@ from pendulum import DateTime
 
 from lamplighter import clock, runtime
 from lamplighter.errors import PermanentError
+from lamplighter.executors import current, job_of_event, named
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
-from lamplighter.executors.current import current, job_of_event, named
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations.runs import cancel_run
 from lamplighter.settings import Settings

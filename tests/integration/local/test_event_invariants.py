@@ -8,9 +8,9 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.operations.pause import pause, unpause
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
+from lamplighter.store.slots import shard_of
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.integration.local.planted import plant, pretend_ticks
 from tests.tools.definitions import register_dags

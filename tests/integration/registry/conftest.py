@@ -7,7 +7,7 @@ import pytest
 
 from lamplighter import DAG
 from lamplighter.registry.register import RegisterReport
-from lamplighter_local.dag_objects import found_in_a_file
+from lamplighter_local.dag_objects import parsed_dag
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_found
 
@@ -17,7 +17,7 @@ def register_dags(stack: LocalStack) -> Callable[..., RegisterReport]:
     """Return a function that registers DAGs as if the sandbox had found them in one file."""
 
     def register_dags(*dags: DAG | dict[str, Any], **named: Any) -> RegisterReport:
-        found = [found_in_a_file(dag) if isinstance(dag, DAG) else dag for dag in dags]
+        found = [parsed_dag(dag) if isinstance(dag, DAG) else dag for dag in dags]
         return register_files({"dags/a.py": found}, **named)
 
     def register_files(

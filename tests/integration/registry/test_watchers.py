@@ -19,7 +19,7 @@ from lamplighter.store.watchers import WatcherKey, read_watchers
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import Feed
-from lamplighter_local.dag_objects import found_in_a_file
+from lamplighter_local.dag_objects import parsed_dag
 from lamplighter_local.stack import LocalStack
 from tests.tools.faults import Crash, Faults, crash_points
 from tests.tools.snapshot import Snapshot
@@ -150,7 +150,7 @@ def test_dag_that_leaves_takes_its_watchers_along(register_dags: Register) -> No
 def test_dag_whose_file_is_broken_keeps_its_watchers(register_dags: Register) -> None:
     """It waits for its author, and nothing that comes meanwhile is lost."""
     register_dags(dag("dag", Reading(queue="raw")))
-    broken = {**found_in_a_file(dag("dag", Reading(queue="raw"))), "document": {"version": 0}}
+    broken = {**parsed_dag(dag("dag", Reading(queue="raw"))), "document": {"version": 0}}
     report = register_dags(broken)
     assert report.broken == ["dag"]
     assert set(rows()) == {"raw dag"}

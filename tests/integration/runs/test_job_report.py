@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import aws
 from lamplighter.executors.base import Job, JobState
-from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
+from lamplighter.runs.job_request import NO_REPORT, JobReport, read_report
 from lamplighter_local.stack import LocalStack
 from tests.tools.faults import Faults
 

@@ -13,11 +13,10 @@ from lamplighter import settings
 from lamplighter.dags.dag import DAG
 from lamplighter.runs.states import NONE, OVER, SKIPPED, SUCCESS
 from lamplighter.store.catalog import read_look_ahead
-from lamplighter.store.due import index_entry, is_open
+from lamplighter.store.dags import definition_of
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.store.slots import free_slots, run_of
-from lamplighter.store.steps import run_ref
-from lamplighter.store.versions import definition_of
+from lamplighter.store.runs import run_ref
+from lamplighter.store.slots import free_slots, index_entry, is_open, run_of
 
 # A lost message costs a minute where a tick finds what it was about, and five where a sweep does.
 _PATIENCE = timedelta(minutes=15)

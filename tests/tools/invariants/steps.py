@@ -13,9 +13,9 @@ from lamplighter.runs.dependencies import next_steps, removed_tasks
 from lamplighter.runs.job_request import JobName
 from lamplighter.runs.states import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
 from lamplighter.store import runs as run_rows
+from lamplighter.store.dags import definition_of
 from lamplighter.store.models import AssetEvents, Runs, Steps
-from lamplighter.store.steps import run_ref
-from lamplighter.store.versions import definition_of
+from lamplighter.store.runs import run_ref
 from lamplighter_local.emr.fake_emr import FakeEmr
 
 _StepsByRun = Mapping[str, list[Steps]]

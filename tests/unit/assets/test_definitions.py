@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, Dataset
-from lamplighter.assets.codec import encode_condition
+from lamplighter.assets.asset import encode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.errors import DefinitionError, SerializationError
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.backfill.plan import place, runs_between
+from lamplighter.backfill.plan import runs_between
 from lamplighter.timetables.assets import AssetOrTimeSchedule
+from lamplighter.timetables.base import place
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import (
     CronPartitionTimetable,

@@ -7,7 +7,7 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset, clock
-from lamplighter.dags.schedule import Schedule
+from lamplighter.dags.arguments import Schedule
 from lamplighter.dags.upcoming import describe_run, upcoming_runs
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronPartitionTimetable, CronTriggerTimetable

@@ -1,6 +1,6 @@
 """Runs, steps and DAGs in memory, as tests of pure decisions need them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from lamplighter.identifiers import run_key
 from lamplighter.runs.view import RunReader, RunView
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.rows import Row
-from lamplighter.store.steps import run_ref
+from lamplighter.store.runs import run_ref
 
 R = TypeVar("R", bound=Row)
 
@@ -83,10 +83,10 @@ class OtherRuns(RunReader):
 
     before: list[tuple[Runs, list[Steps], DAG]] = field(default_factory=list)
 
-    def runs_before(self, run: Runs) -> Iterable[Runs]:
+    def runs_before(self, run: Runs) -> Iterator[Runs]:
         """Return the runs that were put before this one."""
         assert all(other.run_key < run.run_key for other, _, _ in self.before)
-        return [other for other, _, _ in self.before]
+        return iter([other for other, _, _ in self.before])
 
     def read_step(self, run: Runs, task_id: str) -> Steps | None:
         """Return a step of a run, if it was given one."""
@@ -102,7 +102,7 @@ class OtherRuns(RunReader):
 class NothingElse(RunReader):
     """Fails whoever looks beyond the run's own rows."""
 
-    def runs_before(self, run: Runs) -> Iterable[Runs]:
+    def runs_before(self, run: Runs) -> Iterator[Runs]:
         """Refuse to look for the runs before this one."""
         raise AssertionError(f"nothing depends on the runs before {run.run_id}")
 

@@ -329,7 +329,7 @@ def test_submission_is_written_with_all_that_it_needs() -> None:
     assert start.step is step
     assert (step.submission, step.try_number, step.executor) == (1, 1, "emr-serverless")
     assert values_of(step, "submitted_at", "asked_at", "job_run_id") == [NOW, NOW, None]
-    assert start.job.request.token == JobName.of(decision.view.run, step).token
+    assert start.request.token == JobName.of(decision.view.run, step).token
     assert decision.view.run.started_at == NOW
 
 
@@ -420,7 +420,7 @@ def test_events_of_a_run_are_read_when_a_job_needs_them() -> None:
     assert reader.asked == 0
     decision = Known(dag, {}, {"events": {"x": (0, 1)}}, reader=reader).decide()
     assert (started(decision), reader.asked) == (["a"], 1)
-    assert '"arguments": ["1"]' in decision.starts[0].job.context
+    assert '"arguments": ["1"]' in decision.starts[0].context
 
 
 # Runs that are being ended.
@@ -745,7 +745,7 @@ def test_run_that_is_over_stays_as_it_is(state: str) -> None:
     """Nothing moves it; only a job that still runs for it is an orphan."""
     known = Known(chain(), {"a": FAILED, "b": DONE}, {"state": state, "wake_at": AGO})
     decision = known.decide(observations=[job_of("a", JobState.RUNNING)])
-    assert (decision.has_to_write, len(decision.orphaned_jobs)) == (False, 1)
+    assert (decision.view.is_changed, len(decision.orphaned_jobs)) == (False, 1)
     assert started(decision) == []
 
 
@@ -758,7 +758,7 @@ def test_end_of_a_run_frees_its_slot_and_adds_up_its_cost() -> None:
     decision = Known(chain(), costs, {"wake_at": AGO, "wake_shard": 1}).decide()
     run, row = decision.view.run, decision.view.row
     assert row is not None
-    assert (values_of(row, "active"), decision.shares_a_row) == ([None], True)
+    assert (values_of(row, "active"), decision.view.changes_shared_rows) == ([None], True)
     assert values_of(run, "cost", "vcpu_hours", "ended_at") == [0.75, 1.0, NOW]
     assert values_of(run, "wake_at", "wake_shard") == [None, None]
     assert {step.expires_at for step in decision.view.steps.values()} == {NOW.add(days=90)}

@@ -74,9 +74,9 @@ def test_argument_of_a_job_says_whose_it_is(chosen: str, ids: tuple[str, str]) -
 
     place = SubmissionKey.read(name.context_uri(BUCKET))
 
-    assert place == SubmissionKey(ids[0], name.run_key, ids[1], 12, name.digest[:12])
+    assert place == SubmissionKey(ids[0], name.key.run_key, ids[1], 12, name.token[:12])
     assert place == name.key
-    assert step_of(name.context_uri(BUCKET))[:3] == (ids[0], name.run_key, ids[1])
+    assert step_of(name.context_uri(BUCKET))[:3] == (ids[0], name.key.run_key, ids[1])
 
 
 @pytest.mark.parametrize("chosen", [each for each in RUN_IDS if "東" not in each])

@@ -14,8 +14,7 @@ from lamplighter.runs.job_observation import (
     apply_observation,
     cancelled_before_start,
 )
-from lamplighter.runs.job_report import NO_REPORT, JobReport
-from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport
 from lamplighter.runs.view import RunView
 from lamplighter.settings import Settings
 from lamplighter.store.models import AssetEvents, Steps

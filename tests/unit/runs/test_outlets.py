@@ -8,8 +8,7 @@ from pendulum import datetime
 
 from lamplighter import Asset, AssetAlias
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_report import JobReport
-from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_request import JobName, JobReport
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.store.models import AssetEvents
 from tests.unit.runs.rows import make_dag, make_run, make_step, make_view

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pendulum import DateTime, datetime
 
-from lamplighter.store.due import Entry, index_entry, shard_of
 from lamplighter.store.models import Dags
-from lamplighter.store.slots import free_slots, waiting_entry
+from lamplighter.store.slots import Entry, free_slots, index_entry, shard_of, waiting_entry
 
 NINE, TEN, ELEVEN = (datetime(2026, 1, 1, hour) for hour in (9, 10, 11))
 SHARD = shard_of("dag", 16)

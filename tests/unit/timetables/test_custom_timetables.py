@@ -10,9 +10,14 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG
-from lamplighter.dags.schedule import next_run
 from lamplighter.errors import DefinitionError, InvalidTimetableError
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    next_run,
+)
 
 DAY = timedelta(days=1)
 MONDAY = pendulum.datetime(2024, 1, 1)

@@ -6,7 +6,7 @@ import pendulum
 import pytest
 
 from lamplighter import Asset, AssetWatcher, SparkTask
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_allowed, author_code_as_data

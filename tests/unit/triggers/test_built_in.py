@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lamplighter import Asset, AssetWatcher, triggers
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_as_data
 from lamplighter.triggers import (

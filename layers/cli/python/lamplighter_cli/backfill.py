@@ -19,8 +19,7 @@ from lamplighter.operations import backfills as operations
 from lamplighter.operations.backfills import create_backfill, plan_backfill
 from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import COMPLETED, backfills_of
-from lamplighter.store.dags import all_dags
-from lamplighter.store.versions import newest_document
+from lamplighter.store.dags import all_dags, newest_document
 from lamplighter.views import Backfill, view_backfill, view_dag
 from lamplighter.zones import Zone, as_utc, iso, later_reading, parse_zone
 from lamplighter_cli import console

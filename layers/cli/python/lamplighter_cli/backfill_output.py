@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.backfill.expect import consumers, expect, total_seconds
+from lamplighter.backfill.estimates import consumers, expect, total_seconds
 from lamplighter.backfill.plan import Act, Plan
-from lamplighter.store.versions import newest_document
+from lamplighter.store.dags import newest_document
 from lamplighter.views import Backfill
 from lamplighter.zones import Zone
 from lamplighter_cli import console

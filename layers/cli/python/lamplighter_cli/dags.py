@@ -8,9 +8,8 @@ from rich.text import Text
 from lamplighter.operations import pause as operations
 from lamplighter.operations.pause import Missed
 from lamplighter.registry.import_problems import all_problems
-from lamplighter.store.dags import all_dags, dags_with_schedule_errors
+from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_document
 from lamplighter.store.runs import last_runs, runs_of
-from lamplighter.store.versions import newest_document
 from lamplighter.views import AssetProgress, Dag, Run, asset_progress, run_summary, view_dag
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json

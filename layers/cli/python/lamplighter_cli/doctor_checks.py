@@ -16,9 +16,8 @@ from lamplighter.registry.import_problems import all_problems
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
 from lamplighter.store.bundles import read_bundles
 from lamplighter.store.catalog import read_look_ahead
-from lamplighter.store.dags import all_dags, dags_with_schedule_errors
+from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_documents
 from lamplighter.store.tables import TableDefinition, table_definitions
-from lamplighter.store.versions import newest_documents
 from lamplighter.store.watchers import read_parked
 from lamplighter.topology import QUEUES, URL_SETTINGS
 from lamplighter_cli import console

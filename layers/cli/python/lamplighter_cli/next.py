@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import decode_condition
 from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
 from lamplighter.loading import author_code_as_data
 from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone

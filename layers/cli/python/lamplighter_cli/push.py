@@ -13,8 +13,7 @@ from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
-from lamplighter.operations.push import push_bundle
-from lamplighter.operations.push_preview import DagChange, preview_push
+from lamplighter.operations.push import DagChange, preview_push, push_bundle
 from lamplighter.registry.definition import read_definition
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval

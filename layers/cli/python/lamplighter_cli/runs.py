@@ -10,8 +10,7 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
-from lamplighter.operations.marks import mark_run, mark_step
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval

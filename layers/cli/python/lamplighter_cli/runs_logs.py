@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamplighter import settings
 from lamplighter.errors import RefusedError
-from lamplighter.executors.current import named
+from lamplighter.executors import named
 from lamplighter.views import Step, steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment

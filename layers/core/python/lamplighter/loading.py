@@ -1,4 +1,4 @@
-"""Imports classes by name, and decides whether author code may be imported.
+"""What an author's document may hold: classes, which it names, and JSON values.
 
 Owns: the only import by name in the library. Names outside `lamplighter` are refused unless the
 caller allows author code in this process; functions with permissions never do. They may read
@@ -6,11 +6,12 @@ author classes as data instead, and then get stand-ins that only keep the argume
 """
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lamplighter.errors import SerializationError
 
@@ -28,18 +29,14 @@ class _AuthorCode(Enum):
 _author_code = ContextVar("_author_code", default=_AuthorCode.REFUSED)
 
 
-@contextmanager
-def author_code_allowed() -> Iterator[None]:
+def author_code_allowed() -> AbstractContextManager[None]:
     """Let `load_class` import from the author's bundle until the block ends."""
-    with _treating_author_code_as(_AuthorCode.IMPORTED):
-        yield
+    return _treating_author_code_as(_AuthorCode.IMPORTED)
 
 
-@contextmanager
-def author_code_as_data() -> Iterator[None]:
+def author_code_as_data() -> AbstractContextManager[None]:
     """Let documents be read without author code until the block ends: stand-ins take its place."""
-    with _treating_author_code_as(_AuthorCode.DATA):
-        yield
+    return _treating_author_code_as(_AuthorCode.DATA)
 
 
 @contextmanager
@@ -91,3 +88,16 @@ def _resolve(path: str) -> object:
         if error.name != module or "." not in module:
             raise
         return getattr(_resolve(module), name)
+
+
+def json_mapping(value: object) -> dict[str, Any]:
+    """Return a copy of a mapping that survives being written as JSON, or say why it does not."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must be a mapping, not {value!r}")
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"must hold JSON values only: {error}") from error
+    if copy != dict(value):
+        raise TypeError("must hold JSON values only: text keys, and lists instead of tuples")
+    return copy

@@ -35,7 +35,7 @@ class Runtime:
     name: str = ""
     settings: "Settings | None" = None  # None: those of the environment, read when first needed
     clock: "Clock | None" = None  # None: the machine's
-    executor: "Executor | None" = None  # None: EMR Serverless
+    executor: "Executor | None" = None  # None: the one that settings name
     # Not one that is seeded when a module is loaded: functions that begin from one snapshot of
     # memory would all wait for the same time.
     random: Random = field(default_factory=SystemRandom)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask

@@ -4,7 +4,8 @@ Owns: the order of the search, and that one kind of trouble does not keep it fro
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lamplighter.backfill.advance import sweep_backfills
@@ -33,30 +34,26 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
     """Hand on events and pushes that reached nobody; move runs and backfills nobody has moved."""
     report = SweepReport()
 
-    def search_assets() -> None:
+    @contextmanager
+    def search(name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # the next sweep tries again; the other searches must not wait for it
+            log.exception("search failed", extra={"search": name})
+            report.failed_searches += 1
+
+    with search("assets"):
         found = sweep_open(has_time=has_time)
         report.claimed_runs = found.claimed_runs
         report.failed_searches += found.failed
-
-    def search_outlets() -> None:
+    with search("outlets"):
         report.resent_events = sweep_outlets(has_time=has_time)
-
-    def search_pushes() -> None:
+    with search("pushes"):
         report.resent_pushes = sweep_pushes(has_time=has_time)
-
-    def search_runs() -> None:
-        for found in sweep_runs(has_time=has_time):
-            report.add(found)
+    with search("runs"):
+        for moved in sweep_runs(has_time=has_time):
+            report.add(moved)
             report.woken_runs += 1
-
-    def search_backfills() -> None:
+    with search("backfills"):
         report.backfill_runs = sweep_backfills(has_time=has_time).backfill_runs
-
-    searches = (search_assets, search_outlets, search_pushes, search_runs, search_backfills)
-    for search in searches:
-        try:
-            search()
-        except Exception:  # the next sweep tries again; the other searches must not wait for it
-            log.exception("search failed", extra={"search": search.__name__})
-            report.failed_searches += 1
     return report

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from pendulum import DateTime
 
-from lamplighter.backfill.expect import seconds_left
+from lamplighter.backfill.estimates import seconds_left
 from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.store import runs as run_rows
-from lamplighter.store import steps as step_rows
+from lamplighter.store import runs as step_rows
 from lamplighter.store.backfills import OPEN
 from lamplighter.zones import Zone, iso, parse_zone
 
@@ -254,13 +254,8 @@ def view_run(row: "Runs") -> Run:
     events = triggering_asset_events(row)
     found = tuple(
         Event(
-            asset=asset,
-            event_id=event_id_of(event),
-            seq=int(event.seq or 0),
-            timestamp=event.timestamp,
-            extra=event.extra or {},
-            source=event.source,
-            partition_key=event.partition_key,
+            **_columns(Event, event)
+            | {"asset": asset, "event_id": event_id_of(event), "extra": event.extra or {}}
         )
         for asset, event in events.recorded
     )
@@ -276,15 +271,14 @@ def steps_of(row: "Runs") -> tuple[Step, ...]:
 
 def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:
     """Return steps in the order in which they were submitted, the others last."""
-    return tuple(map(_view_step, sorted(rows, key=_submission_order)))
 
+    def order(row: "Steps") -> tuple[str, str]:
+        return ("~" if row.submitted_at is None else iso(row.submitted_at), row.step_id)
 
-def _submission_order(row: "Steps") -> tuple[str, str]:
-    return ("~" if row.submitted_at is None else iso(row.submitted_at), row.step_id)
-
-
-def _view_step(row: "Steps") -> Step:
-    return Step(**_columns(Step, row) | {"task_id": row.step_id, "tries": row.tries or ()})
+    return tuple(
+        Step(**_columns(Step, row) | {"task_id": row.step_id, "tries": row.tries or ()})
+        for row in sorted(rows, key=order)
+    )
 
 
 def all_runs() -> list[Run]:
@@ -292,11 +286,13 @@ def all_runs() -> list[Run]:
     steps: dict[str, list[Steps]] = {}
     for step in step_rows.all_steps():
         steps.setdefault(step.run_ref, []).append(step)
-    found = []
-    for row in run_rows.all_runs():
-        own = steps.get(step_rows.run_ref(row.dag_id, row.run_key), ())
-        found.append(replace(run_summary(row), steps=view_steps(own)))
-    return found
+    return [
+        replace(
+            run_summary(row),
+            steps=view_steps(steps.get(step_rows.run_ref(row.dag_id, row.run_key), ())),
+        )
+        for row in run_rows.all_runs()
+    ]
 
 
 def view_dag(row: "Dags") -> Dag:

@@ -56,7 +56,7 @@ class DagObjects:
             case "list":
                 return {"files": [FILE]}
             case "parse":
-                parsed = ParsedFile(FILE, dags=[found_in_a_file(dag) for dag in dags.values()])
+                parsed = ParsedFile(FILE, dags=[parsed_dag(dag) for dag in dags.values()])
                 return {"files": [asdict(parsed)]}
             case _:
                 return {"results": [_next_runs(query, dags) for query in event["queries"]]}
@@ -99,7 +99,7 @@ def _next_runs(query: Any, dags: Mapping[str, DAG]) -> NextRunsResult:
         return failed_result(query, in_short(error))
 
 
-def found_in_a_file(dag: DAG) -> dict[str, Any]:
+def parsed_dag(dag: DAG) -> dict[str, Any]:
     """Return a DAG as the sandbox reports it."""
     document = encode_dag(dag)
     return {

@@ -126,9 +126,9 @@ def run_demo(folder: Path, *, orders: int, days: int, on_change: OnChange) -> Do
     ):
         watch = _Watch(lamp, spark, as_utc(START.add(days=days)), on_change)
         while lamp.now < watch.end:
-            watch.tell()
+            watch.report_progress()
             lamp.advance(to=min(watch.end, lamp.now.add(hours=1)))
-        watch.tell()
+        watch.report_progress()
         lamp.check_invariants()
         runs = tuple(run for dag in lamp.dags() for run in lamp.runs(dag.dag_id))
         done = Done(runs, watch.times.seconds, watch.seen().events, lake, folder / REPORT)
@@ -145,9 +145,9 @@ class _Watch:
         self.end = end
         self.times = JobTimes(spark)
         self._lamp, self._on_change = lamp, on_change
-        spark.listeners.append(lambda *_: self.tell())
+        spark.listeners.append(lambda *_: self.report_progress())
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Pass on how things stand."""
         self._on_change(self.seen())
 

@@ -31,9 +31,8 @@ from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import backfills_of
-from lamplighter.store.dags import all_dags, require_dag
+from lamplighter.store.dags import all_dags, newest_document, require_dag
 from lamplighter.store.models import TABLES, Dags
-from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
@@ -94,7 +93,7 @@ class LocalDeployment(DeploymentLifecycle):
         self._catch_up = catch_up
         self._events_sent = 0
 
-    def _begin(self) -> None:
+    def _on_open(self) -> None:
         if self._bundle is not None:
             self.push(self._bundle)
 

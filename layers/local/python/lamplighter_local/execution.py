@@ -31,7 +31,7 @@ class Execution(Protocol):
         ...
 
 
-class OnFakeEmr:
+class FakeEmrExecution:
     """Jobs that only last, on a fake EMR Serverless."""
 
     def __init__(self, emr: FakeEmr) -> None:
@@ -44,7 +44,7 @@ class OnFakeEmr:
         return self.emr.next_change()
 
 
-class OnSpark:
+class SparkExecution:
     """Jobs that are run, one by one, whenever nothing else is to be done."""
 
     def __init__(self, executor: LocalSparkExecutor) -> None:
@@ -57,7 +57,7 @@ class OnSpark:
         return None
 
 
-class OnExecutor:
+class PolledExecution:
     """Jobs of an executor of someone else's, which is asked about them as time passes."""
 
     def __init__(self, executor: Executor) -> None:
@@ -94,7 +94,7 @@ class OnExecutor:
             yield
 
 
-def tell(job_run_id: str, state: JobState) -> None:
+def send_job_state_event(job_run_id: str, state: JobState) -> None:
     """Send what EventBridge would send of a job on EMR Serverless."""
     application = settings.current().emr_application_id
     detail = {"jobRunId": job_run_id, "applicationId": application, "state": state.value}
@@ -109,16 +109,16 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
         yield None
     elif isinstance(on, FakeEmr):
         with api_calls.wrapped(runtime.current().name, on.answering_calls):
-            yield OnFakeEmr(on)
+            yield FakeEmrExecution(on)
     elif isinstance(on, LocalSparkExecutor):
         runtime.current().executor = on
-        on.listeners.append(tell)
+        on.listeners.append(send_job_state_event)
         try:
-            yield OnSpark(on)
+            yield SparkExecution(on)
         finally:
-            on.listeners.remove(tell)
+            on.listeners.remove(send_job_state_event)
     else:
         runtime.current().executor = on
-        execution = OnExecutor(on)
+        execution = PolledExecution(on)
         with execution.noticing_starts():
             yield execution

@@ -49,23 +49,23 @@ class DeploymentLifecycle:
         self._seed = seed
         self._moto_random = MotoRandom(seed)
         self._folder = folder
-        self._until_the_end = ExitStack()
+        self._open_resources = ExitStack()
         self._stack: LocalStack | None = None
-        self._has_begun = False
+        self._was_opened = False
         self.faults = DeploymentFaults(seed)
 
     def __enter__(self) -> Self:
         if self.is_open:
             raise RefusedError("this deployment is open already: use it without `with`")
-        if self._has_begun:
+        if self._was_opened:
             raise RefusedError("this deployment was closed: make another one")
-        with ExitStack() as making:
+        with ExitStack() as opening:
             require_free(self.name)
-            self._has_begun = True
+            self._was_opened = True
             self._moto_random.use()
-            self.executor = self._make_executor(making)
-            making.callback(self._forget_stack)
-            self._stack = stack = making.enter_context(
+            self.executor = self._make_executor(opening)
+            opening.callback(self._drop_stack)
+            self._stack = stack = opening.enter_context(
                 local_stack(
                     at=self._at, name=self.name, on=self.executor, variables=self._variables
                 )
@@ -74,12 +74,12 @@ class DeploymentLifecycle:
             made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
             stack.settings = made
             stack.runtime.random = Random(self._seed)  # noqa: S311 - it must be repeatable
-            making.enter_context(self.faults.striking(stack))
-            self._begin()
-            self._until_the_end = making.pop_all()
+            opening.enter_context(self.faults.injected_into(stack))
+            self._on_open()
+            self._open_resources = opening.pop_all()
         return self
 
-    def _begin(self) -> None:
+    def _on_open(self) -> None:
         """Do what comes before anyone uses it."""
 
     def __exit__(
@@ -94,7 +94,7 @@ class DeploymentLifecycle:
         """End the deployment, as the end of its `with` block does; nothing of it is left."""
         if self.is_open:
             with self.in_own_runtime():
-                self._until_the_end.close()
+                self._open_resources.close()
 
     @contextmanager
     def in_own_runtime(self) -> Iterator[None]:
@@ -108,7 +108,7 @@ class DeploymentLifecycle:
         with runtime.activate(stack.runtime):
             yield
 
-    def _forget_stack(self) -> None:
+    def _drop_stack(self) -> None:
         self._stack = None
 
     @property
@@ -123,7 +123,7 @@ class DeploymentLifecycle:
             raise RefusedError("this deployment is not open: use it inside its `with` block")
         return self._stack
 
-    def _make_executor(self, making: ExitStack) -> FakeEmr | Executor:
+    def _make_executor(self, opening: ExitStack) -> FakeEmr | Executor:
         named = self._executor_named
         if isinstance(named, FakeEmr):
             return named
@@ -135,8 +135,8 @@ class DeploymentLifecycle:
             temporary = tempfile.TemporaryDirectory(
                 prefix="lamplighter-", ignore_cleanup_errors=True
             )
-            folder = self._folder or making.enter_context(temporary)
-            return making.enter_context(LocalSparkExecutor(Path(folder)))
+            folder = self._folder or opening.enter_context(temporary)
+            return opening.enter_context(LocalSparkExecutor(Path(folder)))
         raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
 
 

@@ -26,8 +26,7 @@ from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags, Runs, Steps
-from lamplighter.store.runs import runs_from
-from lamplighter.store.steps import steps_of
+from lamplighter.store.runs import run_ref, runs_from, stored_steps
 from lamplighter.topology import QUEUES
 from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc, iso
@@ -224,8 +223,9 @@ class LocalStack:
         return list(runs_from(dag_id, FIRST_KEY))
 
     def steps(self, run: Runs) -> dict[str, Steps]:
-        """Return the steps of a run, by task."""
-        return steps_of(run)
+        """Return the steps of a run, by task; the row of the run may be an old one."""
+        found = stored_steps(run_ref(run.dag_id, run.run_key))
+        return {step.step_id: step for step in found if step.run_created_at == run.created_at}
 
 
 @contextmanager

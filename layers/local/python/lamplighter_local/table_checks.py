@@ -10,10 +10,9 @@ from lamplighter import settings
 from lamplighter.runs.states import LIVE
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import all_dags
-from lamplighter.store.due import index_entry
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.runs import all_runs
-from lamplighter.store.steps import run_ref, stored_steps
+from lamplighter.store.runs import all_runs, run_ref, stored_steps
+from lamplighter.store.slots import index_entry
 
 
 def violations() -> list[str]:

@@ -14,10 +14,10 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter import executors
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.bundles.parsing import find_upcoming_runs
 from lamplighter.errors import RefusedError
-from lamplighter.executors import current
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
 from lamplighter.store.dags import all_dags, change_dag, require_dag
@@ -140,7 +140,7 @@ def _until_over(lamp: LocalDeployment, run: Run) -> Run:
 def _contexts(run: Run) -> dict[str, Any]:
     found = {}
     for step in run.steps:
-        job = current.current().describe(step.job_run_id) if step.job_run_id else None
+        job = executors.current().describe(step.job_run_id) if step.job_run_id else None
         if job is not None:
             found[step.task_id] = json.loads(storage.read(job.context_uri))
     return found

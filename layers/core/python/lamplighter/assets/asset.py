@@ -1,7 +1,7 @@
 """Assets: named pieces of data, and the ways a schedule can refer to them.
 
-Owns: their names and URIs, whose normal form makes two spellings of one place one asset, and
-watchers, which declare that an outside source updates an asset.
+Owns: their names and URIs, whose normal form makes two spellings of one place one asset, their
+written form, and watchers, which declare that an outside source updates an asset.
 """
 
 import json
@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from lamplighter.assets.condition import AssetLeaf
-from lamplighter.errors import DefinitionError
-from lamplighter.json_values import json_mapping
+from lamplighter.assets.condition import AssetCondition, AssetLeaf, decode
+from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
 from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter.triggers.feeds import ForeignTrigger, StreamInfo
 
 _MAX_LENGTH = 1500
 _MAX_EXTRA = 32_000
@@ -90,15 +91,10 @@ class Asset(AssetLeaf):
         return AssetRef(name=name, uri=uri)
 
     def _fields(self) -> tuple[object, ...]:
-        return (self.name, self.uri, self.group, self.extra, self.watchers)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Asset):
-            return NotImplemented
-        return self._fields() == other._fields()
+        return (Asset, self.name, self.uri, self.group, self.extra, self.watchers)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.uri))
+        return hash((self.name, self.uri))  # an extra may have no hash
 
     def describe(self) -> str:
         return self.name
@@ -120,13 +116,8 @@ class AssetAlias(AssetLeaf):
         self.name = _identifier(name, "alias")
         self.group = _group(group)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AssetAlias):
-            return NotImplemented
-        return (self.name, self.group) == (other.name, other.group)
-
-    def __hash__(self) -> int:
-        return hash((AssetAlias, self.name))
+    def _fields(self) -> tuple[object, ...]:
+        return (AssetAlias, self.name, self.group)
 
     def describe(self) -> str:
         return self.name
@@ -144,13 +135,8 @@ class AssetRef(AssetLeaf):
         self.name = None if name is None else _identifier(name, "name")
         self.uri = None if uri is None else normalize_uri(_identifier(uri, "uri"))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AssetRef):
-            return NotImplemented
-        return (self.name, self.uri) == (other.name, other.uri)
-
-    def __hash__(self) -> int:
-        return hash((AssetRef, self.name, self.uri))
+    def _fields(self) -> tuple[object, ...]:
+        return (AssetRef, self.name, self.uri)
 
     def describe(self) -> str:
         return self.name or self.uri or ""
@@ -231,3 +217,73 @@ def _split(uri: str) -> SplitResult:
     except ValueError as error:
         raise DefinitionError(f"asset URI {uri!r} cannot be read: {error}") from error
     return parts
+
+
+# The written form of assets, and of conditions on them.
+
+
+def encode_condition(condition: AssetCondition) -> dict[str, Any]:
+    """Return the JSON value that `decode_condition` reads back."""
+    written: dict[str, Any] = condition.encode(_encode_leaf)
+    return written
+
+
+def decode_condition(document: dict[str, Any]) -> AssetCondition:
+    """Return the condition that was written."""
+    return decode(document, _decode_leaf)
+
+
+def _encode_leaf(leaf: AssetLeaf) -> dict[str, Any]:
+    match leaf:
+        case Asset():
+            written = {name: getattr(leaf, name) for name in ("name", "uri", "group", "extra")}
+            watchers = [encode_watcher(watcher) for watcher in leaf.watchers]
+            kind = "asset" if type(leaf) is Asset else "dataset"
+            return {kind: written | {"watchers": watchers}}
+        case AssetAlias():
+            return {"alias": {"name": leaf.name, "group": leaf.group}}
+        case AssetRef(name=None):
+            return {"asset_ref": {"uri": leaf.uri}}
+        case AssetRef():
+            return {"asset_ref": {"name": leaf.name}}
+    raise SerializationError(f"{leaf!r} has no written form")
+
+
+def _decode_leaf(document: dict[str, Any]) -> AssetLeaf:
+    if len(document) != 1:
+        raise SerializationError(f"an asset condition has one key, not {sorted(document)}")
+    ((kind, data),) = document.items()
+    match kind:
+        case "asset" | "dataset":
+            watchers = [
+                AssetWatcher(each["name"], decode_trigger(each["trigger"]))
+                for each in data["watchers"]
+            ]
+            return (Asset if kind == "asset" else Dataset)(
+                data["name"],
+                data["uri"],
+                group=data["group"],
+                extra=data["extra"],
+                watchers=watchers,
+            )
+        case "alias":
+            return AssetAlias(data["name"], group=data["group"])
+        case "asset_ref":
+            return AssetRef(name=data.get("name"), uri=data.get("uri"))
+    raise SerializationError(f"unknown kind of asset condition: {kind!r}")
+
+
+def encode_watcher(watcher: AssetWatcher) -> dict[str, Any]:
+    """Return the JSON value of a watcher, with what must be wired for it."""
+    path, kwargs = watcher.trigger.serialize()
+    # Read where it is defined: elsewhere an author's class is only remembered.
+    facts = StreamInfo.of(watcher.trigger).to_json()
+    return {"name": watcher.name, "trigger": {"type": path, "data": kwargs, **facts}}
+
+
+def decode_trigger(document: dict[str, Any]) -> BaseEventTrigger:
+    """Return the trigger that was written; an author's class only where its bundle may run."""
+    path, data = document["type"], document["data"]
+    if is_kept_as_data(path):
+        return ForeignTrigger(path, data, StreamInfo.from_json(document))
+    return load_class(path, BaseEventTrigger)(**data)

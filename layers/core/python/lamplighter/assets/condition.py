@@ -44,6 +44,18 @@ class AssetCondition:
 class AssetLeaf(AssetCondition):
     """A condition that is not made of others."""
 
+    def _fields(self) -> tuple[object, ...]:
+        """Return what tells it from others: its kind first."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AssetLeaf):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
     def holds(self, has_events: HasEvents) -> bool:
         return has_events(self)
 
@@ -64,7 +76,7 @@ class AssetOperator(AssetCondition):
         conditions = []
         for item in objects:
             if not isinstance(item, AssetCondition):
-                operators = " and ".join(kind.__name__ for kind in OPERATORS.values())
+                operators = ", ".join(kind.__name__ for kind in OPERATORS.values())
                 raise _NotAnAssetError(
                     f"{item!r} is not an asset: combine Asset, AssetAlias, Asset.ref(…),"
                     f" {operators} only"
@@ -163,11 +175,8 @@ class AssetId(AssetLeaf):
     def __init__(self, asset_id: str) -> None:
         self.asset_id = asset_id
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AssetId) and self.asset_id == other.asset_id
-
-    def __hash__(self) -> int:
-        return hash((AssetId, self.asset_id))
+    def _fields(self) -> tuple[object, ...]:
+        return (AssetId, self.asset_id)
 
     def __repr__(self) -> str:
         return f"AssetId({self.asset_id!r})"

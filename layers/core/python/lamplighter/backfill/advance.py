@@ -8,14 +8,14 @@ leads here; should that be lost, the row is in the due index, where the sweep fi
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
-from lamplighter.backfill.expect import affordable
+from lamplighter.backfill.estimates import affordable
 from lamplighter.backfill.plan import act_on, key_of, run_id_of
 from lamplighter.errors import TransientError
 from lamplighter.scheduler.schedules import run_from_json
@@ -33,8 +33,8 @@ from lamplighter.store.backfills import (
     read_backfill,
 )
 from lamplighter.store.dags import read_dag
-from lamplighter.store.due import is_open
 from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.slots import is_open
 from lamplighter.store.transactions import (
     Change,
     Put,
@@ -61,9 +61,8 @@ class AdvanceReport:
 
     def add(self, other: "AdvanceReport") -> None:
         """Count in what another one did."""
-        self.backfill_runs += other.backfill_runs
-        self.passed_dates += other.passed_dates
-        self.failed_backfills += other.failed_backfills
+        for each in fields(other):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 def advance_backfills(
@@ -110,11 +109,12 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
         dag = read_dag(row.dag_id)
         if dag is not None and not is_open(dag):
             return False  # un-pausing sends a message; whatever else it is, the sweep looks again
-        decision = _decide(row, dag, now=clock.now())
+        now = clock.now()
+        decision = _decide(row, dag, now=now)
         if decision is None:
             return False
         try:
-            transact(decision.writes())
+            transact([*decision.others, backfill_write(row, now=now)])
         except TransactionCanceled:
             continue  # it has moved, or a run has come between: all is read again
         for run in decision.runs:
@@ -128,21 +128,16 @@ def _advance(backfill_id: str, report: AdvanceReport) -> bool:
 
 @dataclass
 class _Decision:
-    """What one transaction changes."""
+    """What one transaction changes beside the backfill's row."""
 
-    row: Backfills
-    now: DateTime
     runs: list[Runs] = field(default_factory=list)
     others: list[Write] = field(default_factory=list)
     passed: int = 0
 
-    def writes(self) -> list[Write]:
-        return [*self.others, backfill_write(self.row, now=self.now)]
-
 
 def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | None:
     """Assign what comes next; return None if nothing does."""
-    decision = _Decision(row, now)
+    decision = _Decision()
     if dag is None:
         row.state, row.ended_at = CANCELLED, now
         row.reason = f"DAG {row.dag_id!r} is gone"
@@ -151,18 +146,27 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
         return decision if row.active is None else None  # the write notes that it is over
     room = min(affordable(row), _MAX_RUNS, settings.current().transaction_actions - 1)
     if not room:
-        return _over_budget(decision) if row.max_cost is not None and not row.active else None
+        if row.max_cost is None or row.active:
+            return None
+        row.state = PAUSED
+        row.reason = (
+            f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost"
+            " more than is left"
+        )
+        return decision
     first = int(row.position)
     # No more than there is room for: few have a run by now, and each that is read costs.
     dates = [run_from_json(each) for each in planned_dates(row, first=first, limit=room)]
-    existing = _existing(dag, dates)
+    keys = [(dag.dag_id, key_of(info)) for info in dates]
+    existing = {run.run_key: run for run in run_rows.read_runs(keys)}
     passed: list[tuple[str, str]] = []
     for ordinal, info in enumerate(dates, start=first + 1):
         key = key_of(info)
-        act = act_on(existing[key].state if key in existing else None, row.reprocess)
+        before = existing.get(key)
+        act = act_on(None if before is None else before.state, row.reprocess)
         if act.needs_a_run:
             run = _run(row, dag, info, ordinal=ordinal, now=now)
-            decision.others.append(_begin(run, existing.get(key)))
+            decision.others.append(_begin(run, before))
             decision.runs.append(run)
         else:
             passed.append((key, act.value))
@@ -171,21 +175,6 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
     pass_over(row, passed)
     decision.passed = len(passed)
     return decision
-
-
-def _over_budget(decision: _Decision) -> _Decision:
-    row = decision.row
-    row.state = PAUSED
-    row.reason = (
-        f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost more"
-        " than is left"
-    )
-    return decision
-
-
-def _existing(dag: Dags, dates: Sequence[DagRunInfo]) -> Mapping[str, Runs]:
-    keys = [(dag.dag_id, key_of(info)) for info in dates]
-    return {run.run_key: run for run in run_rows.read_runs(keys)}
 
 
 def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:

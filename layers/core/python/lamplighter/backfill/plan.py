@@ -6,20 +6,26 @@ twice: for the plan that people see, and when the turn of a date has come.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter.dags.dag import MAX_ACTIVE_RUNS
-from lamplighter.dags.schedule import next_run
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import run_id, run_key
+from lamplighter.scheduler.schedules import MAX_STEPS, timed
 from lamplighter.store.runs import CANCELLED, FAILED, FINISHED
-from lamplighter.timetables._delta import DeltaTimetable, fixed_length
-from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    next_run,
+    place,
+)
+from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.zones import as_utc
 
 NONE, COMPLETED = "none", "completed"
@@ -27,8 +33,6 @@ REPROCESS = (NONE, FAILED, COMPLETED)
 # As many dates fit into the rows that one transaction writes, with room to spare.
 MAX_RUNS = 10_000
 DEFAULT_ACTIVE_RUNS = 10
-# A calendar delta has no shorter way than to be walked.
-_MAX_STEPS = 100_000
 
 
 class Act(Enum):
@@ -81,7 +85,7 @@ class Plan:
     """All dates of the range, in the order in which they have their turn."""
 
     request: Request
-    dates: tuple[Planned, ...] = field(default_factory=tuple)
+    dates: tuple[Planned, ...] = ()
 
     @property
     def todo(self) -> list[Planned]:
@@ -136,11 +140,6 @@ def make_plan(request: Request, dates: Iterable[DagRunInfo], states: Mapping[str
 # where the DAG begins, so that no interval overlaps those of its runs.
 
 
-def place(info: DagRunInfo) -> DateTime:
-    """Return where a run stands in time: its logical date, or of a partition its instant."""
-    return info.logical_date or info.run_after
-
-
 def runs_between(
     timetable: Timetable,
     start: DateTime,
@@ -167,8 +166,7 @@ def _complete_at(info: DagRunInfo) -> DateTime:
 
 def _on_the_grid(timetable: Timetable, start: DateTime, anchor: DateTime | None) -> DateTime:
     """Return the first instant from `start` on that the DAG's own runs could begin at."""
-    if isinstance(timetable, AssetOrTimeSchedule):
-        timetable = timetable.timetable
+    timetable = timed(timetable)
     if anchor is None or not isinstance(timetable, DeltaTimetable):
         return start
     delta = timetable._delta  # noqa: SLF001 - rooms of one library
@@ -177,7 +175,7 @@ def _on_the_grid(timetable: Timetable, start: DateTime, anchor: DateTime | None)
         steps = -((anchor - start).as_timedelta() // length)
         return as_utc(anchor + steps * length)
     at = anchor
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if at >= start:
             return start if at == anchor else at
         at = timetable._get_next(at)  # noqa: SLF001 - as above

@@ -11,12 +11,32 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
+from dateutil.relativedelta import relativedelta
 from pendulum import DateTime
 
+from lamplighter.assets import AssetCondition
+from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import RUN_TYPES
-from lamplighter.zones import as_utc
+from lamplighter.timetables.base import Timetable
+from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
+from lamplighter.timetables.simple import (
+    AssetTriggeredTimetable,
+    ContinuousTimetable,
+    NullTimetable,
+    OnceTimetable,
+)
+from lamplighter.zones import Zone, as_utc
 
 Reader: TypeAlias = Callable[[Any], Any]
+Schedule: TypeAlias = (
+    str
+    | datetime.timedelta
+    | relativedelta
+    | Timetable
+    | AssetCondition
+    | Collection[AssetCondition]
+    | None
+)
 
 MAX_TAG_LENGTH = 100
 # Credentials, options of the JVM, and what carries the bundle to the job.
@@ -221,3 +241,32 @@ def assets(*kinds: type, maximum: int | None = None) -> Reader:
         return tuple(value)
 
     return read
+
+
+def timetable_for(schedule: Schedule, *, timezone: Zone) -> Timetable:
+    """Return the timetable that an author's `schedule=` means.
+
+    A plain cron expression or delta means data intervals: the run for Monday happens when Monday is
+    over.
+    """
+    match schedule:
+        case None:
+            return NullTimetable()
+        case Timetable():
+            return schedule
+        case AssetCondition():
+            return AssetTriggeredTimetable(schedule)
+        case "@once":
+            return OnceTimetable()
+        case "@continuous":
+            return ContinuousTimetable()
+        case str():
+            return CronDataIntervalTimetable(schedule, timezone)
+        case datetime.timedelta() | relativedelta():
+            return DeltaDataIntervalTimetable(schedule)
+        case Collection() if not isinstance(schedule, bytes | dict):
+            return AssetTriggeredTimetable(schedule)
+    raise DefinitionError(
+        f"{schedule!r} is not a schedule: use a cron expression, a timedelta, a"
+        " timetable, assets, or None"
+    )

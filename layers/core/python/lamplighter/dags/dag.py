@@ -17,14 +17,13 @@ from pendulum import DateTime
 
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
-from lamplighter.dags.arguments import Reader, flag, optional, whole_number
-from lamplighter.dags.schedule import Schedule, next_run, timetable_for
+from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
 from lamplighter.dags.task import OPTIONS, SparkTask, find_cycle, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
+from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable, next_run
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
@@ -236,8 +235,7 @@ class DAG:
         self, last_dagrun_info: DagRunInfo | None = None, *, catchup: bool | None = None
     ) -> DagRunInfo | None:
         """Return the run that follows `last_dagrun_info`, or None when there is none."""
-        restriction = self.restriction(catchup=catchup)
-        return self._next_run(last_dagrun_info, restriction)
+        return self._next_run(last_dagrun_info, self.restriction(catchup=catchup))
 
     def _next_run(self, last: DagRunInfo | None, restriction: TimeRestriction) -> DagRunInfo | None:
         try:
@@ -362,8 +360,4 @@ def dag(dag_id: str | Callable[..., object] = "", **options: Any) -> Any:
     """
     if callable(dag_id):
         return DagFactory(dag_id, dag_id.__name__, options)
-
-    def decorate(function: Callable[..., object]) -> DagFactory:
-        return DagFactory(function, dag_id or function.__name__, options)
-
-    return decorate
+    return lambda function: DagFactory(function, dag_id or function.__name__, options)

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
@@ -230,23 +231,9 @@ def chain(*tasks: Tasks) -> None:
 
 def find_cycle(downstream: Mapping[str, Iterable[str]]) -> list[str]:
     """Return the ids along one cycle, its first id repeated at the end, or an empty list."""
-    done: set[str] = set()
-    for root in downstream:
-        path: list[str] = []
-        pending = [(root, iter(sorted(downstream[root])))]
-        on_path = {root}
-        path.append(root)
-        while pending:
-            node, children = pending[-1]
-            child = next((c for c in children if c not in done), None)
-            if child is None:
-                done.add(node)
-                pending.pop()
-                on_path.discard(path.pop())
-            elif child in on_path:
-                return [*path[path.index(child) :], child]
-            else:
-                pending.append((child, iter(sorted(downstream[child]))))
-                path.append(child)
-                on_path.add(child)
+    try:
+        # Sorted: the same tasks always give the same cycle.
+        TopologicalSorter({before: sorted(after) for before, after in downstream.items()}).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
     return []

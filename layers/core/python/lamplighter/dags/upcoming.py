@@ -7,19 +7,19 @@ queries and results are JSON as well.
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from pendulum import DateTime
 
 from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
-from lamplighter.timetables._cron import CronTimetable
-from lamplighter.timetables._delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.timetables.cron import CronTimetable
+from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.trigger import CronPartitionTimetable
-from lamplighter.zones import as_utc, iso, parse_instant
+from lamplighter.zones import as_utc, iso, iso_or_none, parse_instant
 
 MAX_OWED_COUNTED = 10_000
 MAX_STEPS = 100_000
@@ -99,9 +99,9 @@ def describe_run(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
             data_interval=info.data_interval,
             partition_key=info.partition_key,
         ),
-        "logical_date": None if start is None else iso(start),
-        "data_interval_start": None if start is None else iso(start),
-        "data_interval_end": None if end is None else iso(end),
+        "logical_date": iso_or_none(start),
+        "data_interval_start": iso_or_none(start),
+        "data_interval_end": iso_or_none(end),
         "run_after": iso(info.run_after),
     }
 
@@ -225,9 +225,9 @@ def _last_run(info: DagRunInfo) -> LastRun:
     start, end = info.data_interval or (None, None)
     return LastRun(
         run_after=iso(info.run_after),
-        data_interval_start=None if start is None else iso(start),
-        data_interval_end=None if end is None else iso(end),
-        partition_date=None if info.partition_date is None else iso(info.partition_date),
+        data_interval_start=iso_or_none(start),
+        data_interval_end=iso_or_none(end),
+        partition_date=iso_or_none(info.partition_date),
         partition_key=info.partition_key,
     )
 
@@ -270,25 +270,20 @@ def failed_result(query: NextRunsQuery, error: str) -> NextRunsResult:
 def _run_of(last: LastRun | None) -> DagRunInfo | None:
     if last is None:
         return None
-    start, end = last["data_interval_start"], last["data_interval_end"]
-    interval = None
-    if start is not None and end is not None:
-        interval = DataInterval(parse_instant(start), parse_instant(end))
-    day = last["partition_date"]
+    start, end, day = (
+        None if text is None else parse_instant(text)
+        for text in (last["data_interval_start"], last["data_interval_end"], last["partition_date"])
+    )
     return DagRunInfo(
         run_after=parse_instant(last["run_after"]),
-        data_interval=interval,
-        partition_date=None if day is None else parse_instant(day),
+        data_interval=DataInterval(start, end) if start is not None and end is not None else None,
+        partition_date=day,
         partition_key=last["partition_key"],
     )
 
 
 def _as_json(dag: DAG, info: DagRunInfo) -> dict[str, str | None]:
-    run = {
-        **describe_run(dag, info),
-        "partition_key": info.partition_key,
-        "partition_date": None if info.partition_date is None else iso(info.partition_date),
-    }
+    run: dict[str, Any] = {**describe_run(dag, info), **_last_run(info)}
     for field in ("run_id", "partition_key"):
         value = run[field]
         if not isinstance(value, str) and (field == "run_id" or value is not None):

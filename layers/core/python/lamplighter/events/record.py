@@ -20,8 +20,8 @@ from lamplighter.events.message import AssetEvent
 from lamplighter.identifiers import OUTLET, alias_id, asset_id, is_alias, uri_id
 from lamplighter.queues import Delivery
 from lamplighter.store.assets import delete_unnumbered_event, new_rows, put_missing, read_assets
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Assets
+from lamplighter.store.slots import shard_of
 from lamplighter.store.transactions import (
     Cause,
     Change,

@@ -1,7 +1,6 @@
-"""A Spark job as runs see it, and the interface of whatever runs one.
+"""A Spark job as runs see it, and what every executor of jobs can do.
 
-Owns: the words in which runs and executors speak. What only one service knows, such as its limits,
-its events and its prices, stays in the module of its executor.
+What only one service knows, such as its limits, its events and its prices, stays in its module.
 """
 
 from collections.abc import Iterator, Mapping

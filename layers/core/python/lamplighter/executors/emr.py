@@ -8,6 +8,7 @@ line.
 import gzip
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +37,6 @@ _NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
 # A part of a long log over a slow line.
 _LOG_READ_SECONDS = 30.0
 _ABSENT = frozenset({"NoSuchKey", "404"})
-_REFUSED = frozenset({"ValidationException"})
 # A conflict is an application that is starting or stopping, or a token that is being used.
 _TRANSIENT = frozenset(
     {
@@ -59,11 +59,9 @@ class EmrServerless(Executor):
 
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""
-        deployment = settings.current()
         answer = _call(
             "start_job_run",
-            applicationId=deployment.require("emr_application_id"),
-            executionRoleArn=deployment.require("emr_job_role_arn"),
+            executionRoleArn=settings.current().require("emr_job_role_arn"),
             clientToken=request.token,
             name=request.name,
             jobDriver={"sparkSubmit": _spark_submit(request)},
@@ -80,20 +78,16 @@ class EmrServerless(Executor):
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return a job as it is now, or None if there is no such job."""
-        application = settings.current().require("emr_application_id")
         try:
-            answer = _call("get_job_run", applicationId=application, jobRunId=job_run_id)
+            return _job(_call("get_job_run", jobRunId=job_run_id)["jobRun"])
         except _NotFound:
             return None
-        return _job(answer["jobRun"])
 
     def cancel(self, job_run_id: str) -> None:
         """Request that a job be cancelled; it has ended when its state says so."""
-        application = settings.current().require("emr_application_id")
-        try:
-            _call("cancel_job_run", applicationId=application, jobRunId=job_run_id)
-        except (_NotFound, RefusedError):
-            return  # it is over, or so long ago that it is forgotten
+        # It may be over, or so long ago that it is forgotten.
+        with suppress(_NotFound, RefusedError):
+            _call("cancel_job_run", jobRunId=job_run_id)
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the job whose state an event tells, if it is of this application."""
@@ -147,22 +141,19 @@ def _overrides(request: JobRequest) -> dict[str, Any]:
         defaults = {"classification": "spark-defaults", "properties": dict(request.spark_conf)}
         overrides["applicationConfiguration"] = [defaults]
     if logs := settings.current().job_logs_uri:
-        place = {"s3MonitoringConfiguration": {"logUri": logs}}
-        overrides["monitoringConfiguration"] = place
+        overrides["monitoringConfiguration"] = {"s3MonitoringConfiguration": {"logUri": logs}}
     return {"configurationOverrides": overrides} if overrides else {}
 
 
 def _timeout(request: JobRequest) -> dict[str, int]:
     if request.timeout is None:
         return {}
-    minutes = math.ceil(request.timeout.total_seconds() / 60)
-    shortest = math.ceil(EmrServerless.min_timeout.total_seconds() / 60)
-    return {"executionTimeoutMinutes": max(minutes, shortest)}
+    longest = max(request.timeout, EmrServerless.min_timeout)
+    return {"executionTimeoutMinutes": math.ceil(longest.total_seconds() / 60)}
 
 
 def _jobs_since(since: DateTime) -> Iterator[dict[str, Any]]:
-    application = settings.current().require("emr_application_id")
-    page: dict[str, Any] = {"applicationId": application, "createdAtAfter": since}
+    page: dict[str, Any] = {"createdAtAfter": since}
     while True:
         answer = _call("list_job_runs", **page)
         yield from answer["jobRuns"]
@@ -193,16 +184,12 @@ def _job(said: dict[str, Any]) -> Job:
 
 
 def _usage(billed: Mapping[str, float]) -> Usage:
+    prices = settings.current()
     vcpu, memory, storage = (
         billed.get(name, 0.0) for name in ("vCPUHour", "memoryGBHour", "storageGBHour")
     )
-    prices = settings.current()
-    cost = (
-        vcpu * prices.price_vcpu_hour
-        + memory * prices.price_memory_gb_hour
-        + storage * prices.price_storage_gb_hour
-    )
-    return Usage(vcpu, memory, storage, cost)
+    cost = vcpu * prices.price_vcpu_hour + memory * prices.price_memory_gb_hour
+    return Usage(vcpu, memory, storage, cost + storage * prices.price_storage_gb_hour)
 
 
 class _NotFound(PermanentError):
@@ -210,8 +197,10 @@ class _NotFound(PermanentError):
 
 
 def _call(operation: str, **request: Any) -> dict[str, Any]:
+    application = settings.current().require("emr_application_id")
+    call = getattr(aws.client("emr-serverless"), operation)
     try:
-        answer: dict[str, Any] = getattr(aws.client("emr-serverless"), operation)(**request)
+        answer: dict[str, Any] = call(applicationId=application, **request)
     except ClientError as error:
         raise _translate(error) from error
     except BotoCoreError as error:
@@ -223,7 +212,7 @@ def _translate(error: ClientError) -> Exception:
     code = error.response["Error"]["Code"]
     if code == "ResourceNotFoundException":
         return _NotFound(f"EMR Serverless: {error}")
-    if code in _REFUSED:
+    if code == "ValidationException":
         return RefusedError(f"EMR Serverless refuses the job: {error}")
     if code in _TRANSIENT:
         return TransientError(f"EMR Serverless is busy: {error}")

@@ -12,7 +12,7 @@ from itertools import islice
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.backfill.expect import Expected, expect
+from lamplighter.backfill.estimates import Expected, expect
 from lamplighter.backfill.plan import (
     MAX_RUNS,
     NONE,
@@ -26,7 +26,7 @@ from lamplighter.backfill.plan import (
     runs_between,
 )
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.operations.trigger import require_allowed
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json
@@ -41,11 +41,10 @@ from lamplighter.store.backfills import (
     newest_of,
     next_id,
 )
-from lamplighter.store.dags import change_dag, read_dag
+from lamplighter.store.dags import change_dag, newest_document, read_dag
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.store.versions import newest_document
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter.timetables.codec import is_foreign
 

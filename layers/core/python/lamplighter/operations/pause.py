@@ -17,8 +17,8 @@ from lamplighter.scheduler.schedules import (
 )
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.dags import change_dag, require_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import (
     TransactionCanceled,
     Write,

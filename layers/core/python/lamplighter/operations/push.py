@@ -1,18 +1,41 @@
-"""Pushes a bundle: uploads its archive, and announces it to `register`."""
+"""Pushes a bundle: uploads its archive, and announces it to `register`.
 
+The preview of a push says what would change for each DAG: next runs, owed runs, lost events.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import ClientError
+from pendulum import DateTime
 
-from lamplighter import aws, settings
+from lamplighter import aws, clock, settings
 from lamplighter.bundles.archive import Archive, build_archive
+from lamplighter.bundles.parsing import CheckedDag, query_timetables
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import bundle_key, require_id
 from lamplighter.registry import pushes
+from lamplighter.registry.custom_timetables import NextRuns, query_after
+from lamplighter.registry.definition import (
+    Definition,
+    define,
+    has_new_schedule,
+    read_definition,
+)
+from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
+from lamplighter.scheduler import cursor
+from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, followed_until
 from lamplighter.store.bundles import next_push_number
+from lamplighter.store.dags import dag_ids_of_bundle, read_dags
+from lamplighter.store.models import Dags
+from lamplighter.timetables.base import DagRunInfo, DataInterval
 
 # An archive over a slow line; at most 260 MB, and one request may have 5 GB.
 _UPLOAD_SECONDS = 120.0
+_NO_PUSH = Push("", "", 0)
 
 
 def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Push:
@@ -54,3 +77,203 @@ def _exists(bucket: str, key: str) -> bool:
             return False
         raise
     return True
+
+
+# Its preview.
+
+
+@dataclass(frozen=True)
+class DagChange:
+    """What a push would change for one DAG, as far as its schedule goes."""
+
+    dag_id: str
+    # As the timetable summarises it; None if there is no such DAG before, or after.
+    schedule_before: str | None
+    schedule_after: str | None
+    # When its next run may be created, if time decides about it.
+    next_before: DateTime | None = None
+    next_after: DateTime | None = None
+    # Runs that are due by then, and created as slots allow; or left out, if that was asked for.
+    owed: int = 0
+    skipped: int = 0
+    # Events that wait for it, of assets that it will not wait for any more.
+    dropped_events: int = 0
+    # When the first run of the new schedule may be created, if some of the old one come before it.
+    switches_to: DateTime | None = None
+    # Times that neither schedule covers, or both do.
+    uncovered: DataInterval | None = None
+    repeated: DataInterval | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no such DAG."""
+        return self.schedule_before is None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing changes: an author's timetable was asked, and gave the same runs."""
+        before = (self.schedule_before, self.next_before)
+        return before == (self.schedule_after, self.next_after) and not self.dropped_events
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether there will be no such DAG."""
+        return self.schedule_after is None
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A DAG whose schedule is new or changed, and its row as the push would have it."""
+
+    definition: Definition
+    before: Dags | None
+    row: Dags
+    # And as it is when the old schedule has had its last due run, as far as that is known.
+    later: Dags
+    dropped_events: int
+
+
+def preview_push(
+    root: Path,
+    dags: Sequence[CheckedDag],
+    *,
+    bundle: str | None = None,
+    is_skipping: bool = False,
+) -> list[DagChange]:
+    """Return what a push would change: DAGs whose schedules are new, changed, or leave the bundle.
+
+    The author's own timetables are asked here, in forks: it is the author's machine. With
+    `is_skipping`, what is owed is counted, but not created.
+    """
+    now = clock.now()
+    candidates = _candidates(dags, now, is_skipping=is_skipping)
+    queries = [
+        query_after(one.later, one.row.dag_id, one.definition.file, now=now)
+        for one in candidates
+        if one.definition.is_custom
+    ]
+    results = query_timetables(root, queries)
+    next_runs = {result["dag_id"]: NextRuns.from_json(result) for result in results}
+    found = [
+        _change(one, next_runs.get(one.row.dag_id), now=now, is_skipping=is_skipping)
+        for one in candidates
+    ]
+    found += _leaving(bundle, {dag.dag_id for dag in dags}) if bundle else ()
+    return sorted(found, key=lambda change: change.dag_id)
+
+
+def _change(
+    one: _Candidate, custom: NextRuns | None, *, now: DateTime, is_skipping: bool
+) -> DagChange:
+    """Return what changes for one DAG, given what its author's timetable says, if it has one."""
+    row, before, last = one.row, one.before, cursor.position(one.later)
+    first = cursor.stored_next(one.later) if custom is None else next(iter(custom.runs), None)
+    is_kept = row.schedule_switch_at is not None
+    owed = 0 if custom is None else custom.owed
+    if is_kept or custom is None:
+        owed += count_owed(row, now=now, stop_at=MAX_OWED_COUNTED)
+    is_skipped = is_skipping and (is_kept or has_new_schedule(row))
+    if is_skipped:
+        following, is_kept = _after_skipping(one.later, custom, now), False
+    else:
+        following = row.next_run_after if is_kept or first is None else first.run_after
+    uncovered, repeated = _seam(one.row, last, first)
+    return DagChange(
+        row.dag_id,
+        None if before is None else before.schedule,
+        one.definition.schedule,
+        None if before is None else before.next_run_after,
+        following,
+        owed=0 if is_skipped else owed,
+        skipped=owed if is_skipped else 0,
+        dropped_events=one.dropped_events,
+        switches_to=first.run_after if first is not None and is_kept else None,
+        uncovered=uncovered,
+        repeated=repeated,
+    )
+
+
+def _after_skipping(later: Dags, custom: NextRuns | None, now: DateTime) -> DateTime | None:
+    if custom is not None:
+        return next((info.run_after for info in custom.runs if info.run_after > now), None)
+    skip_owed(later, now=now)
+    return later.next_run_after
+
+
+def _seam(
+    row: Dags, last: DagRunInfo | None, first: DagRunInfo | None
+) -> tuple[DataInterval | None, DataInterval | None]:
+    """Return what neither schedule covers, and what both cover, where one ends and one begins."""
+    if last is None or last.data_interval is None or not has_new_schedule(row):
+        return None, None
+    if first is None or first.data_interval is None:
+        return None, None
+    (_, end), (start, stop) = last.data_interval, first.data_interval
+    if start == stop:
+        return None, None  # a trigger: it covers no time
+    # What has no length took the key of its instant, so that the other begins just after it.
+    hole = DataInterval(end, start) if start > end.add(microseconds=1) else None
+    return hole, DataInterval(start, end) if start < end else None
+
+
+def owed_after_push(root: Path, dags: Sequence[CheckedDag]) -> dict[str, int]:
+    """Return the number of owed runs of each DAG whose schedule is new or changed."""
+    return {change.dag_id: change.owed for change in preview_push(root, dags) if change.owed}
+
+
+def _candidates(
+    dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool
+) -> list[_Candidate]:
+    rows = {row.dag_id: row for row in read_dags(dag.dag_id for dag in dags)}
+    dropped = dict(_dropped(rows.values(), dags))
+    found = []
+    for each in dags:
+        definition = read_definition(each)
+        stored = rows.get(each.dag_id)
+        before = None if stored is None else stored.as_stored()
+        row = definition.new_row() if stored is None else stored
+        is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
+        lost = dropped.get(each.dag_id, 0)
+        if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
+            if not definition.is_custom:
+                cursor.ask_schedule(row, now=now)
+            found.append(_Candidate(definition, before, row, _after_old(row, now), lost))
+    return found
+
+
+def _after_old(row: Dags, now: DateTime) -> Dags:
+    """Return the row as it is when the old schedule has had its last due run, if it has one."""
+    stored = cursor.stored_next(row)
+    if row.schedule_switch_at is None or stored is None:
+        return row
+    until = followed_until(row, now)
+    if cursor.is_continuous(row):
+        return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
+    run_source = cursor.run_source_of(row)
+    try:
+        newest = cursor.newest_due(run_source, stored, now=until)
+    except PrecomputedRunsExhausted:
+        newest = stored  # not known any further
+    return cursor.after_previous(row, newest, now=now)
+
+
+def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:
+    """Yield the DAGs that will not wait any more for assets of which events wait for them."""
+    wanted = {dag.dag_id: set(ids_of(read_definition(dag).condition)) for dag in dags}
+    losing = [row for row in rows if waited_for(row) - wanted[row.dag_id]]
+    for dag_id, pending in (pending_of(losing) if losing else {}).items():
+        ranges = (
+            found.sequences
+            for asset, found in pending.events.items()
+            if asset not in wanted[dag_id]
+        )
+        count = sum(last - consumed for consumed, last in ranges)
+        if count:
+            yield dag_id, count
+
+
+def _leaving(bundle: str, staying: set[str]) -> Iterator[DagChange]:
+    gone = set(dag_ids_of_bundle(bundle)) - staying
+    for row in read_dags(gone):
+        if row.bundle == bundle and not row.is_stale:
+            yield DagChange(row.dag_id, row.schedule, None, row.next_run_after)

@@ -15,9 +15,9 @@ from lamplighter import clock, queues
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfills_of, change_backfill, read_backfill, release_dead
 from lamplighter.store.dags import all_dags, change_dag, read_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.runs import FINISHED, RUNNING, read_runs, unfinished_runs
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Write, retry_attempts
 
 

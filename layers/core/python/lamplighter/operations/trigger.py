@@ -8,13 +8,12 @@ from pendulum import DateTime
 from lamplighter import clock, identifiers, queues
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import change_dag, require_dag
-from lamplighter.store.due import announcement, is_open
 from lamplighter.store.models import Dags, Runs
-from lamplighter.store.slots import free_slots, occupy, wait_for_slot
+from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.timetables.codec import is_foreign

@@ -22,8 +22,7 @@ from functools import partial
 from typing import NamedTuple
 
 from lamplighter import queues, settings
-from lamplighter.assets.asset import Asset, AssetRef
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import Asset, AssetRef, decode_condition
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
@@ -42,7 +41,7 @@ from lamplighter.store.assets import (
     read_assets,
     read_references,
 )
-from lamplighter.store.dags import dags_in_use
+from lamplighter.store.dags import dags_in_use, newest_documents
 from lamplighter.store.models import Assets, Dags
 from lamplighter.store.transactions import (
     Change,
@@ -54,7 +53,6 @@ from lamplighter.store.transactions import (
     pack,
     retry_attempts,
 )
-from lamplighter.store.versions import newest_documents
 
 Rows = Mapping[str, Assets]
 

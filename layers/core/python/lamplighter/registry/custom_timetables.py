@@ -18,15 +18,14 @@ from lamplighter.scheduler.schedules import (
     PrecomputedRuns,
     PrecomputedRunsExhausted,
     followed_until,
-    is_custom,
     precomputed_runs_write,
     run_as_json,
     run_from_json,
     schedule_in_force,
 )
 from lamplighter.store.dags import change_dag, read_dag
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Put, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
@@ -132,7 +131,7 @@ def refill(dag_id: str) -> None:
     """Replace the precomputed runs of a DAG by what its timetable says now."""
     for _ in retry_attempts():
         row = read_dag(dag_id)
-        if row is None or row.is_stale or not is_custom(row):
+        if row is None or row.is_stale or not schedule_in_force(row).is_custom:
             return
         if _refill(row):
             return

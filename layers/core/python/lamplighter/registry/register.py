@@ -25,11 +25,16 @@ from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
 from lamplighter.store.bundles import mark_unreadable
-from lamplighter.store.dags import dag_ids_of_bundle, dag_write, read_dag, read_dags
-from lamplighter.store.due import announcement
+from lamplighter.store.dags import (
+    dag_ids_of_bundle,
+    dag_write,
+    newest_version,
+    read_dag,
+    read_dags,
+)
 from lamplighter.store.models import Dags
+from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Put, TransactionCanceled, Write, pack, retry_attempts
-from lamplighter.store.versions import newest_version
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed

@@ -10,8 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from lamplighter import clock, queues, settings
-from lamplighter.assets.asset import Asset
-from lamplighter.assets.codec import encode_watcher
+from lamplighter.assets.asset import Asset, encode_watcher
 from lamplighter.dags.dag import DAG
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push

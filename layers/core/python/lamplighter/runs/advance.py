@@ -15,8 +15,8 @@ from typing import Any
 
 from lamplighter import clock, queues, settings
 from lamplighter.errors import PermanentError, TransientError
+from lamplighter.executors import NamedJob, job_of_event, named
 from lamplighter.executors.base import Job, JobState
-from lamplighter.executors.current import NamedJob, job_of_event, named
 from lamplighter.queues import RunName
 from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs
@@ -24,8 +24,7 @@ from lamplighter.runs.job_observation import JobObservation
 from lamplighter.runs.job_request import JobName, SubmissionKey
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.models import Steps
-from lamplighter.store.runs import runs_to_wake
-from lamplighter.store.steps import record_running, run_ref
+from lamplighter.store.runs import record_running, run_ref, runs_to_wake
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
 __all__ = ["SETTLE", "SUBMIT", "JobPermissions", "RunsReport", "advance", "advance_all", "settle"]
@@ -53,7 +52,7 @@ def advance(
             return report
         decision = RunDecision(view, permissions, report)
         decision.decide(observations)
-        if decision.has_to_write:
+        if view.is_changed:
             try:
                 view.commit()
             except TransactionCanceled:
@@ -75,8 +74,10 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
     """
     report = RunsReport()
     decisions = _decide_all(names, permissions, report)
-    done = [each for each in decisions if not each.has_to_write]
-    shared = [each for each in decisions if each.has_to_write and not each.shares_a_row]
+    done = [each for each in decisions if not each.view.is_changed]
+    shared = [
+        each for each in decisions if each.view.is_changed and not each.view.changes_shared_rows
+    ]
     limit = settings.current().transaction_actions
     for bulk in pack(shared, (lambda decision: decision.view.size + 1, limit)):
         try:
@@ -153,17 +154,13 @@ def _read(body: str) -> tuple[list[queues.RunName], NamedJob | None]:
 def settle_job(found: NamedJob) -> RunsReport:
     """Advance the run of a job, given how the job is now."""
     job = found.executor.describe(found.job_run_id)
-    key = _key_of(job) if job is not None else None
-    if job is None or key is None:
-        return RunsReport()  # not one of ours
-    if _note_running(key, job):
+    if job is None:
         return RunsReport()
+    key = SubmissionKey.read(job.context_uri, bucket=settings.current().require("bucket"))
+    if key is None or _note_running(key, job):
+        return RunsReport()  # not one of ours, or all is done
     observation = JobObservation.of(key, job, found.executor.name)
     return advance(key.dag_id, key.run_key, observations=[observation], permissions=SETTLE)
-
-
-def _key_of(job: Job) -> SubmissionKey | None:
-    return SubmissionKey.read(job.context_uri, bucket=settings.current().require("bucket"))
 
 
 def _note_running(key: SubmissionKey, job: Job) -> bool:
@@ -218,16 +215,15 @@ def check_run(dag_id: str, run_key: str) -> RunsReport:
 
 def _observe(view: RunView, step: Steps) -> JobObservation | None:
     assert step.job_run_id is not None
-    given = settings.current()
     key = JobName.of(view.run, step).key
     job = named(step.executor).describe(step.job_run_id)
-    if job is None:
-        if seconds_since(step.asked_at, clock.now()) <= given.job_start_timeout_seconds:
-            return None  # it may be too new for its executor to list it
-        details = f"the executor does not know job {step.job_run_id} any more"
-        job = Job(step.job_run_id, JobState.FAILED, "", details=details)
-        return JobObservation(key, job, step.executor)
-    return JobObservation.of(key, job, step.executor)
+    if job is not None:
+        return JobObservation.of(key, job, step.executor)
+    if seconds_since(step.asked_at, clock.now()) <= settings.current().job_start_timeout_seconds:
+        return None  # it may be too new for its executor to list it
+    details = f"the executor does not know job {step.job_run_id} any more"
+    lost = Job(step.job_run_id, JobState.FAILED, "", details=details)
+    return JobObservation(key, lost, step.executor)
 
 
 def _schedule_timeouts(view: RunView, observations: list[JobObservation]) -> None:

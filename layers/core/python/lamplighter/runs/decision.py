@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, fields
 
 from pendulum import DateTime
 
-from lamplighter import clock, settings
+from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
-from lamplighter.executors.base import Executor
-from lamplighter.executors.current import current
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
 from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.runs.outlets import max_writes
 from lamplighter.runs.states import (
+    CANCEL,
     CANCELLED,
     CANCELLING,
     FAILED,
@@ -28,19 +27,17 @@ from lamplighter.runs.states import (
     RUNNING,
     SUBMITTED,
     UP_FOR_RETRY,
-    move_run,
-    move_step,
-)
-from lamplighter.runs.transitions import (
-    CANCEL,
     add_up_costs,
     assign_mark,
     deadline_of,
     end_run,
     end_step,
     expire_step,
+    move_run,
+    move_step,
     needs_mark,
     postpone_expiry,
+    run_deadline,
     set_expiry,
     time_out_run,
     time_out_step,
@@ -90,14 +87,6 @@ SUBMIT = JobPermissions(can_start=True)
 SETTLE = JobPermissions(can_cancel=True)
 
 
-@dataclass(frozen=True)
-class JobStart:
-    """A step whose job is to be started, and with what."""
-
-    step: Steps
-    job: PreparedJob
-
-
 @dataclass(eq=False)
 class RunDecision:
     """What was decided about a run: changes of its rows, and the effects that follow them."""
@@ -107,10 +96,10 @@ class RunDecision:
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
     # Runs the jobs of steps that are submitted now.
-    executor: Executor = field(default_factory=current)
+    executor: executors.Executor = field(default_factory=executors.current)
     # More follows than fits into one transaction, or than could be known before it is written.
     is_partial: bool = False
-    starts: list[JobStart] = field(default_factory=list)
+    starts: list[PreparedJob] = field(default_factory=list)
     orphaned_jobs: list[JobObservation] = field(default_factory=list)
     events: list[AssetEvents] = field(default_factory=list)
     # There are steps that the function `submit` has to start.
@@ -142,19 +131,14 @@ class RunDecision:
         return wake_at is not None and wake_at <= self.now
 
     @property
-    def has_to_write(self) -> bool:
-        return self.view.is_changed
-
-    @property
-    def shares_a_row(self) -> bool:
-        """Whether it changes a row that other runs of the same DAG change too."""
-        return any(
-            row is not None and row.is_changed for row in (self.view.row, self.view.backfill)
-        )
-
-    @property
     def _writes_left(self) -> int:
         return settings.current().transaction_actions - _OTHER_WRITES - self.view.size
+
+    def _is_full(self) -> bool:
+        """Return whether the transaction can hold no more; what is left then follows after it."""
+        is_full = self._writes_left <= 0
+        self.is_partial |= is_full
+        return is_full
 
     def _observe(self, observation: JobObservation) -> None:
         task = self.view.dag.tasks.get(observation.key.task_id)
@@ -188,10 +172,8 @@ class RunDecision:
         run = self.view.run
         is_queued = run.state == QUEUED
         if run.target_state is None and has_to_end(self.view.backfill, is_queued=is_queued):
-            run.target_state, run.reason = (
-                CANCELLED,
-                f"backfill {run.slot_backfill_id} was cancelled",
-            )
+            run.target_state = CANCELLED
+            run.reason = f"backfill {run.slot_backfill_id} was cancelled"
 
     def _end_early(self) -> None:
         self._mark_steps()
@@ -207,8 +189,7 @@ class RunDecision:
         for task_id in sorted(view.dag.tasks.keys() - removed.keys()):
             if not needs_mark(view.steps.get(task_id), str(ending)):
                 continue
-            if self._writes_left <= 0:
-                self.is_partial = True
+            if self._is_full():
                 return
             assign_mark(view.step(task_id), view.run.marks[-1], self.now)
             self.wakes_waiting_runs |= view.dag.tasks[task_id].depends_on_past
@@ -224,11 +205,16 @@ class RunDecision:
     def _continue(self) -> None:
         view = self.view
         states = {step_id: step.state for step_id, step in view.steps.items()}
-        retries = [step.step_id for step in view.steps.values() if self._is_to_retry(step)]
+        retries = [
+            step.step_id
+            for step in view.steps.values()
+            if step.state == UP_FOR_RETRY
+            and step.retry_at is not None
+            and step.retry_at <= self.now
+        ]
         found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
-            if self._writes_left <= 0:
-                self.is_partial = True
+            if self._is_full():
                 return
             self._end_without_a_job(task_id, state)
         if found.final_state is not None:
@@ -252,11 +238,6 @@ class RunDecision:
             return False  # it has nothing to give back
         return all(waits_for_past(view, task_id) for task_id in ready)
 
-    def _is_to_retry(self, step: Steps) -> bool:
-        return (
-            step.state == UP_FOR_RETRY and step.retry_at is not None and step.retry_at <= self.now
-        )
-
     def _end_without_a_job(self, task_id: str, state: str, error: str | None = None) -> None:
         step = self.view.step(task_id)
         move_step(step, state)
@@ -278,8 +259,7 @@ class RunDecision:
         view = self.view
         for step in view.live:
             if step.state == SUBMITTED and step.job_run_id is None:
-                if self._writes_left <= 0:
-                    self.is_partial = True
+                if self._is_full():
                     return
                 self._start_again(step)
         places = view.dag.max_active_tasks - len(view.live)
@@ -291,8 +271,7 @@ class RunDecision:
             if not self.permissions.can_start:
                 self.needs_submit = True
                 return
-            if self._writes_left <= 0:
-                self.is_partial = True
+            if self._is_full():
                 return
             places -= self._submit(task_id)
 
@@ -305,21 +284,18 @@ class RunDecision:
         # As for the first time: nobody may conclude meanwhile that there will be no job.
         step.asked_at = self.now
         try:
-            job = self._prepare(step)
+            self._prepare(step)
         except DefinitionError as error:
-            self._give_up(step, str(error))
-        else:
-            self.starts.append(JobStart(step, job))
+            # It can no longer be started; it may have a job all the same.
+            move_step(step, CANCELLING)
+            step.cancel_action = CANCEL
+            step.error = str(error)
 
-    def _prepare(self, step: Steps) -> PreparedJob:
+    def _prepare(self, step: Steps) -> None:
+        """Have the job of a step started, unless its templates cannot be rendered."""
         view = self.view
-        return prepare(view.run, step, view.dag, read_events=view.reader.triggering_events)
-
-    def _give_up(self, step: Steps, why: str) -> None:
-        """Cancel a step that can no longer be started, with the job that it may have."""
-        move_step(step, CANCELLING)
-        step.cancel_action = CANCEL
-        step.error = why
+        read_events = view.reader.triggering_events
+        self.starts.append(prepare(view.run, step, view.dag, read_events=read_events))
 
     def _submit(self, task_id: str) -> bool:
         """Mark the step as submitted; return False if no job can be prepared for it."""
@@ -330,26 +306,22 @@ class RunDecision:
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        step.scheduler_timeout_seconds = self._scheduler_timeout(task_id)
+        limit = self.view.dag.tasks[task_id].execution_timeout
+        step.scheduler_timeout_seconds = None
+        if limit is not None and limit < self.executor.min_timeout:
+            step.scheduler_timeout_seconds = limit.total_seconds()
         try:
-            job = self._prepare(step)
+            self._prepare(step)
         except DefinitionError as error:
             self._end_without_a_job(task_id, FAILED, str(error))
             self.is_partial = True  # others may follow from that
             return False
         move_step(step, SUBMITTED)
-        self.starts.append(JobStart(step, job))
         if run.state == QUEUED:
             move_run(run, RUNNING)
             set_state_columns(run, self.now)
             run.started_at = self.now
         return True
-
-    def _scheduler_timeout(self, task_id: str) -> float | None:
-        """Return the seconds a task may run, if that is too short for its executor to enforce."""
-        limit = self.view.dag.tasks[task_id].execution_timeout
-        is_short = limit is not None and limit < self.executor.min_timeout
-        return limit.total_seconds() if limit is not None and is_short else None
 
     # When to look again.
 
@@ -368,9 +340,5 @@ class RunDecision:
             if step.state == UP_FOR_RETRY and step.retry_at is not None:
                 # If it is due, it waits for something else: a free place, an un-paused DAG.
                 instants.append(max(step.retry_at, soon))
-            deadline = deadline_of(view, step)
-            instants += [deadline] if deadline is not None else []
-        limit = view.dag.dagrun_timeout
-        if limit is not None and view.run.started_at is not None and view.run.target_state is None:
-            instants.append(view.run.started_at + limit)
-        return min(instants)
+        deadlines = [run_deadline(view), *(deadline_of(view, step) for step in view.steps.values())]
+        return min([*instants, *(at for at in deadlines if at is not None)])

@@ -4,10 +4,11 @@ Owns: trigger rules, the order of what is ready, what a run is when all is over,
 must wait for the same step of the run before.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from graphlib import TopologicalSorter
+from typing import TypeAlias
 
 from lamplighter.dags.dag import DAG
 from lamplighter.runs.states import FAILED, NONE, OVER, SKIPPED, SUCCESS, UPSTREAM_FAILED
@@ -17,6 +18,7 @@ from lamplighter.store.models import Runs
 # A task that is not part of the run, because of its dates.
 REMOVED = "removed"
 _DONE = OVER | {REMOVED}
+_FAILURES = frozenset({FAILED, UPSTREAM_FAILED})
 
 
 class RuleDecision(Enum):
@@ -55,9 +57,7 @@ def next_steps(dag: DAG, states: Mapping[str, str], *, also_ready: Iterable[str]
         if known[task_id] != NONE:
             continue
         task = dag.tasks[task_id]
-        result = evaluate_rule(
-            task.trigger_rule, [known[before] for before in task.upstream_task_ids]
-        )
+        result = evaluate_rule(task.trigger_rule, (known[up] for up in task.upstream_task_ids))
         if result is RuleDecision.RUN:
             ready.append(task_id)
         elif result is not RuleDecision.WAIT:
@@ -80,17 +80,10 @@ def removed_tasks(dag: DAG, run: Runs) -> dict[str, str]:
     }
 
 
-def _topological(dag: DAG) -> Iterator[str]:
-    """Yield every task after its upstream tasks."""
-    waiting = {task_id: len(task.upstream_task_ids) for task_id, task in dag.tasks.items()}
-    free = [task_id for task_id, count in waiting.items() if not count]
-    while free:
-        task_id = free.pop()
-        yield task_id
-        for after in dag.tasks[task_id].downstream_task_ids:
-            waiting[after] -= 1
-            if not waiting[after]:
-                free.append(after)
+def _topological(dag: DAG) -> Iterable[str]:
+    """Return every task after its upstream tasks."""
+    upstream = {task_id: task.upstream_task_ids for task_id, task in dag.tasks.items()}
+    return TopologicalSorter(upstream).static_order()
 
 
 def _weights(dag: DAG) -> dict[str, int]:
@@ -107,10 +100,10 @@ def _weights(dag: DAG) -> dict[str, int]:
 
 def _final_state(dag: DAG, states: Mapping[str, str]) -> str | None:
     """Return the state of a run whose tasks are all over: its last tasks decide."""
-    if any(state not in OVER and state != REMOVED for state in states.values()):
+    if not _DONE.issuperset(states.values()):
         return None
     last = [states[task_id] for task_id, task in dag.tasks.items() if not task.downstream_task_ids]
-    return FAILED if {FAILED, UPSTREAM_FAILED} & set(last) else SUCCESS
+    return SUCCESS if _FAILURES.isdisjoint(last) else FAILED
 
 
 # Waiting for the past.
@@ -137,125 +130,45 @@ def waits_for_past(view: RunView, task_id: str) -> bool:
 
 def _run_before(view: RunView) -> Runs | None:
     """Return the run with the next earlier logical date; with catchup, manual ones do not count."""
-    run = view.run
-    for before in view.reader.runs_before(run):
-        if before.logical_date is None or before.logical_date >= run.logical_date:
-            continue
-        if view.dag.catchup and before.run_type == "manual":
-            continue
-        return before
+    for before in view.reader.runs_before(view.run):
+        is_earlier = before.logical_date is not None and before.logical_date < view.run.logical_date
+        if is_earlier and not (view.dag.catchup and before.run_type == "manual"):
+            return before
     return None
 
 
 # Trigger rules.
 
 
-class _Upstream:
-    """How many of a task's upstream tasks are in which state."""
+_RUN, _SKIP, _FAIL = RuleDecision.RUN, RuleDecision.SKIP, RuleDecision.FAIL
 
-    def __init__(self, states: Iterable[str]) -> None:
-        self._counts = Counter(states)
-        self.total = self._counts.total()
-        self.success = self._counts[SUCCESS]
-        self.skipped = self._counts[SKIPPED]
-        self.removed = self._counts[REMOVED]
-        self.failed = self._counts[FAILED] + self._counts[UPSTREAM_FAILED]
-        self.failed_themselves = self._counts[FAILED]
+_Checks: TypeAlias = Sequence[tuple[Collection[str], RuleDecision]]
 
-    @property
-    def are_done(self) -> bool:
-        return sum(self._counts[state] for state in _DONE) == self.total
+# By rule: what follows as soon as any upstream task is in one of some states, the same once all are
+# done, and what follows otherwise, once all are done.
+_RULES: dict[str, tuple[_Checks, _Checks, RuleDecision]] = {
+    "all_success": ([(_FAILURES, _FAIL), ({SKIPPED}, _SKIP)], [], _RUN),
+    "all_failed": ([({SUCCESS, SKIPPED}, _SKIP)], [], _RUN),
+    "all_done": ([], [], _RUN),
+    "all_done_min_one_success": ([({SKIPPED}, _SKIP)], [({SUCCESS}, _RUN)], _FAIL),
+    "one_success": ([({SUCCESS}, _RUN)], [(_FAILURES, _FAIL)], _SKIP),
+    "one_failed": ([(_FAILURES, _RUN)], [], _SKIP),
+    "one_done": ([({SUCCESS, FAILED}, _RUN)], [], _SKIP),
+    "none_failed": ([(_FAILURES, _FAIL)], [], _RUN),
+    "none_failed_min_one_success": ([(_FAILURES, _FAIL)], [({SUCCESS}, _RUN)], _SKIP),
+    "none_skipped": ([({SKIPPED}, _SKIP)], [], _RUN),
+    "all_skipped": ([({SUCCESS, *_FAILURES}, _SKIP)], [], _RUN),
+}
 
 
 def evaluate_rule(rule: str, upstream: Iterable[str]) -> RuleDecision:
     """Return what a rule says about a task, given the states of its upstream tasks."""
-    before = _Upstream(upstream)
-    return _RULES[rule](before) if before.total else RuleDecision.RUN
-
-
-def _all_success(up: _Upstream) -> RuleDecision:
-    if up.failed:
-        return RuleDecision.FAIL
-    if up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.success + up.removed == up.total else RuleDecision.WAIT
-
-
-def _all_failed(up: _Upstream) -> RuleDecision:
-    if up.success or up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.failed + up.removed == up.total else RuleDecision.WAIT
-
-
-def _all_done(up: _Upstream) -> RuleDecision:
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
-
-
-def _all_done_min_one_success(up: _Upstream) -> RuleDecision:
-    if up.skipped:
-        return RuleDecision.SKIP
-    if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.RUN if up.success else RuleDecision.FAIL
-
-
-def _one_success(up: _Upstream) -> RuleDecision:
-    if up.success:
-        return RuleDecision.RUN
-    if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.FAIL if up.failed else RuleDecision.SKIP
-
-
-def _one_failed(up: _Upstream) -> RuleDecision:
-    if up.failed:
-        return RuleDecision.RUN
-    return RuleDecision.SKIP if up.are_done else RuleDecision.WAIT
-
-
-def _one_done(up: _Upstream) -> RuleDecision:
-    if up.success or up.failed_themselves:
-        return RuleDecision.RUN
-    return RuleDecision.SKIP if up.are_done else RuleDecision.WAIT
-
-
-def _none_failed(up: _Upstream) -> RuleDecision:
-    if up.failed:
-        return RuleDecision.FAIL
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
-
-
-def _none_failed_min_one_success(up: _Upstream) -> RuleDecision:
-    if up.failed:
-        return RuleDecision.FAIL
-    if not up.are_done:
-        return RuleDecision.WAIT
-    return RuleDecision.RUN if up.success else RuleDecision.SKIP
-
-
-def _none_skipped(up: _Upstream) -> RuleDecision:
-    if up.skipped:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
-
-
-def _all_skipped(up: _Upstream) -> RuleDecision:
-    if up.success or up.failed:
-        return RuleDecision.SKIP
-    return RuleDecision.RUN if up.are_done else RuleDecision.WAIT
-
-
-_RULES: dict[str, Callable[[_Upstream], RuleDecision]] = {
-    "all_success": _all_success,
-    "all_failed": _all_failed,
-    "all_done": _all_done,
-    "all_done_min_one_success": _all_done_min_one_success,
-    "one_success": _one_success,
-    "one_failed": _one_failed,
-    "one_done": _one_done,
-    "none_failed": _none_failed,
-    "none_failed_min_one_success": _none_failed_min_one_success,
-    "none_skipped": _none_skipped,
-    "all_skipped": _all_skipped,
-    "always": lambda _: RuleDecision.RUN,
-}
+    states = set(upstream)
+    if rule == "always" or not states:
+        return _RUN
+    at_once, when_done, otherwise = _RULES[rule]
+    are_done = states <= _DONE
+    for some, decision in (*at_once, *(when_done if are_done else ())):
+        if not states.isdisjoint(some):
+            return decision
+    return otherwise if are_done else RuleDecision.WAIT

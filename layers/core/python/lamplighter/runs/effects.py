@@ -16,11 +16,11 @@ from pendulum import DateTime
 
 from lamplighter import aws, queues, settings
 from lamplighter.errors import RefusedError, TransientError
+from lamplighter.executors import named
 from lamplighter.executors.base import Job, JobState
-from lamplighter.executors.current import named
-from lamplighter.runs.decision import JobPermissions, JobStart, RunDecision, RunsReport
+from lamplighter.runs.decision import JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.job_observation import JobObservation, cancelled_before_start
-from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_request import JobName, PreparedJob
 from lamplighter.runs.outlets import send_outlets
 from lamplighter.runs.states import (
     CANCELLED,
@@ -32,11 +32,10 @@ from lamplighter.runs.states import (
 )
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store.backfills import newest_of
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Runs, Steps
-from lamplighter.store.runs import FINISHED, log_move
-from lamplighter.store.steps import record_job
-from lamplighter.zones import iso
+from lamplighter.store.runs import FINISHED, log_move, record_job
+from lamplighter.store.slots import announcement
+from lamplighter.zones import iso_or_none
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +57,8 @@ def apply_effects(decision: RunDecision) -> list[JobObservation]:
     send_outlets(decision.events)
     if decision.wakes_waiting_runs:
         wake_waiting_runs(view)
-    decision.report.cancelled_jobs += cancel_orphaned_jobs(
-        decision.orphaned_jobs, decision.permissions
-    )
+    cancelled_jobs = cancel_orphaned_jobs(decision.orphaned_jobs, decision.permissions)
+    decision.report.cancelled_jobs += cancelled_jobs
     learned = _cancel(decision)
     if decision.needs_submit:
         queues.send_submits([view.name])
@@ -87,12 +85,8 @@ def publish_state_change(view: RunView) -> None:
 
 
 def _add_metrics(decision: RunDecision) -> None:
-    report, run = decision.report, decision.view.run
-    new = Counter(
-        step.state
-        for step in decision.view.steps.values()
-        if step.state != step.stored.get("state")
-    )
+    report, run, steps = decision.report, decision.view.run, decision.view.steps.values()
+    new = Counter(step.state for step in steps if step.state != step.stored.get("state"))
     report.succeeded_steps += new[SUCCESS]
     report.failed_steps += new[FAILED]
     report.retried_steps += new[UP_FOR_RETRY]
@@ -101,9 +95,7 @@ def _add_metrics(decision: RunDecision) -> None:
         report.succeeded_runs += run.state == SUCCESS
         report.failed_runs += run.state == FAILED
         report.cancelled_runs += run.state == CANCELLED
-    report.spark_dollars += sum(
-        (step.cost or 0) - (step.stored.get("cost") or 0) for step in decision.view.steps.values()
-    )
+    report.spark_dollars += sum((step.cost or 0) - (step.stored.get("cost") or 0) for step in steps)
 
 
 def wake_waiting_runs(view: RunView) -> None:
@@ -125,6 +117,7 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
         if decision.is_due or any(step.stored.get("state") != CANCELLING for step in steps):
             queues.send_settles([decision.view.name] if steps else [])
         return []
+    start_timeout = settings.current().job_start_timeout_seconds
     never: list[Steps] = []
     found: list[JobObservation] = []
     for step in steps:
@@ -137,14 +130,10 @@ def _cancel(decision: RunDecision) -> list[JobObservation]:
             job = executor.describe(job_run_id) if step.job_run_id is None else None
             key = JobName.of(decision.view.run, step).key
             found += [JobObservation.of(key, job, step.executor)] if job else []
-        elif _cannot_start_any_more(decision, step):
+        elif seconds_since(step.asked_at, decision.now) > start_timeout:
+            # Nobody can still be about to start it.
             never.append(step)
     return [*found, *cancelled_before_start(decision.view, never)]
-
-
-def _cannot_start_any_more(decision: RunDecision, step: Steps) -> bool:
-    """Return whether nobody can still be about to start the step's job."""
-    return seconds_since(step.asked_at, decision.now) > settings.current().job_start_timeout_seconds
 
 
 def _schedule_wakes(decision: RunDecision) -> None:
@@ -170,9 +159,9 @@ def cancel_orphaned_jobs(
     observations: Iterable[JobObservation], permissions: JobPermissions
 ) -> int:
     """Cancel jobs whose run or submission is over; return how many."""
-    orphaned_jobs = [one for one in observations if not one.job.state.is_over]
     if not permissions.can_cancel:
         return 0
+    orphaned_jobs = [one for one in observations if not one.job.state.is_over]
     for one in orphaned_jobs:
         named(one.executor).cancel(one.job.job_run_id)
     return len(orphaned_jobs)
@@ -182,7 +171,7 @@ def cancel_orphaned_jobs(
 
 
 def start_jobs(
-    view: RunView, starts: Sequence[JobStart], report: RunsReport, *, now: DateTime
+    view: RunView, starts: Sequence[PreparedJob], report: RunsReport, *, now: DateTime
 ) -> list[JobObservation]:
     """Start jobs; return those that can never be started, and why.
 
@@ -193,7 +182,7 @@ def start_jobs(
         try:
             job_run_id = _start(view, start, now)
         except RefusedError as error:
-            job = Job("", JobState.FAILED, start.job.request.context_uri, details=str(error))
+            job = Job("", JobState.FAILED, start.request.context_uri, details=str(error))
             key = JobName.of(view.run, start.step).key
             refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
         except TransientError as error:
@@ -205,11 +194,15 @@ def start_jobs(
             }
             log.warning("job cannot be started now", extra=about)
             report.postponed_jobs += 1
-            _retry_later(view, start.step, now)
+            # Later each time.
+            age = seconds_since(start.step.submitted_at, now)
+            queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
             break  # the others would fail likewise
         else:
             report.started_jobs += 1
-            _record_job(start.step, job_run_id)
+            if not record_job(start.step, job_run_id):
+                # The step has moved on: the job is over already, or an orphan.
+                queues.send_job(job_run_id, executor=named(start.step.executor).name)
     return refused
 
 
@@ -219,28 +212,15 @@ def find_job(view: RunView, step: Steps) -> str | None:
     return named(step.executor).find(JobName.of(view.run, step).name, since=since)
 
 
-def _start(view: RunView, start: JobStart, now: DateTime) -> str:
-    request, step = start.job.request, start.step
+def _start(view: RunView, start: PreparedJob, now: DateTime) -> str:
+    request, step = start.request, start.step
     if seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds:
         found = find_job(view, step)
         if found is not None:
             return found
     bucket, key = aws.bucket_and_key(request.context_uri)
-    aws.client("s3").put_object(Bucket=bucket, Key=key, Body=start.job.context.encode())
+    aws.client("s3").put_object(Bucket=bucket, Key=key, Body=start.context.encode())
     return named(step.executor).start(request)
-
-
-def _record_job(step: Steps, job_run_id: str) -> None:
-    """Record the job on its step; if the step has moved on, have someone look at the job."""
-    if not record_job(step, job_run_id):
-        # It is over already, or an orphan.
-        queues.send_job(job_run_id, executor=named(step.executor).name)
-
-
-def _retry_later(view: RunView, step: Steps, now: DateTime) -> None:
-    """Ask for the run to be advanced again, later each time."""
-    age = seconds_since(step.submitted_at, now)
-    queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
 
 
 # Notifications.
@@ -254,9 +234,8 @@ def publish_run_finished(run: Runs) -> None:
     bus = settings.current().event_bus
     if not bus:
         return
-    instants = {name: getattr(run, name) for name in _INSTANTS}
     detail: dict[str, Any] = {name: getattr(run, name) for name in _TEXTS}
-    detail |= {name: None if at is None else iso(at) for name, at in instants.items()}
+    detail |= {name: iso_or_none(getattr(run, name)) for name in _INSTANTS}
     entry = {
         "Source": EVENT_SOURCE,
         "DetailType": RUN_FINISHED,

@@ -7,9 +7,9 @@ still runs, it is an orphan.
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 from pendulum import DateTime
 
@@ -17,11 +17,12 @@ from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
 from lamplighter.executors.base import Job, JobState, Usage
-from lamplighter.runs.job_report import NO_REPORT, JobReport, read_report
-from lamplighter.runs.job_request import JobName, SubmissionKey
+from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.runs.states import (
+    CANCEL,
     CANCELLED,
+    CLEAR,
     FAILED,
     LIVE,
     NONE,
@@ -30,14 +31,16 @@ from lamplighter.runs.states import (
     SKIPPED,
     SUBMITTED,
     SUCCESS,
+    TIMEOUT,
     UP_FOR_RETRY,
     move_step,
+    set_expiry,
+    shorten,
 )
-from lamplighter.runs.transitions import CANCEL, CLEAR, TIMEOUT, set_expiry, shorten
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put
-from lamplighter.zones import iso
+from lamplighter.zones import iso_or_none
 
 _KEPT_TRIES = 20
 _MAX_RETRY_DELAY = timedelta(days=1)
@@ -98,14 +101,12 @@ class _JobEnd:
         if step.started_at is None:
             step.started_at = job.started_at
         step.ended_at = job.ended_at or self.now
-        add_usage(step, job.usage)
+        _add_usage(step, job.usage)
         events: list[AssetEvents] = []
         if step.cancel_action == CLEAR:
             move_step(step, NONE)
         elif step.cancel_action in {SUCCESS, FAILED}:
             move_step(step, step.cancel_action)  # as it was marked, without events of its outlets
-        elif job.state is JobState.SUCCESS and self.observation.report.is_skipped:
-            self._skip()
         elif job.state is JobState.SUCCESS:
             events = self._succeed()
         else:
@@ -115,17 +116,17 @@ class _JobEnd:
         set_expiry(step, self.now)
         return events
 
-    def _skip(self) -> None:
-        move_step(self.step, SKIPPED)
-        self.step.error = shorten(self.observation.report.reason)
-        self.step.capacity_rejections = None
-
     def _succeed(self) -> list[AssetEvents]:
-        events, problem = outlet_events(self.view, self.step, self.observation.report, now=self.now)
+        step, report = self.step, self.observation.report
+        step.capacity_rejections = None
+        if report.is_skipped:
+            move_step(step, SKIPPED)
+            step.error = shorten(report.reason)
+            return []
+        events, problem = outlet_events(self.view, step, report, now=self.now)
         self.view.puts += [Put(event) for event in events]
-        move_step(self.step, SUCCESS)
-        self.step.error = shorten(problem)
-        self.step.capacity_rejections = None
+        move_step(step, SUCCESS)
+        step.error = shorten(problem)
         return events
 
     def _fail(self) -> None:
@@ -150,12 +151,10 @@ class _JobEnd:
         self.step.retry_at = self.now.add(seconds=seconds)
 
     def _lacked_capacity(self) -> bool:
-        job = self.observation.job
-        if job.started_at is not None or self.step.cancel_action is not None:
-            return False
-        if (self.step.capacity_rejections or 0) >= settings.current().capacity_retries:
-            return False
-        return job.lacked_capacity
+        job, step = self.observation.job, self.step
+        is_unstarted = job.started_at is None and step.cancel_action is None
+        may_retry = (step.capacity_rejections or 0) < settings.current().capacity_retries
+        return job.lacked_capacity and is_unstarted and may_retry
 
     def _error(self) -> str:
         job, task = self.observation.job, self.view.dag.tasks[self.step.step_id]
@@ -169,14 +168,10 @@ class _JobEnd:
         return said or f"the job ended as {job.state} and said nothing"
 
 
-def add_usage(row: Any, usage: Usage) -> None:
-    """Add what a job was billed for to a step or a run."""
-    if usage == Usage():
-        return
-    row.vcpu_hours = round((row.vcpu_hours or 0) + usage.vcpu_hours, 9)
-    row.memory_gb_hours = round((row.memory_gb_hours or 0) + usage.memory_gb_hours, 9)
-    row.storage_gb_hours = round((row.storage_gb_hours or 0) + usage.storage_gb_hours, 9)
-    row.cost = round((row.cost or 0) + usage.cost, 9)
+def _add_usage(step: Steps, usage: Usage) -> None:
+    if usage != Usage():
+        for name, amount in asdict(usage).items():
+            setattr(step, name, round((getattr(step, name) or 0) + amount, 9))
 
 
 def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
@@ -202,26 +197,19 @@ def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
 
 def _record_attempt(step: Steps) -> None:
     ended = step.state if step.state in OVER else (CANCELLED if step.state == NONE else FAILED)
+    was_rejected = step.state == UP_FOR_RETRY and step.capacity_rejections
     attempt = {
         "submission": int(step.submission),
-        "try_number": _ended_try_number(step),
+        # A rejected one was taken back, to be counted again.
+        "try_number": int(step.try_number) + (1 if was_rejected else 0),
         "executor": step.executor,
         "job_run_id": step.job_run_id,
         "state": ended,
-        "started_at": _iso_or_none(step.started_at),
-        "ended_at": _iso_or_none(step.ended_at),
+        "started_at": iso_or_none(step.started_at),
+        "ended_at": iso_or_none(step.ended_at),
         "error": in_short(step.error) if step.error else None,
     }
     step.tries = [*(step.tries or ()), attempt][-_KEPT_TRIES:]
-
-
-def _ended_try_number(step: Steps) -> int:
-    is_free = step.state == UP_FOR_RETRY and step.capacity_rejections
-    return int(step.try_number) + (1 if is_free else 0)
-
-
-def _iso_or_none(at: DateTime | None) -> str | None:
-    return None if at is None else iso(at)
 
 
 def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[JobObservation]:

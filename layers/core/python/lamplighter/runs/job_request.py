@@ -1,32 +1,35 @@
-"""One job of a step: its names, its context, and the request to its executor.
+"""One job of a step: its names, its context, the request to its executor, and its report.
 
 Owns: the names that belong to one submission of one step, made from nothing but the row, so that
-whoever repeats a submission finds what was there; the document `context.json`; and which of a
-task's options its executor is told.
+whoever repeats a submission finds what was there; the documents `context.json`, which a job is
+given, and `report.json`, which it leaves; and which of a task's options its executor is told.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from lamplighter import settings
+from botocore.exceptions import ClientError
+
+from lamplighter import aws, settings
 from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
-from lamplighter.executors.base import JobRequest
+from lamplighter.executors.base import Job, JobRequest
 from lamplighter.identifiers import OUTLET, bundle_key
 from lamplighter.runs import templates
+from lamplighter.runs.states import readable
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import instant_text
-from lamplighter.zones import iso
+from lamplighter.zones import iso_or_none
 
 CONTEXT_VERSION = 1
 
@@ -41,7 +44,10 @@ _FOLDER = re.compile(
 # What AWS does not allow in a tag.
 _NOT_IN_A_TAG = re.compile(r"[^A-Za-z0-9 /_.:=+@-]")
 _LONGEST_TAG = 256
+# Ninety outlets may each say 32 KB.
+_MAX_REPORT_BYTES = 4_000_000
 
+_INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
 _SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", "max_executors")
 
 
@@ -70,71 +76,55 @@ class SubmissionKey:
 class JobName:
     """One submission of one step of one run."""
 
-    dag_id: str
-    run_key: str
-    task_id: str
-    submission: int
+    key: SubmissionKey
     # Also of when the run was created: a run of the same name, created after the first was
-    # deleted, is another run.
-    digest: str
+    # deleted, is another run. It is the client token, too: with it, an executor starts one job
+    # however often it is asked.
+    token: str
 
     @classmethod
     def of(cls, run: Runs, step: Steps) -> Self:
         """Return the name of a step's current submission."""
+        step_names = (run.dag_id, run.run_key, step.step_id)
         number = int(step.submission)
-        run_created_at = instant_text(run.created_at)
-        parts = (run.dag_id, run.run_key, step.step_id, str(number), run_created_at)
-        digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:48]
-        return cls(run.dag_id, run.run_key, step.step_id, number, digest)
-
-    @property
-    def key(self) -> SubmissionKey:
-        """The submission, as the argument of its job names it."""
-        return SubmissionKey(
-            self.dag_id, self.run_key, self.task_id, self.submission, self._fingerprint
-        )
-
-    @property
-    def _fingerprint(self) -> str:
-        return self.digest[:12]
-
-    @property
-    def token(self) -> str:
-        """The client token: with it, an executor starts one job however often it is asked."""
-        return self.digest
+        text = "|".join((*step_names, str(number), instant_text(run.created_at)))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:48]
+        return cls(SubmissionKey(*step_names, number, digest[:12]), digest)
 
     @property
     def name(self) -> str:
         """The name of the job, as people see it in the console."""
-        full = f"{self.dag_id}/{self.run_key}/{self.task_id}/{self.submission}"
-        ending = f"#{self._fingerprint}"
+        key = self.key
+        full = f"{key.dag_id}/{key.run_key}/{key.task_id}/{key.submission}"
+        ending = f"#{key.fingerprint}"
         seen = "".join(char if char.isprintable() else "_" for char in full)
         return seen[: _LONGEST_NAME - len(ending)] + ending
 
     def context_uri(self, bucket: str) -> str:
         """Return where the job finds its context."""
-        parts = (quote(part, safe="") for part in (self.dag_id, self.run_key, self.task_id))
-        place = f"{self.submission}-{self._fingerprint}"
+        name = self.key
+        parts = (quote(part, safe="") for part in (name.dag_id, name.run_key, name.task_id))
+        place = f"{name.submission}-{name.fingerprint}"
         key = f"{_PREFIX}/{'/'.join(parts)}/{place}/{_CONTEXT}"
         if len(key) > _LONGEST_KEY:
             raise DefinitionError(
-                f"task {self.task_id!r}: the names of DAG, run and task are too long together: S3"
+                f"task {name.task_id!r}: the names of DAG, run and task are too long together: S3"
                 f" takes {_LONGEST_KEY} characters, and they have {len(key)}"
             )
         return f"s3://{bucket}/{key}"
 
     def event_id(self, asset: str) -> str:
         """Return the id of the event that tells of an outlet."""
-        text = f"{self.digest}|{asset}"
-        return f"{OUTLET}{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        digest = hashlib.sha256(f"{self.token}|{asset}".encode()).hexdigest()
+        return f"{OUTLET}{digest[:32]}"
 
     def tags(self, run_id: str) -> dict[str, str]:
         """Return tags by which costs can be told apart."""
         values = {
-            "lamplighter:dag_id": self.dag_id,
+            "lamplighter:dag_id": self.key.dag_id,
             "lamplighter:run_id": run_id,
-            "lamplighter:task_id": self.task_id,
-            "lamplighter:submission": str(self.submission),
+            "lamplighter:task_id": self.key.task_id,
+            "lamplighter:submission": str(self.key.submission),
         }
         return {key: _NOT_IN_A_TAG.sub("_", text)[:_LONGEST_TAG] for key, text in values.items()}
 
@@ -146,8 +136,9 @@ def report_uri(context_uri: str) -> str:
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job that can be started: the context to put first, and the request."""
+    """A job that can be started: its step, the context to put first, and the request."""
 
+    step: Steps
     context: str
     request: JobRequest
 
@@ -188,7 +179,7 @@ def prepare(
         timeout=task.execution_timeout,
         tags=name.tags(run.run_id),
     )
-    return PreparedJob(json.dumps(context), request)
+    return PreparedJob(step, json.dumps(context), request)
 
 
 def _context(
@@ -199,10 +190,6 @@ def _context(
     events: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
     conf = run.conf or {}
-    instants = {
-        name: None if (at := getattr(run, name)) is None else iso(at)
-        for name in ("logical_date", "data_interval_start", "data_interval_end", "run_after")
-    }
     return {
         "version": CONTEXT_VERSION,
         "dag_id": run.dag_id,
@@ -211,7 +198,7 @@ def _context(
         "task_id": task.task_id,
         "try_number": int(step.try_number),
         "submission": int(step.submission),
-        **instants,
+        **{name: iso_or_none(getattr(run, name)) for name in _INSTANTS},
         "partition_key": run.partition_key,
         "params": {**dag.params, **conf},
         "conf": conf,
@@ -240,11 +227,7 @@ def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
     dates = templates.dated(run.logical_date, run.data_interval_start, run.data_interval_end)
     dag_run = SimpleNamespace(
         **{name: context[name] for name in ("dag_id", "run_id", "run_type", "conf")},
-        logical_date=run.logical_date,
-        data_interval_start=run.data_interval_start,
-        data_interval_end=run.data_interval_end,
-        run_after=run.run_after,
-        partition_key=run.partition_key,
+        **{name: getattr(run, name) for name in (*_INSTANTS, "partition_key")},
     )
     passed = ("run_id", "params", "conf", "partition_key", "triggering_asset_events")
     return {
@@ -258,3 +241,62 @@ def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
         "macros": templates.MACROS,
         **dates,
     }
+
+
+# What a job says when it ends.
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a job reported. It ran author code, so its values are checked where they are used."""
+
+    is_skipped: bool = False
+    reason: str | None = None
+    # By the name of the outlet.
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    # By the name of the alias: which assets the job produced under it.
+    aliases: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_REPORT = JobReport()
+
+
+def read_report(job: Job) -> JobReport:
+    """Return the report of a job that is over, or an empty one if it left none.
+
+    Only a report that is surely not there is none. Whoever may not read it would settle the step
+    without its skip, its extras and its error; that raises instead, and the message comes again.
+    """
+    bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
+    s3 = aws.client("s3")
+    try:
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_MAX_REPORT_BYTES)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        # S3 may call a missing object forbidden, but it never lists one that is not there.
+        if code == "NoSuchKey" or (code == "AccessDenied" and not _is_listed(s3, bucket, key)):
+            return NO_REPORT
+        raise
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        return JobReport(reason="the job's report cannot be read")
+    reason = said.get("reason")
+    return JobReport(
+        is_skipped=said.get("state") == "skipped",
+        reason=readable(str(reason)) if reason is not None else None,
+        extras=as_mapping(said.get("outlets")),
+        aliases=as_mapping(said.get("aliases")),
+    )
+
+
+def _is_listed(s3: Any, bucket: str, key: str) -> bool:
+    answer = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    return any(found["Key"] == key for found in answer.get("Contents", ()))
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else that a job reported."""
+    return value if isinstance(value, dict) else {}

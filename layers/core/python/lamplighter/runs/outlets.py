@@ -18,12 +18,12 @@ from lamplighter.errors import UNREADABLE, RejectedError
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
 from lamplighter.identifiers import asset_id
-from lamplighter.runs.job_report import JobReport, readable
-from lamplighter.runs.job_request import JobName
+from lamplighter.runs.job_request import JobName, JobReport, as_mapping
+from lamplighter.runs.states import readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.assets import pending_events, read_unsent_events, send_event_later
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import AssetEvents, Steps
+from lamplighter.store.slots import shard_of
 
 # As many as a task may have outlets: they are written in one transaction.
 MAX_EVENTS = 90
@@ -107,13 +107,12 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
     """Yield the events that follow from a report, or what is wrong with it."""
     for outlet in view.dag.tasks[step.step_id].outlets:
         if not isinstance(outlet, AssetAlias):
-            yield _OutletEvent(outlet.name, outlet.uri, _extra(report.extras.get(outlet.name)))
+            yield _OutletEvent(outlet.name, outlet.uri, as_mapping(report.extras.get(outlet.name)))
             continue
         found = report.aliases.get(outlet.name)
         for added in found if isinstance(found, list) else ():
-            name, uri = (
-                (added.get("name"), added.get("uri")) if isinstance(added, dict) else (None, None)
-            )
+            said = as_mapping(added)
+            name, uri = said.get("name"), said.get("uri")
             if not (_is_text(name) or (name is None and _is_text(uri))):
                 yield f"outlet {outlet.name!r}: an asset is added by a name or a uri"
                 continue
@@ -123,16 +122,12 @@ def _reported_events(view: RunView, step: Steps, report: JobReport) -> Iterator[
             except RejectedError as error:
                 yield f"outlet {outlet.name!r}: {error}"
                 continue
-            yield _OutletEvent(name, uri, _extra(added.get("extra")), (outlet.name,))
+            yield _OutletEvent(name, uri, as_mapping(said.get("extra")), (outlet.name,))
 
 
 def _is_text(value: object) -> bool:
     # JSON may hold half a surrogate pair, which cannot be stored.
     return isinstance(value, str) and bool(value) and readable(value) == value
-
-
-def _extra(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def send_outlets(rows: Iterable[AssetEvents]) -> None:

@@ -1,7 +1,29 @@
-"""States of runs and steps, and the legal transitions between them."""
+"""States of runs and steps, the legal moves, and the changes that no job causes. Assigns only.
 
-from lamplighter.store.models import Runs, Steps
-from lamplighter.store.runs import CANCELLED, FAILED, QUEUED, RUNNING, SUCCESS
+Owns: the end of a run, time limits, marks, and how long rows are kept. A step that was marked never
+has a live job: one whose job still runs is cancelled first, and ends as it was marked when the job
+is over. No event tells of its outlets, since nobody knows what is there.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pendulum import DateTime
+
+from lamplighter import settings
+from lamplighter.store import backfills, slots
+from lamplighter.store.models import Backfills, Dags, Runs, Steps
+from lamplighter.store.runs import (
+    CANCELLED,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    SUCCESS,
+    set_state_columns,
+)
+from lamplighter.zones import iso
+
+if TYPE_CHECKING:
+    from lamplighter.runs.view import RunView
 
 __all__ = ["CANCELLED", "FAILED", "QUEUED", "RUNNING", "SUCCESS", "move_run", "move_step"]
 
@@ -16,6 +38,16 @@ UPSTREAM_FAILED = "upstream_failed"
 LIVE = frozenset({SUBMITTED, RUNNING, CANCELLING})
 # A step in one of these is over, unless someone clears it.
 OVER = frozenset({SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED})
+
+# Why a job is being cancelled.
+TIMEOUT, CANCEL, CLEAR = "timeout", "cancel", "clear"
+# What a run or a step can be marked as.
+MARKS = (SUCCESS, FAILED)
+# So many are kept on the run.
+_KEPT_MARKS = 50
+_MAX_ERROR = 2_000
+
+Mark = dict[str, Any]
 
 _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 
@@ -48,3 +80,178 @@ def move_run(run: Runs, to: str) -> None:
     if to not in RUN_MOVES[run.state]:
         raise ValueError(f"run {run.run_key} of DAG {run.dag_id!r} cannot go {run.state} -> {to}")
     run.state = to
+
+
+# The end of a run.
+
+
+def end_run(
+    run: Runs, row: Dags | None, state: str, *, now: DateTime, backfill: Backfills | None = None
+) -> None:
+    """End a run; the slot that it frees puts its DAG back into the due index in the same write.
+
+    A run that had a slot of a backfill leaves its DAG's row alone, also if it failed: what is done
+    about the past neither pauses the present nor competes for its row.
+    """
+    move_run(run, state)
+    set_state_columns(run, now)
+    run.target_state = None
+    # Each decision raises `rev` by one, and a step's submission by one at most.
+    run.submission_floor = run.rev
+    if run.slot_backfill_id is not None:
+        run.slot_backfill_id = None
+        if backfill is not None:
+            seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
+            backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
+    elif row is not None:
+        slots.release(row, run.run_key)
+        _count_failures(row, state)
+
+
+def _count_failures(row: Dags, state: str) -> None:
+    if state == SUCCESS:
+        row.consecutive_failed_runs = None
+    elif state == FAILED:
+        count = row.consecutive_failed_runs = (row.consecutive_failed_runs or 0) + 1
+        if row.max_consecutive_failed_runs and count >= row.max_consecutive_failed_runs:
+            row.is_paused = True
+            row.pause_reason = f"{count:.0f} runs failed in a row"
+
+
+def add_up_costs(view: "RunView") -> None:
+    """Set the usage and cost of a run to the sums over its steps."""
+    for name in ("vcpu_hours", "memory_gb_hours", "storage_gb_hours", "cost"):
+        total = sum(getattr(step, name) or 0 for step in view.steps.values())
+        setattr(view.run, name, round(total, 9) or None)
+
+
+# Time limits, and runs that are being ended.
+
+
+def time_out_run(view: "RunView", now: DateTime) -> None:
+    """Have a run ended that has exceeded its `dagrun_timeout`."""
+    deadline = run_deadline(view)
+    if deadline is not None and deadline <= now:
+        view.run.target_state = FAILED
+        view.run.reason = f"dagrun_timeout: it ran for longer than {view.dag.dagrun_timeout}"
+
+
+def run_deadline(view: "RunView") -> DateTime | None:
+    """Return when a run exceeds its `dagrun_timeout`, if it has one and is not being ended."""
+    run, limit = view.run, view.dag.dagrun_timeout
+    if limit is None or run.started_at is None or run.target_state is not None:
+        return None
+    return run.started_at + limit
+
+
+def time_out_step(view: "RunView", step: Steps, now: DateTime) -> None:
+    """Have the job of a step cancelled that has exceeded its `execution_timeout`."""
+    deadline = deadline_of(view, step)
+    if deadline is not None and deadline <= now:
+        move_step(step, CANCELLING)
+        step.cancel_action = TIMEOUT
+
+
+def deadline_of(view: "RunView", step: Steps) -> DateTime | None:
+    """Return when a running step exceeds its `execution_timeout`, if it has one."""
+    limit = view.dag.tasks[step.step_id].execution_timeout
+    if limit is None or step.state != RUNNING or step.started_at is None:
+        return None
+    return step.started_at + limit
+
+
+def end_step(view: "RunView", step: Steps, now: DateTime) -> None:
+    """Cancel a step of a run that is being ended, or give up its retry."""
+    if step.state in {SUBMITTED, RUNNING}:
+        move_step(step, CANCELLING)
+    if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
+        step.cancel_action = CANCEL
+    if step.state == UP_FOR_RETRY:
+        move_step(step, FAILED)
+        step.error = shorten(f"{step.error}; not retried: {view.run.reason}")
+        step.retry_at = None
+        set_expiry(step, now)
+
+
+def shorten(text: str | None) -> str | None:
+    """Return an error as it is stored: readable, and its end if it is too long."""
+    if text is None:
+        return None
+    text = readable(text)
+    # The end of a traceback says what went wrong.
+    return text if len(text) <= _MAX_ERROR else f"…{text[-_MAX_ERROR:]}"
+
+
+def readable(text: str) -> str:
+    """Return a text that can be stored: JSON may hold half a surrogate pair, UTF-8 may not."""
+    return text.encode(errors="replace").decode()
+
+
+# Marks.
+
+
+def record_mark(
+    view: "RunView", state: str, *, why: str, by: str, task: str | None, now: DateTime
+) -> Mark:
+    """Record on the run who marked what as what, when and why."""
+    was = view.run.state if task is None else view.step(task).state
+    mark = {"at": iso(now), "by": by, "task_id": task, "from": was, "to": state, "why": why}
+    view.run.marks = [*(view.run.marks or ()), mark][-_KEPT_MARKS:]
+    return mark
+
+
+def mark_text(mark: Mark) -> str:
+    """Return a mark as a sentence."""
+    return f"marked {mark['to']} by {mark['by']}: {mark['why']}"
+
+
+def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
+    """Mark a step, at once or, if it has a job, when that is cancelled."""
+    step.marked, step.error = mark, mark_text(mark)
+    if step.state in LIVE:
+        if step.state != CANCELLING:
+            move_step(step, CANCELLING)
+        step.cancel_action = mark["to"]
+        return
+    if step.state != NONE:
+        move_step(step, NONE)
+    move_step(step, mark["to"])
+    step.retry_at = step.capacity_rejections = None
+    step.ended_at = now
+    set_expiry(step, now)
+
+
+def needs_mark(step: Steps | None, state: str) -> bool:
+    """Return whether a step has to be marked because its run was marked as `state`.
+
+    In a run marked as a success, every step is a success or skipped; a failed run leaves its steps.
+    """
+    if state != SUCCESS:
+        return False
+    if step is not None and step.state == CANCELLING:
+        return step.cancel_action != SUCCESS
+    return step is None or step.state not in {SUCCESS, SKIPPED}
+
+
+# How long steps are kept.
+
+
+def set_expiry(step: Steps, now: DateTime) -> None:
+    """Have a step expire with its run if it is over, and otherwise never."""
+    step.expires_at = _expiry(now) if step.state in OVER else None
+
+
+def expire_step(step: Steps, now: DateTime) -> None:
+    """Have a step of a run that is over expire with the run."""
+    if step.expires_at is None:
+        step.expires_at = _expiry(now)
+
+
+def postpone_expiry(step: Steps, now: DateTime) -> None:
+    """Keep a step from expiring before its run is over, however long that takes."""
+    if step.expires_at is not None and step.expires_at - now < (_expiry(now) - now) / 2:
+        step.expires_at = None
+
+
+def _expiry(now: DateTime) -> DateTime:
+    return now.add(days=settings.current().run_retention_days)

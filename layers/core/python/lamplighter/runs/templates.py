@@ -40,20 +40,6 @@ _GONE = {
     "yesterday_ds_nodash": "macros.ds_add(ds, -1) | replace('-', '')",
     "conn": "a role or a secret that the job itself asks for",
 }
-DATED = frozenset(
-    {
-        "logical_date",
-        "data_interval_start",
-        "data_interval_end",
-        "ds",
-        "ds_nodash",
-        "ts",
-        "ts_nodash",
-        "ts_nodash_with_tz",
-        "next_ds",
-        "next_ds_nodash",
-    }
-)
 
 
 class _Missing(StrictUndefined):
@@ -65,7 +51,7 @@ class _Missing(StrictUndefined):
         name = self._undefined_name if self._undefined_obj is missing else None
         if name in _GONE:
             return f"{name!r} is gone: write {_GONE[name]}"
-        if name in DATED:
+        if name in _DATED:
             return (
                 f"{name!r} has no value, because the run has no logical date: use dag_run.run_after"
                 " or triggering_asset_events"
@@ -114,43 +100,20 @@ def _digits(value: object) -> float:
     return value.bit_length() if isinstance(value, int) else 0
 
 
-def ds(value: datetime.datetime) -> str:
-    """Return the date: 2026-01-31."""
-    return f"{value:%Y-%m-%d}"
-
-
-def ds_nodash(value: datetime.datetime) -> str:
-    """Return the date: 20260131."""
-    return f"{value:%Y%m%d}"
-
-
-def ts(value: datetime.datetime) -> str:
-    """Return the instant: 2026-01-31T06:00:00+00:00."""
-    return value.isoformat()
-
-
-def ts_nodash(value: datetime.datetime) -> str:
-    """Return the instant without marks or zone: 20260131T060000."""
-    return f"{value:%Y%m%dT%H%M%S}"
-
-
-def ts_nodash_with_tz(value: datetime.datetime) -> str:
-    """Return the instant without marks: 20260131T060000+0000."""
-    return f"{value:%Y%m%dT%H%M%S%z}"
-
-
 _FILTERS: dict[str, Callable[[datetime.datetime], str]] = {
-    "ds": ds,
-    "ds_nodash": ds_nodash,
-    "ts": ts,
-    "ts_nodash": ts_nodash,
-    "ts_nodash_with_tz": ts_nodash_with_tz,
+    "ds": lambda value: f"{value:%Y-%m-%d}",
+    "ds_nodash": lambda value: f"{value:%Y%m%d}",
+    "ts": lambda value: value.isoformat(),
+    "ts_nodash": lambda value: f"{value:%Y%m%dT%H%M%S}",
+    "ts_nodash_with_tz": lambda value: f"{value:%Y%m%dT%H%M%S%z}",
 }
+_OF_INTERVAL = ("data_interval_start", "data_interval_end", "next_ds", "next_ds_nodash")
+_DATED = frozenset({"logical_date", *_FILTERS, *_OF_INTERVAL})
 
 
 def ds_add(date: str, days: int) -> str:
     """Return the date so many days after another one."""
-    return ds(datetime.datetime.fromisoformat(date) + datetime.timedelta(days=days))
+    return _FILTERS["ds"](datetime.datetime.fromisoformat(date) + datetime.timedelta(days=days))
 
 
 def ds_format(date: str, before: str, after: str) -> str:
@@ -176,7 +139,7 @@ def dated(
     names["logical_date"] = logical_date
     if start is not None and end is not None:
         names |= {"data_interval_start": start, "data_interval_end": end}
-        names |= {"next_ds": ds(end), "next_ds_nodash": ds_nodash(end)}
+        names |= {"next_ds": _FILTERS["ds"](end), "next_ds_nodash": _FILTERS["ds_nodash"](end)}
     return names
 
 

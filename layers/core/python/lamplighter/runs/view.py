@@ -15,22 +15,15 @@ from pendulum import DateTime
 from lamplighter import clock
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
-from lamplighter.events.lineage import RunEvents, triggering_asset_events
+from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.queues import RunName
 from lamplighter.runs.states import LIVE, NONE, RUNNING
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
-from lamplighter.store.dags import dag_write, read_dag, read_dags
+from lamplighter.store.dags import dag_write, definition_of, read_dag, read_dags
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
-from lamplighter.store.runs import read_run, read_runs, runs_before
-from lamplighter.store.steps import read_step, run_ref, steps_of
-from lamplighter.store.transactions import (
-    Change,
-    Put,
-    Write,
-    transact,
-)
-from lamplighter.store.versions import definition_of
+from lamplighter.store.runs import read_run, read_runs, read_step, run_ref, runs_before, steps_of
+from lamplighter.store.transactions import Change, Put, Write, transact
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -44,21 +37,10 @@ def seconds_since(instant: DateTime | None, now: DateTime) -> float:
 class RunReader:
     """Reads what a decision may need beside its run's own rows, only when it is needed."""
 
-    def runs_before(self, run: Runs) -> Iterable[Runs]:
-        """Return the runs of the same DAG before one, the nearest first."""
-        return runs_before(run)
-
-    def read_step(self, run: Runs, task_id: str) -> Steps | None:
-        """Return a step of another run, if it has a row."""
-        return read_step(run, task_id)
-
-    def definition_of(self, run: Runs) -> DAG:
-        """Return the DAG as another run has it."""
-        return definition_of(run)
-
-    def triggering_events(self, run: Runs) -> RunEvents:
-        """Return the events that a run consumed."""
-        return triggering_asset_events(run)
+    runs_before = staticmethod(runs_before)
+    read_step = staticmethod(read_step)
+    definition_of = staticmethod(definition_of)
+    triggering_events = staticmethod(triggering_asset_events)
 
 
 @dataclass
@@ -151,8 +133,12 @@ class RunView:
     @property
     def is_changed(self) -> bool:
         """Whether something was assigned that is not written."""
-        rows = (self.run, self.row, self.backfill)
-        return bool(self.size) or any(row is not None and row.is_changed for row in rows)
+        return bool(self.size) or self.run.is_changed or self.changes_shared_rows
+
+    @property
+    def changes_shared_rows(self) -> bool:
+        """Whether a row was assigned to that other runs of the same DAG change too."""
+        return any(row is not None and row.is_changed for row in (self.row, self.backfill))
 
     def commit(self) -> None:
         """Write all that was assigned; raise `TransactionCanceled` if the run has moved on."""

@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from pendulum import DateTime
 
@@ -34,11 +34,10 @@ from lamplighter.scheduler.claim_decision import (
 from lamplighter.scheduler.pending import PendingEvents, pending_of
 from lamplighter.scheduler.schedules import PrecomputedRuns, PrecomputedRunsExhausted, RunSource
 from lamplighter.store.dags import note_failed_claim, read_dags
-from lamplighter.store.due import announcement
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import Malformed
 from lamplighter.store.runs import log_move
-from lamplighter.store.slots import run_of
+from lamplighter.store.slots import announcement, run_of
 from lamplighter.store.transactions import (
     CancellationReason,
     Cause,
@@ -79,17 +78,9 @@ class ClaimReport:
 
     def add(self, other: "ClaimReport") -> None:
         """Count in what another claim did."""
-        self.considered += other.considered
-        self.claimed_dags += other.claimed_dags
-        self.claimed_runs += other.claimed_runs
-        self.released_runs += other.released_runs
-        self.lost_claims += other.lost_claims
-        self.skipped += other.skipped
-        self.contended_dags |= other.contended_dags
-        self.failed += other.failed
-        self.malformed_rows += other.malformed_rows
-        self.unclaimed |= other.unclaimed
-        self.lateness_seconds += other.lateness_seconds
+        for each in fields(other):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, mine | theirs if isinstance(mine, set) else mine + theirs)
 
 
 def claim_all(
@@ -144,9 +135,8 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
 def _wait_for_the_second(rows: Sequence[Dags]) -> None:
     now = clock.now()
     instants = [row.next_run_create_after for row in rows if row.next_run_create_after is not None]
-    ahead = [(instant - now).total_seconds() for instant in instants if instant > now]
-    short = [seconds for seconds in ahead if seconds <= _PATIENCE_SECONDS]
-    if short:
+    ahead = [(instant - now).total_seconds() for instant in instants]
+    if short := [seconds for seconds in ahead if 0 < seconds <= _PATIENCE_SECONDS]:
         clock.sleep(max(short))
 
 
@@ -209,19 +199,20 @@ class _Claim:
     ) -> ClaimDecision | Skipped:
         """Return what to do when runs stood in the way; it always gets the DAG on."""
         taken, over = self.taken[row.dag_id], self.over[row.dag_id]
-        if not taken and not over:
-            return self._decide(row, run_source, pending)
-        moved = step_over(
-            row,
-            run_source,
-            taken=taken,
-            over=over,
-            now=self.now,
-            claim_id=self.claim_id,
-            pending=pending,
-        )
+        if taken or over:
+            moved = step_over(
+                row,
+                run_source,
+                taken=taken,
+                over=over,
+                now=self.now,
+                claim_id=self.claim_id,
+                pending=pending,
+            )
+            if isinstance(moved, ClaimDecision):
+                return moved
         # If it is not the first that exists, those before it do not, and are created.
-        return self._decide(row, run_source, pending) if isinstance(moved, Skipped) else moved
+        return self._decide(row, run_source, pending)
 
     def _try(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
+from typing import Any
 
 from pendulum import DateTime
 
@@ -21,12 +22,12 @@ from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import dag_write
-from lamplighter.store.due import is_open
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import instant_text
 from lamplighter.store.slots import (
     by_logical_date,
     free_slots,
+    is_open,
     named_runs,
     occupy,
     remember_served,
@@ -67,6 +68,11 @@ class ClaimDecision:
     released: list[str] = field(default_factory=list)
     pending: PendingEvents = field(default_factory=PendingEvents)
     is_consuming: bool = False
+
+    def create(self, info: DagRunInfo, **columns: Any) -> None:
+        """Let a run be created."""
+        more = {"now": self.now, "claim_id": self.claim_id, **columns}
+        self.runs.append(run_rows.new_run(self.row, info, **more))
 
     @property
     def size(self) -> int:
@@ -128,22 +134,25 @@ def decide_claim(
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return decision if is_noted else Skipped(_why_closed(row))
-    known = _known_runs(row, taken)
+    # Keys of runs that exist; manual ones among them may have a date of the schedule's.
+    known = {*taken, *named_runs(row)}
     is_moved = _pass_over(row, run_source, known, now=now) or is_noted
     for_schedule = min(slots, slots_for_schedule(row))
     timed = _due_until_known(row, run_source, known, now=now, limit=for_schedule)
     chosen = _take_turns(row, timed.runs, slots)
-    if len(chosen.timed) < len(timed.runs):
-        timed = _due(row, run_source, now=now, limit=len(chosen.timed))
-    decision.runs = [_scheduled_run(decision, info) for info in chosen.timed]
+    infos = [item for item in chosen if isinstance(item, DagRunInfo)]
+    if len(infos) < len(timed.runs):
+        timed = _due(row, run_source, now=now, limit=len(infos))
+    for info in infos:
+        decision.create(
+            info, run_id=_run_id(row, info), run_type="scheduled", triggered_by="timetable"
+        )
     if timed.runs:
         cursor.advance(row, timed, now=now)
-    if chosen.has_assets:
-        decision.runs.append(_asset_run(decision))
-        decision.is_consuming = True
-        row.asset_condition_met_at = None
-    decision.released = chosen.waiting
-    stop_waiting(row, chosen.waiting)
+    if None in chosen:
+        _create_asset_run(decision)
+    decision.released = [item for item in chosen if isinstance(item, str)]
+    stop_waiting(row, decision.released)
     occupy(row, decision.keys)
     if not (is_moved or decision.keys):
         return Skipped("not due")
@@ -168,11 +177,6 @@ def _forget_failures(row: Dags) -> bool:
     return True
 
 
-def _known_runs(row: Dags, taken: AbstractSet[str]) -> AbstractSet[str]:
-    """Return keys of runs that exist. Manual ones among them may have a date of the schedule's."""
-    return {*taken, *named_runs(row)}
-
-
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Let the row say whether its asset condition waits for a run; return whether that is new."""
     before = (row.asset_condition_met_at, row.schedule_error)
@@ -194,33 +198,24 @@ def _why_closed(row: Dags) -> str:
     return "import errors" if row.has_import_errors else "no free slot"
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """What gets the free slots."""
-
-    timed: list[DagRunInfo]
-    waiting: list[str]
-    has_assets: bool
-
-
-def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
-    """Share the slots among waiting runs, due times and an asset condition that holds.
+def _take_turns(
+    row: Dags, timed: Sequence[DagRunInfo], slots: int
+) -> list[DagRunInfo | str | None]:
+    """Return what gets a slot: due times, entries of `waiting`, None for the asset condition.
 
     In each round every kind gets one slot: what people asked for first, the others by age. The row
     remembers whose turn it was, so that a long backlog of one kind never holds up the others.
     """
-    waiting = sorted(row.waiting or (), key=by_logical_date)
+    waiting, met_at = sorted(row.waiting or (), key=by_logical_date), row.asset_condition_met_at
     lines: dict[str, deque[DagRunInfo | str | None]] = {
-        MANUAL: deque[DagRunInfo | str | None](waiting),
+        MANUAL: deque(waiting),
         SCHEDULED: deque(timed),
-        ASSET_TRIGGERED: deque([None] if row.asset_condition_met_at is not None else []),
+        ASSET_TRIGGERED: deque([] if met_at is None else [None]),
     }
     since = {
         MANUAL: "",  # before all others
         SCHEDULED: instant_text(timed[0].run_after) if timed else "",
-        ASSET_TRIGGERED: instant_text(row.asset_condition_met_at)
-        if row.asset_condition_met_at is not None
-        else "",
+        ASSET_TRIGGERED: "" if met_at is None else instant_text(met_at),
     }
     served = set(row.served_run_types or ())
     first: list[DagRunInfo | str | None] = []
@@ -232,41 +227,25 @@ def _take_turns(row: Dags, timed: Sequence[DagRunInfo], slots: int) -> _Chosen:
         first.append(lines[kind].popleft())
         served.add(kind)
     remember_served(row, served)
-    return _Chosen(
-        [item for item in first if isinstance(item, DagRunInfo)],
-        [item for item in first if isinstance(item, str)],
-        None in first,
-    )
+    return first
 
 
-def _scheduled_run(decision: ClaimDecision, info: DagRunInfo) -> Runs:
-    return run_rows.new_run(
-        decision.row,
-        info,
-        run_id=_run_id(decision.row, info),
-        now=decision.now,
-        claim_id=decision.claim_id,
-        run_type="scheduled",
-        triggered_by="timetable",
-    )
-
-
-def _asset_run(decision: ClaimDecision) -> Runs:
+def _create_asset_run(decision: ClaimDecision) -> None:
+    """Create the run that consumes all pending events."""
     pending = decision.pending.events
     events = {asset: found.sequences for asset, found in sorted(pending.items())}
     run_after = max(found.recorded_at for found in pending.values())
-    return run_rows.new_run(
-        decision.row,
+    decision.create(
         DagRunInfo(run_after, None),
         run_id=run_id(
             "asset_triggered", run_after=run_after, logical_date=None, content={"events": events}
         ),
-        now=decision.now,
-        claim_id=decision.claim_id,
         run_type="asset_triggered",
         triggered_by="asset",
         events=events,
     )
+    decision.is_consuming = True
+    decision.row.asset_condition_met_at = None
 
 
 def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) -> Due:
@@ -324,11 +303,10 @@ def step_over(
     that exist, such as manual ones for the same date; `over` are entries of `waiting` whose runs
     need no slot any more.
     """
-    known = _known_runs(row, taken)
+    known = {*taken, *named_runs(row)}
     gone = over & (row.waiting or set())
     stop_waiting(row, gone)
-    is_moved = _pass_over(row, run_source, known, now=now) or bool(gone)
-    if not is_moved:
+    if not (_pass_over(row, run_source, known, now=now) or gone):
         return Skipped("not due")
     note_condition(row, pending, now)  # for the claim that follows
     return ClaimDecision(row, claim_id, now, pending=pending)

@@ -26,7 +26,7 @@ from lamplighter.scheduler.schedules import (
     timed,
 )
 from lamplighter.store.models import Dags
-from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable, place
 from lamplighter.timetables.codec import decode_timetable
 from lamplighter.timetables.simple import ContinuousTimetable
 
@@ -101,7 +101,7 @@ def set_next(row: Dags, info: DagRunInfo | None) -> None:
     start, end = (info and info.data_interval) or (None, None)
     row.next_interval_start, row.next_interval_end = start, end
     row.next_run_after = info.run_after if info else None
-    row.next_run = (info.logical_date or info.run_after) if info else None
+    row.next_run = place(info) if info else None
     row.next_partition_key = info.partition_key if info else None
 
 
@@ -166,8 +166,7 @@ def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> D
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
     """Return the next run of `@continuous` as it can be announced: where it begins, when it may."""
     bounds = schedule_in_force(row)
-    starts: tuple[DateTime | None, ...] = (last_end, bounds.earliest, now)
-    start = next(instant for instant in starts if instant is not None)
+    start = last_end or bounds.earliest or now
     at = start.add(seconds=settings.current().continuous_gap_seconds)
     if bounds.latest is not None and at > bounds.latest:
         return None

@@ -14,14 +14,21 @@ from typing import Any, NamedTuple, Protocol
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.dags.schedule import ask, next_run
 from lamplighter.errors import UNREADABLE
 from lamplighter.store.catalog import PRECOMPUTED_RUNS, note_refill, read_precomputed_runs
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import Put
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    ask,
+    next_run,
+    place,
+)
 from lamplighter.timetables.interval import DataIntervalTimetable
 from lamplighter.zones import iso, parse_instant
 
@@ -69,18 +76,8 @@ class Schedule(NamedTuple):
 
 def own_schedule(row: Dags) -> Schedule:
     """Return the schedule of the row's newest definition."""
-    return Schedule(
-        row.timetable,
-        row.earliest,
-        row.latest,
-        row.catchup,
-        bool(row.is_custom),
-        row.schedule,
-        row.version,
-        row.bundle,
-        row.bundle_version,
-        row.file,
-    )
+    columns = {name: getattr(row, name) for name in Schedule._fields if name != "words"}
+    return Schedule(**columns | {"words": row.schedule, "is_custom": bool(row.is_custom)})
 
 
 def schedule_in_force(row: Dags) -> Schedule:
@@ -88,13 +85,6 @@ def schedule_in_force(row: Dags) -> Schedule:
     if row.previous_schedule is not None:
         return Schedule.from_json(row.previous_schedule)
     return own_schedule(row)
-
-
-def is_custom(row: Dags) -> bool:
-    """Return whether the sandbox must be asked about the schedule that claims follow now."""
-    return (
-        bool(row.is_custom) if row.previous_schedule is None else schedule_in_force(row).is_custom
-    )
 
 
 def followed_until(row: Dags, now: DateTime) -> DateTime:
@@ -140,7 +130,7 @@ class TimetableRuns:
         restriction = TimeRestriction(self.earliest, self.latest, catchup)
         info = ask(self.timetable, last, restriction)
         for _ in range(MAX_STEPS):
-            if info is None or (_place(info) > _place(last) and info.run_after > last.run_after):
+            if info is None or (place(info) > place(last) and info.run_after > last.run_after):
                 break
             info = self.after(info, catchup=True)
         return info
@@ -186,11 +176,7 @@ class PrecomputedRuns:
 
     def runs_after(self, last: DagRunInfo | None) -> list[DagRunInfo]:
         """Return those that follow a run."""
-        return [info for info in self.runs if last is None or _place(info) > _place(last)]
-
-
-def _place(info: DagRunInfo) -> DateTime:
-    return info.logical_date or info.run_after
+        return [info for info in self.runs if last is None or place(info) > place(last)]
 
 
 def timed(timetable: Timetable) -> Timetable:
@@ -226,8 +212,9 @@ def _custom_schedules(rows: Iterable[Dags]) -> Iterator[tuple[str, Schedule]]:
     for row in rows:
         # One whose previous schedule cannot be read gets its error when it is claimed.
         with suppress(*UNREADABLE):
-            if is_custom(row):
-                yield row.dag_id, schedule_in_force(row)
+            schedule = schedule_in_force(row)
+            if schedule.is_custom:
+                yield row.dag_id, schedule
 
 
 def request_refill(dag_ids: Iterable[str]) -> None:

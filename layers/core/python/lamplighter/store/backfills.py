@@ -15,9 +15,9 @@ from pendulum import DateTime
 from lamplighter import runtime, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.store import wire
-from lamplighter.store.due import shard_of
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
+from lamplighter.store.slots import shard_of
 from lamplighter.store.transactions import (
     Cause,
     Change,

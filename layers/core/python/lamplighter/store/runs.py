@@ -1,4 +1,4 @@
-"""The rows of runs: what follows from a run's state, how runs are found, and lists for people.
+"""The rows of runs and steps: what follows from a run's state, how they are found, and lists.
 
 Runs of one DAG stand in the order of their logical dates; ids that people chose freely stand apart
 and are put where they belong. Runs of all DAGs are found by state, in an index with a partition for
@@ -17,10 +17,10 @@ from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import FREE_TEXT, run_key
 from lamplighter.store import wire
-from lamplighter.store.due import shard_of
-from lamplighter.store.models import Dags, Runs
+from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter.store.rows import Malformed
-from lamplighter.store.transactions import Update
+from lamplighter.store.slots import shard_of
+from lamplighter.store.transactions import Update, update_if
 from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
@@ -291,3 +291,64 @@ def runs_in_state(state: str, day: DateTime, *, since: DateTime | None = None) -
 def all_runs() -> list[Runs]:
     """Return every run, as it is now; reads the whole table."""
     return list(Runs.scan(consistent_read=True))
+
+
+# Steps: reading them, and the changes that need no decision about the run.
+
+
+_SUBMITTED, _RUNNING = "submitted", "running"
+# The states in which a step may have a job.
+_WITH_A_JOB = ("cancelling", _RUNNING, _SUBMITTED)
+
+
+def run_ref(dag_id: str, run_key: str) -> str:
+    """Return the key under which the steps of a run are."""
+    return f"{dag_id}|{run_key}"
+
+
+def steps_of(run: Runs) -> dict[str, Steps]:
+    """Return the steps of a run by their ids, as they are now."""
+    if run.rev == 1:
+        return {}  # nobody has decided anything about it yet, so that none can have begun
+    found = Steps.query(run_ref(run.dag_id, run.run_key), consistent_read=True)
+    return {step.step_id: step for step in found if step.run_created_at == run.created_at}
+
+
+def read_step(run: Runs, step_id: str) -> Steps | None:
+    """Return what is stored under a step's key; it may be of an earlier run of the same name."""
+    try:
+        return Steps.get(run_ref(run.dag_id, run.run_key), step_id, consistent_read=True)
+    except Steps.DoesNotExist:
+        return None
+
+
+def record_job(step: Steps, job_run_id: str) -> bool:
+    """Note the job of a submission; return False if the row speaks of another one by now."""
+    is_same = (Steps.submission == step.submission) & Steps.state.is_in(*_WITH_A_JOB)
+    row = Steps(step.run_ref, step.step_id)
+    return update_if(row, [Steps.job_run_id.set(job_run_id)], is_same)
+
+
+def record_running(
+    ref: str, step_id: str, submission: int, *, job_run_id: str, started_at: DateTime
+) -> Steps | None:
+    """Note that the job of a submission runs; return the step, or None if more is new than that."""
+    is_expected = (Steps.state == _SUBMITTED) & (Steps.submission == submission)
+    is_its_job = Steps.job_run_id.does_not_exist() | (Steps.job_run_id == job_run_id)
+    actions = [
+        Steps.state.set(_RUNNING),
+        Steps.job_run_id.set(job_run_id),
+        Steps.started_at.set(started_at),
+    ]
+    row = Steps(ref, step_id)
+    return row if update_if(row, actions, is_expected & is_its_job) else None
+
+
+def stored_steps(ref: str) -> list[Steps]:
+    """Return the steps that are stored under the key of a run, also those of an earlier run."""
+    return list(Steps.query(ref, consistent_read=True))
+
+
+def all_steps() -> list[Steps]:
+    """Return every step, as it is now; reads the whole table."""
+    return list(Steps.scan(consistent_read=True))

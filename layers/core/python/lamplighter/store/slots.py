@@ -1,9 +1,11 @@
-"""Slots of a DAG: which of its runs occupy one, and which wait, for a slot or for the run before.
+"""Slots of a DAG, and its entry in the due index, which follows from them.
 
 Owns: the columns `active`, `waiting`, `waiting_for_past` and `served_run_types` of a DAG's row,
-which nobody else assigns. Pure: these functions read and assign, and write nothing.
+which nobody else assigns, and the key of the index: the earliest instant at which something may
+create or release a run. Pure: these functions read and assign, and write nothing.
 """
 
+import zlib
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -151,3 +153,39 @@ def correct(row: Dags, *, running: AbstractSet[str], queued: dict[str, DateTime]
     row.waiting = kept | {waiting_entry(queued[key], key) for key in lost - running} or None
     dead = (active - alive) | {run_of(entry) for entry in waiting - kept} | (past - kept_past)
     return Corrections(dead, lost)
+
+
+# The due index. Nothing else ever decides whether a DAG is in it.
+
+
+class Entry(NamedTuple):
+    """The two attributes that the index is built on; without a shard the DAG is not in it."""
+
+    next_run_create_after: DateTime | None
+    due_shard: int | None
+
+
+def index_entry(row: Dags, *, shards: int) -> Entry:
+    """Return what a DAG's row must say, given everything else it says."""
+    is_held_up = row.waiting_for_past and not slots_for_schedule(row)
+    scheduled = None if is_held_up else row.next_run_after
+    reasons = (scheduled, row.asset_condition_met_at, oldest_waiting(row))
+    key = min((instant for instant in reasons if instant is not None), default=None)
+    is_member = key is not None and is_open(row) and free_slots(row) > 0
+    return Entry(key, shard_of(row.dag_id, shards) if is_member else None)
+
+
+def announcement(row: Dags) -> list[tuple[str, DateTime]]:
+    """Return when the claim should look at a DAG, as written just now; nothing if never."""
+    at = row.next_run_create_after
+    return [] if row.due_shard is None or at is None else [(row.dag_id, at)]
+
+
+def is_open(row: Dags) -> bool:
+    """Return whether the DAG may have runs at all."""
+    return not (row.is_paused or row.is_stale or row.has_import_errors)
+
+
+def shard_of(dag_id: str, shards: int) -> int:
+    """Return the shard of a DAG, the same in every process."""
+    return zlib.crc32(dag_id.encode()) % shards

@@ -22,7 +22,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import aws, runtime, settings
-from lamplighter.assets.codec import decode_trigger
+from lamplighter.assets.asset import decode_trigger
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import IMPORT_FOLDERS, add_to_import_path
 from lamplighter.identifiers import bundle_key

@@ -5,7 +5,7 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import decode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.errors import InvalidTimetableError
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
@@ -57,20 +57,14 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
         return self.timetable.infer_manual_data_interval(run_after=run_after)
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         return self.timetable.next_dagrun_info(
             last_automated_data_interval=last_automated_data_interval, restriction=restriction
         )
 
     def next_dagrun_info_v2(
-        self,
-        *,
-        last_dagrun_info: DagRunInfo | None,
-        restriction: TimeRestriction,
+        self, *, last_dagrun_info: DagRunInfo | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         return self.timetable.next_dagrun_info_v2(
             last_dagrun_info=last_dagrun_info, restriction=restriction

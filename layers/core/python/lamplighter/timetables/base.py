@@ -4,14 +4,14 @@ Names, fields and keyword arguments are Airflow's, so that a custom timetable mo
 the import root.
 """
 
-from types import CodeType
+import datetime
 from typing import Any, NamedTuple, Self
 
 from pendulum import DateTime
 
 from lamplighter.assets.condition import NO_ASSETS, AssetCondition
-from lamplighter.errors import DefinitionError
-from lamplighter.identifiers import run_id
+from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
+from lamplighter.identifiers import MAX_ID_LENGTH, run_id
 
 
 class DataInterval(NamedTuple):
@@ -58,13 +58,9 @@ class DagRunInfo(NamedTuple):
         return None if self.data_interval is None else self.data_interval.start
 
 
-# What Airflow called these before; a file that still does is told the new name.
-_OLDER_METHODS = {"infer_data_interval": "infer_manual_data_interval"}
-_OLDER_ARGUMENTS = {"last_automated_dagrun": "last_automated_data_interval"}
-
-
-def _argument_names(code: CodeType | None) -> tuple[str, ...]:
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+def place(info: DagRunInfo) -> DateTime:
+    """Return where a run stands in time: its logical date, or of a partition its instant."""
+    return info.logical_date or info.run_after
 
 
 class Timetable:
@@ -94,22 +90,24 @@ class Timetable:
     def __init_subclass__(cls) -> None:
         """Refuse method and argument names that Airflow no longer has either."""
         super().__init_subclass__()
-        for older, newer in _OLDER_METHODS.items():
-            if older in vars(cls):
-                raise DefinitionError(f"timetable {cls.__name__}: rename {older!r} to {newer!r}")
-        method = vars(cls).get("next_dagrun_info")
-        names = _argument_names(getattr(method, "__code__", None))
-        for older, newer in _OLDER_ARGUMENTS.items():
-            if older in names:
-                raise DefinitionError(
-                    f"timetable {cls.__name__}: rename the argument {older!r} of"
-                    f" 'next_dagrun_info' to {newer!r}"
-                )
+        if "infer_data_interval" in vars(cls):
+            raise DefinitionError(
+                f"timetable {cls.__name__}: rename 'infer_data_interval' to"
+                " 'infer_manual_data_interval'"
+            )
+        code = getattr(vars(cls).get("next_dagrun_info"), "__code__", None)
+        count = code.co_argcount + code.co_kwonlyargcount if code else 0
+        if code and "last_automated_dagrun" in code.co_varnames[:count]:
+            raise DefinitionError(
+                f"timetable {cls.__name__}: rename the argument 'last_automated_dagrun' of"
+                " 'next_dagrun_info' to 'last_automated_data_interval'"
+            )
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Timetable):
             return NotImplemented
-        return self.serialize() == other.serialize()
+        mine, theirs = (self.type_name, self.serialize()), (other.type_name, other.serialize())
+        return mine == theirs
 
     def __hash__(self) -> int:
         return hash((type(self), repr(self.serialize())))
@@ -147,19 +145,13 @@ class Timetable:
         raise NotImplementedError(f"{type(self).__name__} must define infer_manual_data_interval")
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         """Return the run that follows the given interval, or None when there is none."""
         raise NotImplementedError(f"{type(self).__name__} must define next_dagrun_info")
 
     def next_dagrun_info_v2(
-        self,
-        *,
-        last_dagrun_info: DagRunInfo | None,
-        restriction: TimeRestriction,
+        self, *, last_dagrun_info: DagRunInfo | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         """Return the run that follows the given run: what the scheduler really asks."""
         last = None if last_dagrun_info is None else last_dagrun_info.data_interval
@@ -181,4 +173,89 @@ class Timetable:
             logical_date=None if data_interval is None else data_interval.start,
             partition_key=partition_key,
             content=extra,
+        )
+
+
+class TickTimetable(Timetable):
+    """A timetable that goes from tick to tick, such as those of a cron expression."""
+
+    def _get_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _get_prev(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_next(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+    def _align_to_prev(self, current: DateTime) -> DateTime:
+        raise NotImplementedError
+
+
+# An author's timetable may be wrong, so every run that one returns is checked.
+
+
+def next_run(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return the run after `last`; raise if the result is not a run that can follow it.
+
+    Holes and overlaps between intervals are an author's choice; going backwards is not.
+    """
+    info = ask(timetable, last, restriction)
+    if info is not None and last is not None:
+        _require_forward(type(timetable).__name__, last, info)
+    return info
+
+
+def ask(
+    timetable: Timetable, last: DagRunInfo | None, restriction: TimeRestriction
+) -> DagRunInfo | None:
+    """Return the next run of a timetable; raise if it is not a run. `last` may be another's run."""
+    try:
+        info = timetable.next_dagrun_info_v2(last_dagrun_info=last, restriction=restriction)
+    except NoTickError:
+        return None  # a cron expression may name its years, and they end
+    if info is not None:
+        _require_valid(f"{type(timetable).__name__} returned", info)
+    return info
+
+
+def _require_valid(returned: str, info: object) -> None:
+    if not isinstance(info, DagRunInfo):
+        raise InvalidTimetableError(f"{returned} {info!r}, not a DagRunInfo")
+    _require_aware(returned, "run_after", info.run_after)
+    interval, key = info.data_interval, info.partition_key
+    if interval is not None:
+        if not isinstance(interval, DataInterval):
+            raise InvalidTimetableError(
+                f"{returned} data_interval={interval!r}, not a DataInterval"
+            )
+        _require_aware(returned, "data_interval.start", interval.start)
+        _require_aware(returned, "data_interval.end", interval.end)
+        if interval.end < interval.start:
+            raise InvalidTimetableError(f"{returned} an interval that ends before it starts")
+    if key is not None and (not isinstance(key, str) or len(key) > MAX_ID_LENGTH):
+        raise InvalidTimetableError(
+            f"{returned} a partition key that is not a string of at most {MAX_ID_LENGTH}"
+            f" characters: {str(key)[:40]!r}"
+        )
+
+
+def _require_aware(returned: str, field: str, value: object) -> None:
+    if not isinstance(value, datetime.datetime):
+        raise InvalidTimetableError(f"{returned} {field}={value!r}, not a DateTime")
+    if value.tzinfo is None:
+        raise InvalidTimetableError(
+            f"{returned} {field}={value} without a time zone: add one, such as tz='UTC'"
+        )
+
+
+def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
+    before, after = place(last), place(info)
+    if after == before:
+        raise InvalidTimetableError(f"{timetable} did not advance: it returned {before} again")
+    if after < before or info.run_after < last.run_after:
+        raise InvalidTimetableError(
+            f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"
         )

@@ -6,13 +6,10 @@ back only where author code may run; elsewhere as a stand-in, if the reader asks
 
 from typing import Any, Never
 
-from pendulum import DateTime
-
-from lamplighter.assets.codec import decode_condition
+from lamplighter.assets.asset import decode_condition
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.json_values import json_mapping
-from lamplighter.loading import is_kept_as_data, load_class
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.loading import is_kept_as_data, json_mapping, load_class
+from lamplighter.timetables.base import Timetable
 
 _BUILT_IN = {
     "CronDataIntervalTimetable": "interval",
@@ -70,11 +67,6 @@ class ForeignTimetable(Timetable):
         if isinstance(self._data.get("asset_condition"), dict):
             self.asset_condition = decode_condition(self._data["asset_condition"])
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ForeignTimetable):
-            return NotImplemented
-        return (self._type_name, self._data) == (other._type_name, other._data)
-
     def __hash__(self) -> int:
         return hash(self._type_name)
 
@@ -89,23 +81,10 @@ class ForeignTimetable(Timetable):
     def serialize(self) -> dict[str, Any]:
         return self._data
 
-    def infer_manual_data_interval(
-        self,
-        *,
-        run_after: DateTime,  # noqa: ARG002 - only the real class knows what to make of it
-    ) -> DataInterval:
-        self._refuse()
-
-    def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,  # noqa: ARG002 - as above
-        restriction: TimeRestriction,  # noqa: ARG002 - as above
-    ) -> DagRunInfo | None:
-        self._refuse()
-
-    def _refuse(self) -> Never:
+    def infer_manual_data_interval(self, **_question: object) -> Never:
         raise DefinitionError(f"{self._type_name} is an author's timetable: ask the sandbox")
+
+    next_dagrun_info = infer_manual_data_interval
 
 
 def is_foreign(timetable: Timetable) -> bool:

@@ -1,7 +1,7 @@
 """One cron expression in one time zone: the ticks before and after an instant, across DST.
 
 Owns: everything that touches croniter. Instants go in and come out as naive UTC datetimes, wall
-times are naive local ones; the timetables wrap them. Three rules decide what daylight saving does:
+times are naive local ones; `CronTimetable` wraps them. Three rules decide what happens at DST:
 
 * The ticks of a schedule are a set of instants. The one before `t` and the one after it do not
   depend on where one asks from, so that intervals between them tile the time line.
@@ -10,13 +10,26 @@ times are naive local ones; the timetables wrap them. Three rules decide what da
 """
 
 from bisect import bisect_left, bisect_right
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from contextlib import suppress
+from datetime import date, datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
 
+from pendulum import DateTime
+
+from lamplighter import clock
 from lamplighter.errors import InvalidTimetableError, NoTickError
-from lamplighter.timetables.offsets import Stretch, Window, ZoneOffsets
-from lamplighter.zones import UTC, Zone
+from lamplighter.timetables.base import TickTimetable
+from lamplighter.zones import (
+    UTC,
+    Stretch,
+    Window,
+    Zone,
+    ZoneOffsets,
+    as_utc,
+    encode_zone,
+    parse_zone,
+)
 
 PRESETS = {
     "@hourly": "0 * * * *",
@@ -100,22 +113,8 @@ class CronSchedule:
         return stretch.every_reading if self._walls.is_hourly else stretch.last_reading
 
 
-class WallTicks(Protocol):
-    """The ticks of an expression on a clock that nobody ever changes."""
-
-    is_hourly: bool
-
-    def after(self, wall: datetime) -> datetime:
-        """Return the first tick after `wall`."""
-        ...
-
-    def before(self, wall: datetime) -> datetime:
-        """Return the last tick before `wall`."""
-        ...
-
-
 @lru_cache(maxsize=4096)
-def wall_ticks(expression: str) -> WallTicks:
+def wall_ticks(expression: str) -> "_PlainTicks | _CroniterTicks":
     """Return the ticks of `expression`, or raise `InvalidTimetableError` naming what is wrong."""
     from croniter import CroniterError, croniter  # noqa: PLC0415 - 100 ms that imports can spare
 
@@ -141,12 +140,7 @@ class _PlainTicks:
     """
 
     def __init__(
-        self,
-        minutes: _Field,
-        hours: _Field,
-        days: _Field,
-        months: _Field,
-        weekdays: _Field,
+        self, minutes: _Field, hours: _Field, days: _Field, months: _Field, weekdays: _Field
     ) -> None:
         self.is_hourly = hours == _EVERY
         self._minutes_of_day = [
@@ -284,3 +278,54 @@ def as_naive_utc(t: datetime) -> datetime:
     return datetime(  # noqa: DTZ001 - naive UTC by design
         t.year, t.month, t.day, t.hour, t.minute, t.second, t.microsecond
     )
+
+
+class CronTimetable(TickTimetable):
+    """A timetable whose instants are the ticks of a cron expression in a time zone."""
+
+    def __init__(self, cron: str, timezone: str | int | tzinfo) -> None:
+        if not isinstance(cron, str):
+            raise InvalidTimetableError(f"cron {cron!r} must be a string such as '0 6 * * *'")
+        self._expression = PRESETS.get(cron.strip(), cron.strip())
+        self._timezone = parse_zone(timezone)
+
+    @property
+    def summary(self) -> str:
+        return self._expression
+
+    @property
+    def description(self) -> str:  # type: ignore[override] # a constant elsewhere, worked out here
+        return describe(self._expression)
+
+    def serialize(self) -> dict[str, Any]:
+        return {"expression": self._expression, "timezone": encode_zone(self._timezone)}
+
+    def validate(self) -> None:
+        now = as_naive_utc(clock.now())
+        with suppress(NoTickError):
+            self._schedule.after(now)
+            return
+        try:
+            self._schedule.before(now)  # its years may be over, but a date must exist at all
+        except NoTickError as error:
+            raise InvalidTimetableError(
+                f"cron {self._expression!r} never ticks: there is no such date"
+            ) from error
+
+    @cached_property
+    def _schedule(self) -> CronSchedule:
+        # Built on first use, so that a wrong expression is reported by `validate`, with the DAG's
+        # name, and not by whichever line happened to construct the timetable.
+        return CronSchedule(self._expression, self._timezone)
+
+    def _get_next(self, current: datetime) -> DateTime:
+        return as_utc(self._schedule.after(as_naive_utc(current)))
+
+    def _get_prev(self, current: datetime) -> DateTime:
+        return as_utc(self._schedule.before(as_naive_utc(current)))
+
+    def _align_to_next(self, current: datetime) -> DateTime:
+        return as_utc(self._schedule.at_or_after(as_naive_utc(current)))
+
+    def _align_to_prev(self, current: datetime) -> DateTime:
+        return as_utc(self._schedule.at_or_before(as_naive_utc(current)))

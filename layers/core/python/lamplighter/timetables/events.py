@@ -13,12 +13,6 @@ from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestrictio
 from lamplighter.zones import as_utc, iso, parse_instant
 
 
-def _listed(event_dates: Iterable[datetime]) -> Iterable[datetime]:
-    if not isinstance(event_dates, Iterable) or isinstance(event_dates, str):
-        raise InvalidTimetableError(f"event_dates must be a list of datetimes, not {event_dates!r}")
-    return event_dates
-
-
 def _instant(moment: datetime) -> DateTime:
     if not isinstance(moment, datetime):
         raise InvalidTimetableError(f"event {moment!r} must be a datetime")
@@ -35,7 +29,11 @@ class EventsTimetable(Timetable):
         presorted: bool = False,
         description: str | None = None,
     ) -> None:
-        dates = [_instant(moment) for moment in _listed(event_dates)]
+        if not isinstance(event_dates, Iterable) or isinstance(event_dates, str):
+            raise InvalidTimetableError(
+                f"event_dates must be a list of datetimes, not {event_dates!r}"
+            )
+        dates = list(map(_instant, event_dates))
         self.event_dates = dates if presorted else sorted(dates)
         self.restrict_to_events = restrict_to_events
         self._given_description = description
@@ -76,18 +74,13 @@ class EventsTimetable(Timetable):
         return DataInterval.exact(self.event_dates[max(index - 1, 0)])
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        index = 0
         earliest = restriction.earliest
         if not restriction.catchup:
             now = clock.now()
             earliest = now if earliest is None else max(earliest, now)
-        if earliest is not None:
-            index = bisect_left(self.event_dates, earliest)
+        index = 0 if earliest is None else bisect_left(self.event_dates, earliest)
         if last_automated_data_interval is not None:
             index = max(index, bisect_right(self.event_dates, last_automated_data_interval.end))
         if index == len(self.event_dates):

@@ -9,26 +9,16 @@ from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.errors import InvalidTimetableError, NoTickError
-from lamplighter.timetables._cron import CronTimetable
-from lamplighter.timetables._delta import (
-    DeltaTimetable,
-    decode_delta,
-    fixed_length,
-)
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter.zones import UTC
-
-_EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TickTimetable, TimeRestriction
+from lamplighter.timetables.cron import CronTimetable
+from lamplighter.timetables.delta import EPOCH, DeltaTimetable, decode_delta, fixed_length
 
 
-class DataIntervalTimetable(Timetable):
+class DataIntervalTimetable(TickTimetable):
     """What cron and delta intervals share: where the next interval starts, and where it ends."""
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         earliest = restriction.earliest
         if not restriction.catchup:
@@ -71,15 +61,6 @@ class DataIntervalTimetable(Timetable):
 
     def _skip_to_latest(self, earliest: DateTime | None) -> DateTime:
         """Return the start of the newest interval that has already ended, not before `earliest`."""
-        raise NotImplementedError
-
-    def _get_next(self, current: DateTime) -> DateTime:
-        raise NotImplementedError
-
-    def _align_to_next(self, current: DateTime) -> DateTime:
-        raise NotImplementedError
-
-    def _align_to_prev(self, current: DateTime) -> DateTime:
         raise NotImplementedError
 
 
@@ -126,7 +107,7 @@ class DeltaDataIntervalTimetable(DeltaTimetable, DataIntervalTimetable):
         if length is not None:
             # The grid of a fixed delta hangs on the epoch and not on the start date: adding a task
             # with an earlier start date must not shift every later run.
-            return now - (now - _EPOCH).as_timedelta() % length
+            return now - (now - EPOCH).as_timedelta() % length
         boundary = now if anchor is None else min(anchor, now)
         while (later := self._get_next(boundary)) <= now:
             if later <= boundary:

@@ -7,7 +7,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.assets.codec import decode_condition, encode_condition
+from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetAll, AssetCondition
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 
@@ -51,10 +51,7 @@ class OnceTimetable(_SimpleTimetable):
         return "@once"
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         if last_automated_data_interval is not None:
             return None
@@ -75,10 +72,7 @@ class ContinuousTimetable(_SimpleTimetable):
         return "@continuous"
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         now = clock.now()
         start = restriction.earliest or now

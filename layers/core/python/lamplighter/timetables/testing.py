@@ -10,7 +10,13 @@ from itertools import pairwise
 from pendulum import DateTime
 
 from lamplighter import clock, runtime
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    place,
+)
 from lamplighter.zones import UTC
 
 _EARLIEST = DateTime(2026, 1, 1, tzinfo=UTC)
@@ -91,18 +97,18 @@ def _check_forward(timetable: Timetable, runs: list[DagRunInfo], earliest: DateT
     for one, other in pairwise(runs):
         _require(
             timetable,
-            one.run_after < other.run_after and _date(one) < _date(other),
-            f"does not move forward: {_date(one)} (run after {one.run_after}) is followed by"
-            f" {_date(other)} (run after {other.run_after})",
+            one.run_after < other.run_after and place(one) < place(other),
+            f"does not move forward: {place(one)} (run after {one.run_after}) is followed by"
+            f" {place(other)} (run after {other.run_after})",
         )
 
 
 def _check_latest(timetable: Timetable, runs: list[DagRunInfo], earliest: DateTime) -> None:
     if not timetable.periodic or not runs:
         return
-    latest = _date(runs[len(runs) // 2])
+    latest = place(runs[len(runs) // 2])
     bounded = _walk(timetable, TimeRestriction(earliest, latest, catchup=True), len(runs) + 1)
-    late = [run for run in bounded if _date(run) > latest]
+    late = [run for run in bounded if place(run) > latest]
     _require(timetable, not late, f"returns {late[:1]} although the latest date is {latest}")
 
 
@@ -131,10 +137,6 @@ def _check_manual(timetable: Timetable, earliest: DateTime) -> None:
         f"infers {interval!r} for a manual run, not a DataInterval",
     )
     _check_aware(timetable, DagRunInfo(earliest, interval))
-
-
-def _date(run: DagRunInfo) -> DateTime:
-    return run.logical_date or run.run_after
 
 
 def _require(timetable: Timetable, condition: bool, problem: str) -> None:

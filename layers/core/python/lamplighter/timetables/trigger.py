@@ -5,30 +5,38 @@ The interval has length zero unless `interval=` says how far back it reaches.
 
 import datetime
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from pendulum import DateTime
 
 from lamplighter import clock
 from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
-from lamplighter.timetables._cron import CronTimetable
-from lamplighter.timetables._delta import (
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TickTimetable,
+    TimeRestriction,
+    Timetable,
+    place,
+)
+from lamplighter.timetables.cron import CronTimetable
+from lamplighter.timetables.delta import (
     Delta,
     DeltaTimetable,
     decode_delta,
     encode_delta,
     normalize_delta,
 )
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.zones import as_utc, encode_zone, later_reading, parse_zone
 
 _NO_INTERVAL = datetime.timedelta()
 _SHORTEST_BUFFER = datetime.timedelta(minutes=5)
 _BUFFER_SHARE = 10
-_ZoneLike = str | int | datetime.tzinfo
+_ZoneLike: TypeAlias = str | int | datetime.tzinfo
+_RunImmediately: TypeAlias = bool | datetime.timedelta | None
 
 
-class _TriggerTimetable(Timetable):
+class _TriggerTimetable(TickTimetable):
     """What cron and delta triggers share: which instant comes next."""
 
     _interval: Delta = _NO_INTERVAL
@@ -37,34 +45,22 @@ class _TriggerTimetable(Timetable):
         return DataInterval(as_utc(run_after - self._interval), run_after)
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        last_end = (
-            None if last_automated_data_interval is None else last_automated_data_interval.end
-        )
-        tick = self._next_tick(last_end, restriction)
+        last = last_automated_data_interval
+        tick = self._next_tick(None if last is None else last.end, restriction)
         if tick is None:
             return None
         return DagRunInfo.interval(as_utc(tick - self._interval), tick)
 
     def _next_tick(self, last: DateTime | None, restriction: TimeRestriction) -> DateTime | None:
         earliest = restriction.earliest
-        if restriction.catchup:
-            if last is not None:
-                tick = self._get_next(last)
-            elif earliest is None:
-                tick = self._first_tick()
-            else:
-                tick = self._align_to_next(earliest)
+        if last is not None:
+            tick = self._get_next(last)
         else:
-            tick = self._newest_tick()
-            if last is not None:
-                tick = max(tick, self._get_next(last))
-            elif earliest is None:
-                tick = max(tick, self._first_tick())
+            tick = self._first_tick() if earliest is None else self._align_to_next(earliest)
+        if not restriction.catchup:
+            tick = max(tick, self._newest_tick())
             if earliest is not None:
                 tick = max(tick, self._align_to_next(earliest))
         if restriction.latest is not None and tick > restriction.latest:
@@ -80,15 +76,6 @@ class _TriggerTimetable(Timetable):
 
     def _first_tick(self) -> DateTime:
         """Return the first tick of a DAG that has neither a start date nor a run."""
-        raise NotImplementedError
-
-    def _get_next(self, current: DateTime) -> DateTime:
-        raise NotImplementedError
-
-    def _align_to_next(self, current: DateTime) -> DateTime:
-        raise NotImplementedError
-
-    def _align_to_prev(self, current: DateTime) -> DateTime:
         raise NotImplementedError
 
 
@@ -113,13 +100,9 @@ class DeltaTriggerTimetable(DeltaTimetable, _TriggerTimetable):
 class _CronTrigger(CronTimetable, _TriggerTimetable):
     """Ticks of a cron expression, and the rule for a first run without a start date."""
 
-    def __init__(
-        self, cron: str, timezone: _ZoneLike, run_immediately: bool | datetime.timedelta | None
-    ) -> None:
+    def __init__(self, cron: str, timezone: _ZoneLike, run_immediately: _RunImmediately) -> None:
         super().__init__(cron, timezone)
-        if run_immediately is not None and not isinstance(
-            run_immediately, bool | datetime.timedelta
-        ):
+        if not isinstance(run_immediately, _RunImmediately):
             raise InvalidTimetableError(
                 f"run_immediately must be True, False or a timedelta, not {run_immediately!r}"
             )
@@ -152,7 +135,7 @@ class CronTriggerTimetable(_CronTrigger):
         *,
         timezone: _ZoneLike,
         interval: Delta = _NO_INTERVAL,
-        run_immediately: bool | datetime.timedelta | None = False,
+        run_immediately: _RunImmediately = False,
     ) -> None:
         super().__init__(cron, timezone, run_immediately)
         self._interval = normalize_delta(interval)
@@ -178,7 +161,7 @@ class MultipleCronTriggerTimetable(Timetable):
         *crons: str,
         timezone: _ZoneLike,
         interval: Delta = _NO_INTERVAL,
-        run_immediately: bool | datetime.timedelta | None = False,
+        run_immediately: _RunImmediately = False,
     ) -> None:
         if not crons:
             raise InvalidTimetableError(
@@ -227,30 +210,21 @@ class MultipleCronTriggerTimetable(Timetable):
         return self._members[0].infer_manual_data_interval(run_after=run_after)
 
     def next_dagrun_info(
-        self,
-        *,
-        last_automated_data_interval: DataInterval | None,
-        restriction: TimeRestriction,
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        runs = []
+        runs: list[DagRunInfo] = []
         for member in self._members:
             with suppress(NoTickError):  # the years of one expression may end before the others'
-                runs.append(
-                    member.next_dagrun_info(
-                        last_automated_data_interval=last_automated_data_interval,
-                        restriction=restriction,
-                    )
+                run = member.next_dagrun_info(
+                    last_automated_data_interval=last_automated_data_interval,
+                    restriction=restriction,
                 )
-        return self._choose([run for run in runs if run is not None], restriction)
-
-    def _choose(self, runs: list[DagRunInfo], restriction: TimeRestriction) -> DagRunInfo | None:
-        if not runs:
-            return None
-        if restriction.catchup:
-            return min(runs, key=_logical_timestamp)
-        now = clock.now().timestamp()
-        past = [run for run in runs if _logical_timestamp(run) <= now]
-        return max(past, key=_logical_timestamp) if past else min(runs, key=_logical_timestamp)
+                runs += [] if run is None else [run]
+        if not restriction.catchup:
+            now = clock.now()
+            if past := [run for run in runs if place(run) <= now]:
+                return max(past, key=place)
+        return min(runs, key=place, default=None)
 
 
 class CronPartitionTimetable(_CronTrigger):
@@ -264,12 +238,10 @@ class CronPartitionTimetable(_CronTrigger):
         *,
         timezone: _ZoneLike,
         run_offset: int | None = None,
-        run_immediately: bool | datetime.timedelta | None = False,
+        run_immediately: _RunImmediately = False,
         key_format: str = "%Y-%m-%dT%H:%M:%S",
     ) -> None:
-        if run_offset is not None and (
-            not isinstance(run_offset, int) or isinstance(run_offset, bool)
-        ):
+        if not isinstance(run_offset, int | None) or isinstance(run_offset, bool):
             raise InvalidTimetableError(
                 f"run_offset must be a whole number of ticks, not {run_offset!r}"
             )
@@ -295,10 +267,7 @@ class CronPartitionTimetable(_CronTrigger):
         }
 
     def next_dagrun_info_v2(
-        self,
-        *,
-        last_dagrun_info: DagRunInfo | None,
-        restriction: TimeRestriction,
+        self, *, last_dagrun_info: DagRunInfo | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         last = None if last_dagrun_info is None else last_dagrun_info.run_after
         tick = self._next_tick(last, restriction)
@@ -336,15 +305,11 @@ class CronPartitionTimetable(_CronTrigger):
         return tick
 
 
-def _logical_timestamp(run: DagRunInfo) -> float:
-    return float("inf") if run.logical_date is None else run.logical_date.timestamp()
-
-
-def _encode_run_immediately(value: bool | datetime.timedelta | None) -> bool | float | None:
+def _encode_run_immediately(value: _RunImmediately) -> bool | float | None:
     return value.total_seconds() if isinstance(value, datetime.timedelta) else value
 
 
-def _decode_run_immediately(value: bool | float | None) -> bool | datetime.timedelta | None:
+def _decode_run_immediately(value: bool | float | None) -> _RunImmediately:
     if value is None or isinstance(value, bool):
         return value
     return datetime.timedelta(seconds=value)

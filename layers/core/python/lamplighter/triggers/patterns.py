@@ -13,7 +13,7 @@ from operator import eq, ge, gt, le, lt
 from typing import Any, TypeGuard
 
 from lamplighter.errors import DefinitionError
-from lamplighter.json_values import json_mapping
+from lamplighter.loading import json_mapping
 
 # Of an object, of one value, of all values that a field has.
 ObjectTest = Callable[[dict[str, Any]], bool]

@@ -26,7 +26,7 @@ from lamplighter_local.emr.jobs import FakeJobs, Pace
 from lamplighter_local.emr.requests import SERVICE
 from lamplighter_local.emr.scripts import JobScripts, Outcome
 from lamplighter_local.emr.service import EmrService
-from lamplighter_local.faults.deployment_faults import not_by_us
+from lamplighter_local.faults.deployment_faults import outside_functions
 
 __all__ = ["EventFaults", "FakeEmr", "FakeJob", "Outcome"]
 
@@ -243,5 +243,5 @@ def _send(service: str, operation: str, arguments: dict[str, Any]) -> None:
     """Do what is not done by us but by a job, or by EventBridge."""
     client = aws.client(service)
     # Faults strike our functions: this goes past those on a client, and past those on all.
-    with not_by_us():
+    with outside_functions():
         type(client)._make_api_call(client, operation, arguments)  # noqa: SLF001 - as in `answering`

@@ -71,7 +71,7 @@ def guarded(application: Application, *, port: int, key: AccessKey | None) -> Ap
 
     def serve(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         is_control = environ["PATH_INFO"].startswith(_CONTROL_PATH)
-        reason = why_refused(_incoming(environ), port=port, key=key)
+        reason = refusal_reason(_incoming(environ), port=port, key=key)
         if is_control or reason is not None:
             return _refuse(reason or _NO_CONTROL, environ, start_response)
 
@@ -84,7 +84,7 @@ def guarded(application: Application, *, port: int, key: AccessKey | None) -> Ap
     return serve
 
 
-def why_refused(request: Incoming, *, port: int, key: AccessKey | None) -> str | None:
+def refusal_reason(request: Incoming, *, port: int, key: AccessKey | None) -> str | None:
     """Return in one line why a request is not served, or None if it is."""
     if _is_of_a_page(request):
         return _NO_WEB_PAGES

@@ -75,7 +75,7 @@ class DeploymentFaults(CallFaults):
         return [*super().pending, *twice]
 
     @contextmanager
-    def striking(self, stack: "LocalStack") -> Iterator[None]:
+    def injected_into(self, stack: "LocalStack") -> Iterator[None]:
         """Let the faults strike a deployment until the block ends."""
 
         def wrap(send: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ class DeploymentFaults(CallFaults):
 
 
 @contextmanager
-def not_by_us() -> Iterator[None]:
+def outside_functions() -> Iterator[None]:
     """Let calls be those of a job, or of a service of AWS, and not of our functions."""
     token = _by_function.set(False)
     try:

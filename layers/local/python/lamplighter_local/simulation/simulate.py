@@ -16,7 +16,7 @@ from types import MappingProxyType
 from pendulum import DateTime
 
 from lamplighter.bundles.parsing import CheckedDag
-from lamplighter.operations.push_preview import owed_after_push
+from lamplighter.operations.push import owed_after_push
 from lamplighter.store.dags import all_dags
 from lamplighter.store.runs import FAILED
 from lamplighter.views import Run, Step, all_runs

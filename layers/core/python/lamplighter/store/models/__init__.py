@@ -1,10 +1,9 @@
 """The nine tables. Each model owns the names, types, keys and indexes of one."""
 
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
-from lamplighter.store.models.backfills import Backfills
 from lamplighter.store.models.catalog import Catalog
 from lamplighter.store.models.dags import Dags, DagVersions
-from lamplighter.store.models.runs import Runs, Steps
+from lamplighter.store.models.runs import Backfills, Runs, Steps
 
 TABLES = (
     Dags,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter.backfill.expect import affordable, cost_of_a_run, seconds_left, total_seconds
+from lamplighter.backfill.estimates import affordable, cost_of_a_run, seconds_left, total_seconds
 from lamplighter.store.models import Backfills
 
 

@@ -8,12 +8,12 @@ from dateutil.relativedelta import relativedelta, weekday
 from pendulum import DateTime
 
 from lamplighter.errors import InvalidTimetableError
-from lamplighter.timetables.base import Timetable
+from lamplighter.timetables.base import TickTimetable
 from lamplighter.zones import UTC, as_utc
 
 Delta: TypeAlias = datetime.timedelta | relativedelta
 
-_EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
+EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
 
 # A relativedelta's plural fields are distances, zero when unset; its singular ones are places on
 # the clock or calendar, None when unset.
@@ -21,7 +21,7 @@ _DISTANCES = ["years", "months", "days", "hours", "minutes", "seconds", "microse
 _PLACES = ["year", "month", "day", "hour", "minute", "second", "microsecond"]
 
 
-class DeltaTimetable(Timetable):
+class DeltaTimetable(TickTimetable):
     """A timetable whose instants are a fixed or calendar distance apart."""
 
     def __init__(self, delta: Delta) -> None:
@@ -36,8 +36,8 @@ class DeltaTimetable(Timetable):
 
     def validate(self) -> None:
         # From a fixed instant, so that a delta is as valid in the evening as in the morning.
-        first = _EPOCH + self._delta
-        if not _EPOCH < first < first + self._delta:
+        first = EPOCH + self._delta
+        if not EPOCH < first < first + self._delta:
             raise InvalidTimetableError(f"schedule delta must be positive, not {self._delta}")
 
     def _get_next(self, current: DateTime) -> DateTime:
