@@ -13,8 +13,7 @@ from lamplighter.dags.arguments import Schedule
 from lamplighter.loading import author_code_as_data
 from lamplighter.serialization import content_hash, decode_dag, encode_dag, to_json
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import Timetable, is_foreign
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.simple import OnceTimetable
 from lamplighter.triggers.base import BaseEventTrigger

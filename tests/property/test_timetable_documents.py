@@ -15,8 +15,13 @@ from lamplighter import Asset, AssetAlias, AssetAll, AssetAny, clock, runtime
 from lamplighter.errors import SerializationError
 from lamplighter.loading import author_code_allowed
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    TimeRestriction,
+    Timetable,
+    decode_timetable,
+    encode_timetable,
+)
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from lamplighter.timetables.simple import (

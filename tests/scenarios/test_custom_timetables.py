@@ -85,7 +85,7 @@ def _nothing_of_an_author_is_loaded_here() -> Iterator[None]:
         raise AssertionError("a DAG file was imported outside the sandbox")
 
     with (
-        patch("lamplighter.timetables.codec.load_class", load),
+        patch("lamplighter.timetables.base.load_class", load),
         patch("lamplighter.bundles.importer._run", refuse),
     ):
         yield

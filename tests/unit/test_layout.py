@@ -62,3 +62,19 @@ def test_tree_of_the_readme_names_all_of_the_core() -> None:
     }
 
     assert named == packages_of_core()
+
+
+def files_of_architecture() -> list[str]:
+    """Return the files and functions that the page on architecture names."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    return sorted(
+        set(re.findall(r"`((?:functions|tests|[a-z]+)/[a-z_/]+(?:\.py)?|[a-z]+\.py)`", text))
+    )
+
+
+@pytest.mark.parametrize("name", files_of_architecture())
+def test_file_on_the_page_about_architecture_exists(name: str) -> None:
+    """Every station of the run that the page follows is where the page says."""
+    roots = (ROOT, CORE, CORE.parent)
+
+    assert any((root / name).exists() for root in roots)

@@ -27,8 +27,7 @@ from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.store.models import AssetQueue, Assets, Dags
 from lamplighter.store.slots import run_of, waiting_entry
 from lamplighter.store.transactions import Change, Check, Put, Update
-from lamplighter.timetables.base import DagRunInfo
-from lamplighter.timetables.codec import encode_timetable
+from lamplighter.timetables.base import DagRunInfo, encode_timetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 
 

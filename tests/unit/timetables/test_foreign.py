@@ -12,9 +12,9 @@ from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_allowed, author_code_as_data
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import Timetable
-from lamplighter.timetables.codec import (
+from lamplighter.timetables.base import (
     ForeignTimetable,
+    Timetable,
     decode_timetable,
     encode_timetable,
     is_foreign,

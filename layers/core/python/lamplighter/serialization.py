@@ -16,7 +16,7 @@ from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask
 from lamplighter.errors import DefinitionError, SerializationError
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
 
 SCHEMA = 2

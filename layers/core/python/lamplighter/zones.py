@@ -11,26 +11,12 @@ from typing import NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import pendulum
-from pendulum import UTC, DateTime, FixedTimezone, Timezone
+from pendulum import DateTime, FixedTimezone, Timezone
 
 from lamplighter.errors import DefinitionError
 
+UTC = pendulum.UTC
 Zone: TypeAlias = Timezone | FixedTimezone
-
-__all__ = [
-    "UTC",
-    "Stretch",
-    "Window",
-    "Zone",
-    "ZoneOffsets",
-    "as_utc",
-    "encode_zone",
-    "iso",
-    "iso_or_none",
-    "later_reading",
-    "parse_instant",
-    "parse_zone",
-]
 
 
 def parse_zone(value: str | int | datetime.tzinfo) -> Zone:

@@ -7,6 +7,7 @@ written form, and watchers, which declare that an outside source updates an asse
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -26,10 +27,15 @@ class _MissingNameError(DefinitionError, TypeError):
     """Neither name nor URI was given; Airflow raises `TypeError` here."""
 
 
+@dataclass(unsafe_hash=True)
 class AssetWatcher:
     """A named trigger on an asset: each of its events becomes an event of the asset."""
 
-    def __init__(self, name: str, trigger: BaseEventTrigger) -> None:
+    name: str
+    trigger: BaseEventTrigger
+
+    def __post_init__(self) -> None:
+        name, trigger = self.name, self.trigger
         if not isinstance(name, str) or not name.strip():
             raise DefinitionError(f"watcher: the name must be a non-empty string, not {name!r}")
         if len(name) > _MAX_WATCHER_NAME:
@@ -39,16 +45,6 @@ class AssetWatcher:
                 f"watcher {name!r}: trigger {type(trigger).__name__} must be a BaseEventTrigger;"
                 " others report a state that stays true, and would start runs without end"
             )
-        self.name = name
-        self.trigger = trigger
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AssetWatcher):
-            return NotImplemented
-        return (self.name, self.trigger) == (other.name, other.trigger)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.trigger))
 
     def __repr__(self) -> str:
         return f"AssetWatcher({self.name!r}, {self.trigger!r})"
@@ -242,10 +238,8 @@ def _encode_leaf(leaf: AssetLeaf) -> dict[str, Any]:
             return {kind: written | {"watchers": watchers}}
         case AssetAlias():
             return {"alias": {"name": leaf.name, "group": leaf.group}}
-        case AssetRef(name=None):
-            return {"asset_ref": {"uri": leaf.uri}}
         case AssetRef():
-            return {"asset_ref": {"name": leaf.name}}
+            return {"asset_ref": {"uri": leaf.uri} if leaf.name is None else {"name": leaf.name}}
     raise SerializationError(f"{leaf!r} has no written form")
 
 

@@ -43,7 +43,6 @@ from lamplighter.store.transactions import (
     retry_attempts,
     transact,
 )
-from lamplighter.timetables.base import DagRunInfo
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +164,19 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
         before = existing.get(key)
         act = act_on(None if before is None else before.state, row.reprocess)
         if act.needs_a_run:
-            run = _run(row, dag, info, ordinal=ordinal, now=now)
+            run = run_rows.new_run(
+                dag,
+                info,
+                run_id=run_id_of(info),
+                now=now,
+                claim_id=uuid.uuid4().hex,
+                run_type="backfill",
+                triggered_by="backfill",
+                conf=row.conf or None,
+                backfill_id=row.backfill_id,
+                backfill_ordinal=ordinal,
+                slot_backfill_id=row.backfill_id,
+            )
             decision.others.append(_begin(run, before))
             decision.runs.append(run)
         else:
@@ -175,22 +186,6 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
     pass_over(row, passed)
     decision.passed = len(passed)
     return decision
-
-
-def _run(row: Backfills, dag: Dags, info: DagRunInfo, *, ordinal: int, now: DateTime) -> Runs:
-    return run_rows.new_run(
-        dag,
-        info,
-        run_id=run_id_of(info),
-        now=now,
-        claim_id=uuid.uuid4().hex,
-        run_type="backfill",
-        triggered_by="backfill",
-        conf=row.conf or None,
-        backfill_id=row.backfill_id,
-        backfill_ordinal=ordinal,
-        slot_backfill_id=row.backfill_id,
-    )
 
 
 def _begin(run: Runs, before: Runs | None) -> Write:

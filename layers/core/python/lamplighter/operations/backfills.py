@@ -27,7 +27,7 @@ from lamplighter.backfill.plan import (
 )
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.loading import json_mapping
-from lamplighter.operations.trigger import require_allowed
+from lamplighter.operations.trigger import require_allowed, require_defined
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.backfills import (
@@ -41,12 +41,11 @@ from lamplighter.store.backfills import (
     newest_of,
     next_id,
 )
-from lamplighter.store.dags import change_dag, newest_document, read_dag
+from lamplighter.store.dags import change_dag, newest_document, read_dag, require_dag
 from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.timetables.base import DagRunInfo
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import DagRunInfo, is_foreign
 
 # Numbers that are tried.
 _MAX_TAKEN = 100
@@ -102,14 +101,12 @@ class NoBackfillRunsToCreate(RefusedError):
 
 def plan_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Plan:
     """Return what a backfill would do, or raise why it is refused. Writes nothing."""
-    plan, _ = _plan(request, _find_dag(request.dag_id), ask_author)
-    return plan
+    return _plan(request, ask_author)[0]
 
 
 def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Backfills:
     """Store a backfill and let it begin, or raise why it is refused."""
-    dag = _find_dag(request.dag_id)
-    plan, expected = _plan(request, dag, ask_author)
+    plan, expected = _plan(request, ask_author)
     if not plan.todo:
         raise NoBackfillRunsToCreate(_why_none(plan))
     made = _store(plan, expected)
@@ -128,7 +125,17 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
         for _ in range(taken + 1):
             row.backfill = next_id(row)
         assert row.backfill is not None
-        made = _new_row(plan, row.backfill, expected, now=now, mark=mark)
+        columns = vars(plan.request) | {"conf": dict(plan.request.conf or {}) or None}
+        made = Backfills(
+            row.backfill,
+            **columns,
+            created_at=now,
+            created_by=mark,
+            expected_cost=expected.cost,
+            expected_seconds=expected.seconds,
+            state=RUNNING,
+            total=len(dates),
+        )
         return [*map(Put, date_rows(row.backfill, dates)), backfill_write(made, now=now)]
 
     for _ in range(_MAX_TAKEN):
@@ -151,45 +158,17 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
     raise TransientError(f"the backfills of DAG {dag_id!r} could not be numbered; try again")
 
 
-def _new_row(
-    plan: Plan, backfill_id: str, expected: Expected, *, now: DateTime, mark: str
-) -> Backfills:
-    request = plan.request
-    return Backfills(
-        backfill_id,
-        dag_id=request.dag_id,
-        created_at=now,
-        created_by=mark,
-        start=request.start,
-        end=request.end,
-        reprocess=request.reprocess,
-        run_backwards=request.run_backwards,
-        max_active_runs=request.max_active_runs,
-        conf=dict(request.conf) if request.conf else None,
-        max_cost=request.max_cost,
-        expected_cost=expected.cost,
-        expected_seconds=expected.seconds,
-        state=RUNNING,
-        total=len(plan.todo),
-    )
-
-
 # What is refused.
 
 
-def _find_dag(dag_id: str) -> Dags:
-    row = read_dag(dag_id)
-    if row is None:
-        raise DagNotFound(f"there is no DAG {dag_id!r}; push its bundle first")
-    if row.is_stale:
-        raise DagNotFound(f"DAG {dag_id!r} is no longer in any bundle; push it again first")
-    if row.has_import_errors:
-        raise DagNotFound(f"the file of DAG {dag_id!r} has import errors; fix it and push again")
-    return row
-
-
-def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
-    dag_id, now = request.dag_id, clock.now()
+def _plan(request: Request, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
+    dag_id = request.dag_id
+    try:
+        dag = require_dag(dag_id)
+        require_defined(dag)
+    except RefusedError as refused:
+        raise DagNotFound(str(refused)) from refused
+    now = clock.now()
     document = newest_document(dag)
     try:
         require_allowed(dag, "backfill")
@@ -197,18 +176,22 @@ def _plan(request: Request, dag: Dags, ask_author: AskAuthor | None) -> tuple[Pl
         raise DagRunTypeNotAllowed(str(refused)) from refused
     # The newest schedule, also while runs of an old one are still owed.
     timetable = cursor.read_timetable(dag.timetable)
-    is_custom = is_foreign(timetable)
-    if not is_custom and not timetable.periodic:
+    if not (timetable.periodic or is_foreign(timetable)):
         raise DagNonPeriodicScheduleException(
             f"DAG {dag_id!r} has no dates to backfill: its schedule is {dag.schedule}"
         )
     _require_none_open(dag)
     _require_range(request, now)
     _require_order(request, document)
-    _require_conf(request)
+    try:
+        json_mapping(dict(request.conf or {}))
+    except TypeError as error:
+        raise InvalidBackfillConf(f"a backfill of DAG {dag_id!r}: conf {error}") from error
     require_limits(request.max_active_runs, request.max_cost)
-    dates = _dates(request, dag, now, ask_author if is_custom else None)
-    return make_plan(request, dates, _states(dag_id, dates)), expect(dag_id)
+    dates = _dates(request, dag, now, ask_author)
+    keys = sorted(key_of(info) for info in (dates[0], dates[-1])) if dates else ()
+    states = run_states(dag_id, *keys) if keys else {}
+    return make_plan(request, dates, states), expect(dag_id)
 
 
 def _require_none_open(dag: Dags) -> None:
@@ -250,25 +233,19 @@ def _require_order(request: Request, document: dict[str, object]) -> None:
         )
 
 
-def _require_conf(request: Request) -> None:
-    try:
-        json_mapping(dict(request.conf or {}))
-    except TypeError as error:
-        raise InvalidBackfillConf(f"a backfill of DAG {request.dag_id!r}: conf {error}") from error
-
-
 def _dates(
     request: Request, dag: Dags, now: DateTime, ask_author: AskAuthor | None
 ) -> list[DagRunInfo]:
     timetable = cursor.read_timetable(dag.timetable)
-    if ask_author is not None:
-        found = iter(ask_author(dag, request.start, request.end))
-    elif is_foreign(timetable):
+    found: Iterable[DagRunInfo]
+    if not is_foreign(timetable):
+        found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
+    elif ask_author is None:
         raise RefusedError(
             f"DAG {request.dag_id!r} has a custom timetable, which cannot be evaluated here"
         )
     else:
-        found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
+        found = ask_author(dag, request.start, request.end)
     dates = list(islice(found, MAX_RUNS + 1))
     if len(dates) > MAX_RUNS:
         raise RefusedError(
@@ -276,14 +253,6 @@ def _dates(
             " shorter one, and run the rest after it"
         )
     return dates
-
-
-def _states(dag_id: str, dates: Sequence[DagRunInfo]) -> dict[str, str]:
-    """Return the states of the runs between the first and the last date, by their keys."""
-    if not dates:
-        return {}
-    keys = sorted(key_of(info) for info in (dates[0], dates[-1]))
-    return run_states(dag_id, *keys)
 
 
 def _why_none(plan: Plan) -> str:

@@ -9,21 +9,12 @@ from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.scheduler import cursor, schedules
 from lamplighter.scheduler.pending import pending_of
-from lamplighter.scheduler.schedules import (
-    PrecomputedRunsExhausted,
-    RunSource,
-    followed_until,
-    schedule_in_force,
-)
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, RunSource, schedule_in_force
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.slots import announcement
-from lamplighter.store.transactions import (
-    TransactionCanceled,
-    Write,
-    retry_attempts,
-)
+from lamplighter.store.transactions import TransactionCanceled, Write, retry_attempts
 from lamplighter.timetables.base import DagRunInfo
 
 _MAX_STEPS = 10_000
@@ -137,12 +128,10 @@ def _newest_missed(
     row: Dags, run_source: RunSource, stored: DagRunInfo, choice: Missed, now: DateTime
 ) -> tuple[DagRunInfo, DagRunInfo | None]:
     """Return the newest run that was missed, and the one after it."""
-    until = followed_until(row, now)
-    if cursor.is_continuous(row):
-        return cursor.continuous_now(row, stored, now=until), None
     try:
-        newest = cursor.newest_due(run_source, stored, now=until)
-        return newest, run_source.after(newest, catchup=True)
+        newest = cursor.newest_missed(row, run_source, stored, now=now)
+        is_continuous = cursor.is_continuous(row)
+        return newest, None if is_continuous else run_source.after(newest, catchup=True)
     except PrecomputedRunsExhausted as error:
         schedules.request_refill([row.dag_id])
         if schedule_in_force(row).catchup or choice is Missed.NONE:

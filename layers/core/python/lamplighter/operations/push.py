@@ -3,7 +3,7 @@
 The preview of a push says what would change for each DAG: next runs, owed runs, lost events.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
-from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, followed_until
+from lamplighter.scheduler.schedules import PrecomputedRunsExhausted
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.dags import dag_ids_of_bundle, read_dags
 from lamplighter.store.models import Dags
@@ -134,11 +134,7 @@ class _Candidate:
 
 
 def preview_push(
-    root: Path,
-    dags: Sequence[CheckedDag],
-    *,
-    bundle: str | None = None,
-    is_skipping: bool = False,
+    root: Path, dags: Sequence[CheckedDag], *, bundle: str | None = None, is_skipping: bool = False
 ) -> list[DagChange]:
     """Return what a push would change: DAGs whose schedules are new, changed, or leave the bundle.
 
@@ -225,15 +221,15 @@ def _candidates(
     dags: Sequence[CheckedDag], now: DateTime, *, is_skipping: bool
 ) -> list[_Candidate]:
     rows = {row.dag_id: row for row in read_dags(dag.dag_id for dag in dags)}
-    dropped = dict(_dropped(rows.values(), dags))
+    definitions = {dag.dag_id: read_definition(dag) for dag in dags}
+    dropped = dict(_dropped(rows.values(), definitions))
     found = []
-    for each in dags:
-        definition = read_definition(each)
-        stored = rows.get(each.dag_id)
+    for dag_id, definition in definitions.items():
+        stored = rows.get(dag_id)
         before = None if stored is None else stored.as_stored()
         row = definition.new_row() if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
-        lost = dropped.get(each.dag_id, 0)
+        lost = dropped.get(dag_id, 0)
         if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
             if not definition.is_custom:
                 cursor.ask_schedule(row, now=now)
@@ -246,29 +242,23 @@ def _after_old(row: Dags, now: DateTime) -> Dags:
     stored = cursor.stored_next(row)
     if row.schedule_switch_at is None or stored is None:
         return row
-    until = followed_until(row, now)
-    if cursor.is_continuous(row):
-        return cursor.after_previous(row, cursor.continuous_now(row, stored, now=until), now=now)
-    run_source = cursor.run_source_of(row)
     try:
-        newest = cursor.newest_due(run_source, stored, now=until)
+        newest = cursor.newest_missed(row, cursor.run_source_of(row), stored, now=now)
     except PrecomputedRunsExhausted:
         newest = stored  # not known any further
     return cursor.after_previous(row, newest, now=now)
 
 
-def _dropped(rows: Iterable[Dags], dags: Sequence[CheckedDag]) -> Iterator[tuple[str, int]]:
+def _dropped(
+    rows: Iterable[Dags], definitions: Mapping[str, Definition]
+) -> Iterator[tuple[str, int]]:
     """Yield the DAGs that will not wait any more for assets of which events wait for them."""
-    wanted = {dag.dag_id: set(ids_of(read_definition(dag).condition)) for dag in dags}
+    wanted = {dag_id: ids_of(item.condition) for dag_id, item in definitions.items()}
     losing = [row for row in rows if waited_for(row) - wanted[row.dag_id]]
     for dag_id, pending in (pending_of(losing) if losing else {}).items():
-        ranges = (
-            found.sequences
-            for asset, found in pending.events.items()
-            if asset not in wanted[dag_id]
-        )
-        count = sum(last - consumed for consumed, last in ranges)
-        if count:
+        unwanted = pending.events.keys() - wanted[dag_id]
+        ranges = (pending.events[asset].sequences for asset in unwanted)
+        if count := sum(last - consumed for consumed, last in ranges):
             yield dag_id, count
 
 

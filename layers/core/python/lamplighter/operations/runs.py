@@ -251,7 +251,11 @@ def mark_step(dag_id: str, run_key: str, task_id: str, state: str, *, why: str, 
         view = read
         require_not_ending(view)
         require_tasks(view, [task_id])
-        _require_part_of_run(view, task_id)
+        if task_id in removed_tasks(view.dag, view.run):
+            raise RefusedError(
+                f"task {task_id!r} is not part of run {view.run.run_id}: its start_date and"
+                " end_date leave the run's date out"
+            )
         freed = _freed(view, task_id, state)
         if freed and view.run.state in FINISHED and not keep_steps(view):
             return False  # first, so that whoever dies here has marked nothing
@@ -279,14 +283,6 @@ def _require_sense(state: str, why: str) -> None:
         raise RefusedError(f"{state!r} is no mark: take {' or '.join(MARKS)}")
     if not why.strip() or len(why) > MAX_WHY:
         raise RefusedError(f"say why it is marked, in at most {MAX_WHY} characters")
-
-
-def _require_part_of_run(view: RunView, task_id: str) -> None:
-    if task_id in removed_tasks(view.dag, view.run):
-        raise RefusedError(
-            f"task {task_id!r} is not part of run {view.run.run_id}: its start_date and end_date"
-            " leave the run's date out"
-        )
 
 
 def _is_marked(view: RunView, task_id: str, state: str) -> bool:
@@ -318,8 +314,7 @@ def _go_on(view: RunView, freed: Collection[str], now: DateTime) -> bool:
         run.reason = None
         return queue_again(view, now)
     final_state = _plan(view).final_state
-    if final_state not in {None, run.state} and run.state != CANCELLED:
-        assert final_state is not None
+    if final_state is not None and final_state != run.state != CANCELLED:
         run.reason = None
         _end_as(view, final_state, now)
     return True

@@ -15,8 +15,7 @@ from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.timetables.base import DagRunInfo, DataInterval
-from lamplighter.timetables.codec import is_foreign
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_foreign
 
 MAX_WAITING = 500
 
@@ -130,14 +129,19 @@ def require_allowed(row: Dags, run_type: str) -> None:
         )
 
 
-def require_usable(row: Dags) -> None:
-    """Refuse a run of a DAG that could never get a slot as things stand."""
+def require_defined(row: Dags) -> None:
+    """Refuse a DAG that no bundle defines any more, or whose file has import errors."""
     if row.is_stale:
         raise RefusedError(f"DAG {row.dag_id!r} is no longer in any bundle; push it again first")
     if row.has_import_errors:
         raise RefusedError(
             f"the file of DAG {row.dag_id!r} has import errors; fix it and push again"
         )
+
+
+def require_usable(row: Dags) -> None:
+    """Refuse a run of a DAG that could never get a slot as things stand."""
+    require_defined(row)
     if len(row.waiting or ()) + len(row.waiting_for_past or ()) >= MAX_WAITING:
         raise RefusedError(
             f"DAG {row.dag_id!r}: {MAX_WAITING} runs are waiting already, for a slot or for the"

@@ -23,7 +23,7 @@ from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
 from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Dags, DagVersions
-from lamplighter.timetables.codec import encode_timetable, is_foreign
+from lamplighter.timetables.base import encode_timetable, is_foreign
 
 # A person can read the document in the table up to here; then it is compressed.
 _READABLE_BYTES = 16_000
@@ -140,7 +140,7 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
     row.max_consecutive_failed_runs = dag.max_consecutive_failed_dag_runs or None
     allowed = dag.allowed_run_types
     row.allowed_run_types = None if allowed is None else list(allowed)
-    row.referenced_assets = (row.referenced_assets or set()) | set(ids_of(condition)) or None
+    row.referenced_assets = (row.referenced_assets or set()) | ids_of(condition) or None
     if condition != row.asset_condition or row.schedule_error is not None:
         # Events that wait for the old condition may fulfil the new one, one that could not be read
         # has missed some, and a new DAG has had its references for a moment before it has a row:

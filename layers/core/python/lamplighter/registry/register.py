@@ -156,7 +156,7 @@ class _Registration:
                 self._refuse(item.dag_id, ImportProblem(item.file, None, problem))
         readable = [item for item in group if item.dag_id not in unreadable]
         mine = [item for item in readable if self._is_mine(item, rows.get(item.dag_id))]
-        wanted = {item.dag_id: set(ids_of(item.condition)) for item in mine}
+        wanted = {item.dag_id: ids_of(item.condition) for item in mine}
         assets.add_consumers(wanted, self.push)
         self._query_timetables(mine, rows)
         room = settings.current().transaction_actions - 1  # one is for the check of the push
@@ -208,7 +208,7 @@ class _Registration:
         """Return what to write for one DAG, given its row as it is now."""
         row = row or item.new_row()
         before = row.hash
-        writes = self._first_events(row, set(ids_of(item.condition)))
+        writes = self._first_events(row, ids_of(item.condition))
         must_ask = define(row, item, item.condition, self.push, now=self.now)
         watchers.announce_watchers(row, item.dag)
         is_changed = row.hash != before

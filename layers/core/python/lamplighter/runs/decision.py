@@ -12,6 +12,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
+from lamplighter.executors.base import Executor
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
 from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
@@ -96,7 +97,7 @@ class RunDecision:
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
     # Runs the jobs of steps that are submitted now.
-    executor: executors.Executor = field(default_factory=executors.current)
+    executor: Executor = field(default_factory=executors.current)
     # More follows than fits into one transaction, or than could be known before it is written.
     is_partial: bool = False
     starts: list[PreparedJob] = field(default_factory=list)

@@ -10,6 +10,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from typing import TypeAlias
 
 from pendulum import DateTime
 
@@ -49,6 +50,8 @@ from lamplighter.store.transactions import (
 
 log = logging.getLogger(__name__)
 
+_Decide: TypeAlias = Callable[[Dags, RunSource | None, PendingEvents], ClaimDecision | Skipped]
+
 # So many DAGs are read and claimed before the clock is looked at again.
 _AT_ONCE = 500
 # The clocks of two machines differ: a message may come this much too early, and waits.
@@ -84,10 +87,7 @@ class ClaimReport:
 
 
 def claim_all(
-    dag_ids: Iterable[str],
-    *,
-    has_time: Callable[[], bool] = lambda: True,
-    sends_rest: bool = True,
+    dag_ids: Iterable[str], *, has_time: Callable[[], bool] = lambda: True, sends_rest: bool = True
 ) -> ClaimReport:
     """Create every run that is due among the named DAGs, each exactly once.
 
@@ -122,7 +122,7 @@ def claim(dag_ids: Iterable[str], *, limit: int = MAX_RUNS) -> tuple[ClaimReport
     this.skip(malformed)
     pending = pending_of(rows)
     this.report.considered = len(rows)
-    found = [this.decide(row, pending.get(row.dag_id)) for row in rows]
+    found = (this.decide(row, pending.get(row.dag_id)) for row in rows)
     decisions = [decision for decision in found if decision is not None]
     # Told bulk by bulk: whatever ends this call early, what is committed has been handed on.
     unfinished = this.tell()
@@ -169,10 +169,7 @@ class _Claim:
 
     def decide(self, row: Dags, pending: PendingEvents | None) -> ClaimDecision | None:
         """Return what to do with a DAG, or count why there is nothing to do."""
-        if pending is None:
-            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
-            return None
-        decision = self._try(lambda source: self._decide(row, source, pending), row, pending)
+        decision = self._try(self._decide, row, pending)
         if isinstance(decision, Skipped):
             self.report.skipped[decision.reason] += 1
             if decision.reason == BACKING_OFF:
@@ -215,17 +212,21 @@ class _Claim:
         return self._decide(row, run_source, pending)
 
     def _try(
-        self,
-        decide: Callable[[RunSource | None], ClaimDecision | Skipped],
-        row: Dags,
-        pending: PendingEvents,
-    ) -> ClaimDecision | Skipped:
+        self, decide: _Decide, row: Dags, pending: PendingEvents | None
+    ) -> ClaimDecision | Skipped | None:
         """Return what `decide` says; a schedule that cannot answer holds up nobody else.
 
         Nor does it hold up its own asset condition: that is noted, and fires with the next claim.
         """
+        if pending is None:
+            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
+            return None
+        # Without a next run nothing is asked; its timetable may be one that could not be read.
+        source: RunSource | None = None
         try:
-            return _written(decide(self._run_source(row)))
+            if row.next_run_after is not None:
+                source = self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
+            return _written(decide(row, source, pending))
         except PrecomputedRunsExhausted:
             self.refills.append(row.dag_id)
             waiting = row.as_stored()
@@ -248,11 +249,6 @@ class _Claim:
             self.report.malformed_rows += 1
             self._give_up(row.dag_id, error)
             return Skipped("malformed")
-
-    def _run_source(self, row: Dags) -> RunSource | None:
-        if row.next_run_after is None:
-            return None  # nothing is asked; its timetable may be the one that could not be read
-        return self.precomputed.get(row.dag_id) or cursor.timetable_runs(row)
 
     # Committing.
 
@@ -355,11 +351,7 @@ class _Claim:
         self.over[row.dag_id] |= {each for each in decision.released if run_of(each) in refused}
         self.precomputed.pop(row.dag_id, None)
         self.precomputed |= schedules.precomputed_runs_of([row])
-        pending = pending_of([row]).get(row.dag_id)
-        if pending is None:
-            self._give_up(row.dag_id, "its assets cannot be read", is_busy=True)
-            return None
-        revised = self._try(lambda source: self._decide_again(row, source, pending), row, pending)
+        revised = self._try(self._decide_again, row, pending_of([row]).get(row.dag_id))
         if isinstance(revised, Skipped):
             self.report.lost_claims += 1
             return None

@@ -130,7 +130,9 @@ def decide_claim(
         return Skipped(BACKING_OFF)
     decision = ClaimDecision(row, claim_id, now, pending=pending)
     is_noted = note_condition(row, pending, now)
-    is_noted = _forget_failures(row) or is_noted
+    if row.claim_failures is not None or row.claim_error is not None:
+        row.claim_failures = row.claim_failed_at = row.claim_error = None
+        is_noted = True
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return decision if is_noted else Skipped(_why_closed(row))
@@ -167,14 +169,6 @@ def is_backing_off(row: Dags, now: DateTime) -> bool:
     # A power of a large number would be larger than any clock.
     doubled = _FIRST_BACK_OFF_SECONDS * 2 ** min(failures - PATIENT_FAILURES, 10)
     return now < row.claim_failed_at.add(seconds=min(doubled, _LONGEST_BACK_OFF_SECONDS))
-
-
-def _forget_failures(row: Dags) -> bool:
-    """Take back what failed claims have noted; return whether there was anything."""
-    if row.claim_failures is None and row.claim_error is None:
-        return False
-    row.claim_failures = row.claim_failed_at = row.claim_error = None
-    return True
 
 
 def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:

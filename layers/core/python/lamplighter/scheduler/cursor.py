@@ -21,13 +21,13 @@ from lamplighter.scheduler.schedules import (
     RunSource,
     Schedule,
     TimetableRuns,
+    followed_until,
     precomputed_runs_of,
     schedule_in_force,
     timed,
 )
 from lamplighter.store.models import Dags
-from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable, place
-from lamplighter.timetables.codec import decode_timetable
+from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable, decode_timetable, place
 from lamplighter.timetables.simple import ContinuousTimetable
 
 
@@ -70,10 +70,7 @@ def position(row: Dags) -> DagRunInfo | None:
 def stored_next(row: Dags) -> DagRunInfo | None:
     """Return the run that comes next, as it was announced."""
     return _info(
-        row.next_run_after,
-        row.next_interval_start,
-        row.next_interval_end,
-        row.next_partition_key,
+        row.next_run_after, row.next_interval_start, row.next_interval_end, row.next_partition_key
     )
 
 
@@ -161,6 +158,16 @@ def newest_due(run_source: RunSource, stored: DagRunInfo, *, now: DateTime) -> D
             break
         newest = following
     return newest
+
+
+def newest_missed(
+    row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime
+) -> DagRunInfo:
+    """Return the newest due run of the schedule in force."""
+    until = followed_until(row, now)
+    if is_continuous(row):
+        return continuous_now(row, stored, now=until)
+    return newest_due(run_source, stored, now=until)
 
 
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:

@@ -8,8 +8,14 @@ from pendulum import DateTime
 from lamplighter.assets.asset import decode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.errors import InvalidTimetableError
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
-from lamplighter.timetables.codec import decode_timetable, encode_timetable
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    decode_timetable,
+    encode_timetable,
+)
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 
 
@@ -70,15 +76,8 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
             last_dagrun_info=last_dagrun_info, restriction=restriction
         )
 
-    def generate_run_id(
-        self,
-        *,
-        run_type: str,
-        run_after: DateTime,
-        data_interval: DataInterval | None,
-        **extra: Any,
-    ) -> str:
+    def generate_run_id(self, *, run_type: str, **facts: Any) -> str:
         """Return the id of a run: the inner timetable names its own, assets name theirs."""
         is_from_assets = str(run_type) == "asset_triggered"
         name = super().generate_run_id if is_from_assets else self.timetable.generate_run_id
-        return name(run_type=run_type, run_after=run_after, data_interval=data_interval, **extra)
+        return name(run_type=run_type, **facts)

@@ -253,10 +253,7 @@ def describe(expression: str) -> str:
         return ""
     expressions = [expression]
     if fields[2] != "*" and fields[4] != "*":
-        expressions = [
-            " ".join([*fields[:4], "*"]),
-            " ".join([*fields[:2], "*", *fields[3:]]),
-        ]
+        expressions = [" ".join([*fields[:4], "*"]), " ".join([*fields[:2], "*", *fields[3:]])]
     try:
         wall_ticks(expression)
         return " (or) ".join(

@@ -27,7 +27,7 @@ from lamplighter.timetables.delta import (
     encode_delta,
     normalize_delta,
 )
-from lamplighter.zones import as_utc, encode_zone, later_reading, parse_zone
+from lamplighter.zones import as_utc, later_reading
 
 _NO_INTERVAL = datetime.timedelta()
 _SHORTEST_BUFFER = datetime.timedelta(minutes=5)
@@ -109,10 +109,9 @@ class _CronTrigger(CronTimetable, _TriggerTimetable):
         self._run_immediately = run_immediately
 
     def serialize(self) -> dict[str, Any]:
-        return {
-            **super().serialize(),
-            "run_immediately": _encode_run_immediately(self._run_immediately),
-        }
+        value = self._run_immediately
+        written = encode_delta(value) if isinstance(value, datetime.timedelta) else value
+        return {**super().serialize(), "run_immediately": written}
 
     def _first_tick(self) -> DateTime:
         now = clock.now()
@@ -167,9 +166,6 @@ class MultipleCronTriggerTimetable(Timetable):
             raise InvalidTimetableError(
                 "MultipleCronTriggerTimetable needs at least one cron expression"
             )
-        self._timezone = parse_zone(timezone)
-        self._interval = normalize_delta(interval)
-        self._run_immediately = run_immediately
         self._members = [
             CronTriggerTimetable(
                 cron, timezone=timezone, interval=interval, run_immediately=run_immediately
@@ -195,12 +191,10 @@ class MultipleCronTriggerTimetable(Timetable):
         )
 
     def serialize(self) -> dict[str, Any]:
-        return {
-            "expressions": [member.summary for member in self._members],
-            "timezone": encode_zone(self._timezone),
-            "interval": encode_delta(self._interval),
-            "run_immediately": _encode_run_immediately(self._run_immediately),
-        }
+        # All members have the same arguments but for their expressions.
+        shared = self._members[0].serialize()
+        del shared["expression"]
+        return {"expressions": [member.summary for member in self._members], **shared}
 
     def validate(self) -> None:
         for member in self._members:
@@ -303,10 +297,6 @@ class CronPartitionTimetable(_CronTrigger):
         for _ in range(abs(self._run_offset)):
             tick = step(tick)
         return tick
-
-
-def _encode_run_immediately(value: _RunImmediately) -> bool | float | None:
-    return value.total_seconds() if isinstance(value, datetime.timedelta) else value
 
 
 def _decode_run_immediately(value: bool | float | None) -> _RunImmediately:
