@@ -4,7 +4,7 @@ Owns: the kinds of Catalog that are about bundles. Pushes of a bundle are number
 never follows a newer one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pendulum import DateTime
@@ -79,18 +79,9 @@ def read_problems(bundle: str) -> list[Catalog]:
     return list(Catalog.query(_problems_of(bundle), consistent_read=True))
 
 
-def problems_row(
-    bundle: str, file: str, *, push: int, problems: Sequence[Any], has_errors: bool
-) -> Catalog:
+def problems_row(bundle: str, file: str, **columns: Any) -> Catalog:
     """Return the row that says what a push found wrong with a file."""
-    return Catalog(
-        _problems_of(bundle),
-        file,
-        push=push,
-        problems=list(problems),
-        has_errors=has_errors,
-        updated_at=clock.now(),
-    )
+    return Catalog(_problems_of(bundle), file, updated_at=clock.now(), **columns)
 
 
 def _problems_of(bundle: str) -> str:
