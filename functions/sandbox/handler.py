@@ -4,6 +4,7 @@ Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -52,7 +53,7 @@ def _result(root: Path, event: dict[str, Any], memory_bytes: int) -> dict[str, A
             return {"files": dag_files(root)}
         case "parse":
             parsed = parse_files(root, event["files"], limits=limits)
-            return {"files": [file.to_json() for file in parsed]}
+            return {"files": [asdict(file) for file in parsed]}
         case "runs":
             return {"results": query_timetables(root, event["queries"], limits=limits)}
     raise ValueError(f"unknown verb {event['verb']!r}")

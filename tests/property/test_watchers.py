@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lamplighter.store.models import Catalog
 from lamplighter.streams import watch
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.streams.watchers import Watcher
 from tests.integration.events.batches import Record, message
 from tests.unit.streams.scripted import SINCE, Scripted, Sent, sending
@@ -119,7 +120,7 @@ def watching(batch: Batch) -> Iterator[Sent]:
         sending() as sent,
         patch.object(watch, "read_watchers", lambda _: rows),
         patch.object(watch, "read_parked", dict),
-        patch.object(watch, "park_busy_watchers", lambda _: 0),
+        patch.object(WatchReport, "park_busy_watchers", lambda *_: None),
         patch.object(Watcher, "build", build),
     ):
         yield sent

@@ -14,6 +14,7 @@ from lamplighter import DAG, Asset, AssetWatcher, aws, runtime
 from lamplighter.events.dead_letters import DeadLetter, dead_letters, make_visible, replay
 from lamplighter.store.models import AssetEvents, Catalog
 from lamplighter.streams import watch
+from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queue_at
@@ -392,5 +393,5 @@ def test_count_that_cannot_be_written_brings_nothing_back(stack: LocalStack) -> 
     """What was sent is done, although nobody knows how often its watcher has fired."""
     stack.push_dags([watched({"a": {"else": "1"}})], bundle="objects")
     send(stack, "m1")
-    with patch.object(watch, "park_busy_watchers", side_effect=ConnectionError):
+    with patch.object(WatchReport, "park_busy_watchers", side_effect=ConnectionError):
         assert watch_once(stack) == []

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from lamplighter import clock
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
-from lamplighter.registry.definition import Definition, define, new_row
+from lamplighter.registry.definition import Definition, define
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import RegisterReport, register
 from lamplighter.registry.sandbox import Sandbox
@@ -28,7 +28,7 @@ def row_of(dag: DAG, row: Dags | None = None) -> Dags:
     definition = Definition(
         dag, content_hash(document), FILE, to_json(document), dag.timetable.summary
     )
-    row = row or new_row(definition)
+    row = row or definition.new_row()
     if define(row, definition, None, _PUSH, now=clock.now()):
         ask_schedule(row, now=clock.now())
     dag_write(row)

@@ -21,8 +21,8 @@ from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.topology import URL_SETTINGS
-from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.checked_deployment import LocalDeployment
 
 START = instant(2026, 1, 1)
 MADE = Asset("made")

@@ -4,8 +4,8 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.streams import seen_items
-from lamplighter.streams.seen_items import MAX_ITEMS, SeenItems, to_bytes
+from lamplighter.streams import polling
+from lamplighter.streams.polling import MAX_ITEMS, new_items, to_bytes
 from lamplighter.triggers.sources import SourceItem
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)
@@ -18,7 +18,7 @@ def seen(name: str, version: str = "1", modified_at: DateTime | None = None) -> 
 
 def news(remembered: bytes | None, *items: SourceItem) -> list[str]:
     """Return the names of what is new."""
-    return [one.name for one in SeenItems(remembered, since=SINCE).new_among(items)]
+    return [one.name for one in new_items(items, remembered, since=SINCE)]
 
 
 def test_first_look_finds_what_came_since_the_watcher() -> None:
@@ -60,7 +60,7 @@ def test_nothing_there_is_remembered_as_such() -> None:
 
 def test_most_items_fit_into_a_row() -> None:
     """As much as may be there takes less than DynamoDB's 400 KB."""
-    assert MAX_ITEMS * seen_items._HASH_BYTES < 390_000
+    assert MAX_ITEMS * polling._HASH_BYTES < 390_000
 
 
 def test_more_than_the_most_is_refused() -> None:

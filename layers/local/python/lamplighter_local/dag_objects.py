@@ -6,6 +6,7 @@ answers from the objects.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from lamplighter.assets.asset import Asset
@@ -56,7 +57,7 @@ class DagObjects:
                 return {"files": [FILE]}
             case "parse":
                 parsed = ParsedFile(FILE, dags=[parsed_dag(dag) for dag in dags.values()])
-                return {"files": [parsed.to_json()]}
+                return {"files": [asdict(parsed)]}
             case _:
                 return {"results": [_next_runs(query, dags) for query in event["queries"]]}
 

@@ -41,16 +41,8 @@ _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 1_000
 _FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f]")
 # All that `zipfile` and the decompressor raise when the data is not a valid archive.
-_NOT_A_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error)
+_NOT_A_ZIP = (*_BROKEN, EOFError, OverflowError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ def open_archive(data: bytes | Path, into: Path, *, expected_hash: str | None = 
     into.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=into.parent))
     try:
-        _require_hash(_unpack(packed, fresh), expected_hash)
+        _unpack(packed, fresh, expected_hash)
         fresh.replace(into)
     except BaseException:
         shutil.rmtree(fresh)
@@ -171,14 +163,6 @@ def _entry(name: str) -> zipfile.ZipInfo:
 # Opening.
 
 
-def _require_hash(found: str, expected: str | None) -> None:
-    if expected not in (None, found):
-        raise DefinitionError(
-            f"the content of the archive does not match its hash: it is stored as {expected} and"
-            f" hashes to {found}. Delete it from the bucket and push the bundle again"
-        )
-
-
 def _bytes_of(data: bytes | Path) -> bytes:
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     if size > MAX_ARCHIVE_BYTES:
@@ -192,20 +176,54 @@ def _bytes_of(data: bytes | Path) -> bytes:
     return packed
 
 
-def _unpack(packed: bytes, into: Path) -> str:
-    """Write all files below `into` and return the hash of their names and contents."""
+def _unpack(packed: bytes, into: Path, expected_hash: str | None) -> None:
+    """Write all files below `into`; the hash of their names and contents must be as expected."""
+    digest, left = hashlib.sha256(), MAX_UNPACKED_BYTES
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             entries = _by_name(archive.infolist())
-            writer = _Writer(archive, into)
             # In the order in which they were hashed when the archive was built.
             for name in sorted(entries):
-                writer.write(name, entries[name])
+                left -= _write(archive, entries[name], into / name, digest, left)
     except DefinitionError:
         raise
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise DefinitionError(
+            f"the archive holds {name!r} both as a file and as a folder, or twice"
+        ) from error
     except _NOT_A_ZIP as error:
         raise DefinitionError(f"the archive is not a zip file that can be read: {error}") from error
-    return writer.hash
+    found = digest.hexdigest()
+    if expected_hash not in (None, found):
+        raise DefinitionError(
+            f"the content of the archive does not match its hash: it is stored as {expected_hash}"
+            f" and hashes to {found}. Delete it from the bucket and push the bundle again"
+        )
+
+
+def _write(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, digest: "hashlib._Hash", left: int
+) -> int:
+    """Write a file or folder whose name has been judged, and hash it; return its size."""
+    if entry.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        return 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest.update(_heading(entry.filename, entry.file_size))
+    size = 0
+    # Counted as they come: the sizes in an archive are whatever its maker wrote there.
+    with archive.open(entry) as source, path.open("xb") as target:
+        while chunk := source.read(_CHUNK):
+            size += len(chunk)
+            if size > left:
+                raise DefinitionError(_too_large(f"has more than {MAX_UNPACKED_BYTES:,} bytes"))
+            digest.update(chunk)
+            target.write(chunk)
+    if size != entry.file_size:
+        raise zipfile.BadZipFile(
+            f"{entry.filename!r} does not have the size that the archive gives"
+        )
+    return size
 
 
 def _by_name(entries: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
@@ -291,47 +309,3 @@ def _problem_of_name(name: str) -> str | None:
     if longest > _MAX_PART_BYTES or len(name.encode()) > _MAX_NAME_BYTES:
         return "is too long"
     return None
-
-
-class _Writer:
-    """Writes the files of an archive, and takes their hash and counts their bytes as they come."""
-
-    def __init__(self, archive: zipfile.ZipFile, into: Path) -> None:
-        self._archive = archive
-        self._into = into
-        self._left = MAX_UNPACKED_BYTES
-        self._digest = hashlib.sha256()
-
-    @property
-    def hash(self) -> str:
-        """The hash of the names and contents of all files so far."""
-        return self._digest.hexdigest()
-
-    def write(self, name: str, entry: zipfile.ZipInfo) -> None:
-        """Write one file or folder under a name that has been judged."""
-        path = self._into / name
-        try:
-            if name.endswith("/"):
-                path.mkdir(parents=True, exist_ok=True)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._write_file(name, entry, path)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-            raise DefinitionError(
-                f"the archive holds {name!r} both as a file and as a folder, or twice"
-            ) from error
-
-    def _write_file(self, name: str, entry: zipfile.ZipInfo, path: Path) -> None:
-        self._digest.update(_heading(name, entry.file_size))
-        size = 0
-        # Counted as they come: the sizes in an archive are whatever its maker wrote there.
-        with self._archive.open(entry) as source, path.open("xb") as target:
-            while chunk := source.read(_CHUNK):
-                size += len(chunk)
-                if size > self._left:
-                    raise DefinitionError(_too_large(f"has more than {MAX_UNPACKED_BYTES:,} bytes"))
-                self._digest.update(chunk)
-                target.write(chunk)
-        if size != entry.file_size:
-            raise zipfile.BadZipFile(f"{name!r} does not have the size that the archive gives")
-        self._left -= size

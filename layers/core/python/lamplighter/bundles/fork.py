@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Never, TextIO
+from typing import Any, Never
 
 OUTPUT_BYTES = 4096
 
@@ -195,7 +195,14 @@ def _redirect_output(output: int) -> None:
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
-    sys.stdout, sys.stderr = _text_stream(1), _text_stream(2)
+    # By line, so that prints and errors keep their order and survive a sudden end; and whatever
+    # the locale, there is no character that an author cannot print.
+    sys.stdout, sys.stderr = (
+        open(  # noqa: SIM115 - for as long as the process lives
+            stream, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        for stream in (1, 2)
+    )
 
 
 def _close_all_but(kept: int) -> None:
@@ -203,11 +210,3 @@ def _close_all_but(kept: int) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, kept)
     os.closerange(kept + 1, limit if limit != resource.RLIM_INFINITY else 65_536)
-
-
-def _text_stream(stream: int) -> TextIO:
-    # By line, so that prints and errors keep their order and survive a sudden end; and whatever
-    # the locale, there is no character that an author cannot print.
-    return open(
-        stream, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )

@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,21 +44,19 @@ class ParsedFile:
     output: str = ""
     """The beginning of what the file printed while it was imported."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the value that `from_json` reads back."""
-        return asdict(self)
+    @classmethod
+    def failed(cls, file: str, message: str) -> "ParsedFile":
+        """Return a file that could not be imported at all."""
+        return cls(file, errors=[ImportProblem(file, None, message)])
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ParsedFile":
-        """Read what `to_json` wrote."""
-        problems = {
-            name: [
-                ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"]))
-                for p in data[name]
-            ]
-            for name in ("warnings", "errors")
-        }
-        return cls(data["file"], data["dags"], output=data["output"], **problems)
+        """Read what `asdict` returned, also after it was JSON."""
+        warnings, errors = (
+            [ImportProblem(p["file"], p["line"], p["message"], tuple(p["frames"])) for p in found]
+            for found in (data["warnings"], data["errors"])
+        )
+        return cls(data["file"], data["dags"], warnings, errors, data["output"])
 
 
 def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
@@ -74,9 +72,15 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             parsed.errors = [problem_of(root, file, error)]
             dags, parsed.dags = [], []
-    parsed.warnings = _warnings_of(root, file, caught)
-    uncalled = (factory for factory in definitions.factories if not factory.was_called)
-    parsed.warnings += [_never_called(file, factory.dag_id) for factory in uncalled]
+    for item in caught:
+        path = _below(root, item.filename)
+        if path is not None or issubclass(item.category, UserWarning):
+            line = item.lineno if path == file else None
+            parsed.warnings.append(ImportProblem(file, line, str(item.message)))
+    for factory in definitions.factories:
+        if not factory.was_called:
+            message = f"@dag function {factory.dag_id!r} is never called, so there is no such DAG"
+            parsed.warnings.append(ImportProblem(file, None, message))
     return parsed, dags
 
 
@@ -147,11 +151,11 @@ def problem_of(root: Path, file: str, error: BaseException) -> ImportProblem:
         for frame in traceback.extract_tb(error.__traceback__)
         if (path := _below(root, frame.filename)) is not None
     ]
-    message = _sentence(error)
     if isinstance(error, SyntaxError) and error.filename:
         path = _below(root, error.filename)
         if path is not None:
             places.append((path, error.lineno, "<module>"))
+    message = _sentence(error)
     line = next((number for path, number, _ in reversed(places) if path == file), None)
     if places and places[-1][0] != file:
         message += f" (in {places[-1][0]}, line {places[-1][1]})"
@@ -171,24 +175,6 @@ def _sentence(error: BaseException) -> str:
         case SyntaxError():
             return f"{type(error).__name__}: {error.msg}"
     return f"{type(error).__name__}: {error}"
-
-
-def _warnings_of(
-    root: Path, file: str, caught: list[warnings.WarningMessage]
-) -> list[ImportProblem]:
-    found = []
-    for item in caught:
-        path = _below(root, item.filename)
-        line = item.lineno if path == file else None
-        if path is not None or issubclass(item.category, UserWarning):
-            found.append(ImportProblem(file, line, str(item.message)))
-    return found
-
-
-def _never_called(file: str, dag_id: str) -> ImportProblem:
-    return ImportProblem(
-        file, None, f"@dag function {dag_id!r} is never called, so there is no such DAG"
-    )
 
 
 @cache  # asked once for each DAG, about the same few files

@@ -150,10 +150,7 @@ def query_timetables(
         by_file.setdefault(query["file"], []).append(number)
     requests = [
         RunsRequest(
-            root=str(root.resolve()),
-            file=file,
-            seconds=limits.seconds,
-            memory_bytes=limits.memory_bytes,
+            **_request(root.resolve(), file, limits),
             queries=[queries[number] for number in numbers],
         )
         for file, numbers in by_file.items()
@@ -179,16 +176,16 @@ def _parse(
     """Yield what each file defines, as JSON, as they come."""
     requests = [
         ParseRequest(
-            root=str(root),
-            file=file,
-            seconds=limits.seconds,
-            memory_bytes=limits.memory_bytes,
-            parse_later_again=parse_later_again,
-            upcoming=upcoming,
+            **_request(root, file, limits), parse_later_again=parse_later_again, upcoming=upcoming
         )
         for file in files
     ]
     return ask_workers(requests, processes=limits.processes)
+
+
+def _request(root: Path, file: str, limits: Limits) -> Request:
+    seconds, memory_bytes = limits.seconds, limits.memory_bytes
+    return Request(root=str(root), file=file, seconds=seconds, memory_bytes=memory_bytes)
 
 
 def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]:
@@ -243,16 +240,12 @@ def ask_worker(worker: "subprocess.Popen[str]", request: Request) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
-    return {**kept, "PYTHONPATH": _import_path()}
-
-
-def _import_path() -> str:
-    """Return where the worker finds the library and its packages.
+    """Return what a worker gets: no secrets, and where it finds the library and its packages.
 
     In Lambda they come from a layer, which the runtime puts on the path of its own process only.
     """
-    modules = (lamplighter, pendulum)
-    folders = [str(Path(module.__file__).parents[1]) for module in modules if module.__file__]
-    given = os.environ.get("PYTHONPATH")
-    return os.pathsep.join(dict.fromkeys([*folders, *([given] if given else [])]))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
+    files = [module.__file__ for module in (lamplighter, pendulum) if module.__file__]
+    folders = [str(Path(file).parents[1]) for file in files]
+    given = [kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else []
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, *given]))}

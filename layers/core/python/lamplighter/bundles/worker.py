@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -20,13 +21,7 @@ import pendulum
 from pendulum import DateTime
 
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
-from lamplighter.bundles.importer import (
-    ImportProblem,
-    ParsedFile,
-    import_file,
-    load_dags,
-    problem_of,
-)
+from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
     NextRunsQuery,
     NextRunsResult,
@@ -88,10 +83,6 @@ def main() -> None:
             responses.flush()
 
 
-def _limits(request: Request) -> Limits:
-    return Limits(request["seconds"], request["memory_bytes"])
-
-
 # Parsing.
 
 
@@ -103,16 +94,13 @@ def _parse(request: ParseRequest) -> dict[str, Any]:
         for dag in parsed["dags"]:
             # A file that fails under the moved clock proves nothing.
             if not again["errors"] and later.get(dag["dag_id"]) != dag["hash"]:
-                parsed["warnings"].append(_unstable(request["file"], dag))
+                message = (
+                    f"DAG {dag['dag_id']!r} is different when it is parsed at another moment: write"
+                    " dates out instead of computing them from the present"
+                )
+                place = {"file": request["file"], "line": dag["line"], "frames": []}
+                parsed["warnings"].append({**place, "message": message})
     return parsed
-
-
-def _unstable(file: str, dag: dict[str, Any]) -> dict[str, Any]:
-    message = (
-        f"DAG {dag['dag_id']!r} is different when it is parsed at another moment: write dates out"
-        " instead of computing them from the present"
-    )
-    return {"file": file, "line": dag["line"], "message": message, "frames": []}
 
 
 def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
@@ -121,12 +109,13 @@ def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
             _shift_clock()
         yield _import(request)
 
-    result = run_in_fork(work, count=1, limits=_limits(request), caller=_CALLER)
+    result = run_in_fork(
+        work, count=1, limits=Limits(request["seconds"], request["memory_bytes"]), caller=_CALLER
+    )
     if result.values and _is_parsed_file(result.values[0]):
         parsed: dict[str, Any] = result.values[0]
     else:
-        problem = ImportProblem(request["file"], None, _why_not_imported(request, result))
-        parsed = ParsedFile(request["file"], errors=[problem]).to_json()
+        parsed = asdict(ParsedFile.failed(request["file"], _why_not_imported(request, result)))
     return parsed | {"output": result.output}
 
 
@@ -140,16 +129,14 @@ def _is_parsed_file(value: Any) -> bool:
 
 
 def _why_not_imported(request: Request, result: ForkResult) -> str:
-    return result.why_it_ended(
-        slow=f"the file took longer than {request['seconds']:g} s to import",
-        process="the process that imported the file",
-    )
+    slow = f"the file took longer than {request['seconds']:g} s to import"
+    return result.why_it_ended(slow=slow, process="the process that imported the file")
 
 
 def _import(request: ParseRequest) -> dict[str, Any]:
     root, file, query = Path(request["root"]), request["file"], request["upcoming"]
     parsed, dags = import_file(root, file)
-    result = parsed.to_json()
+    result = asdict(parsed)
     for dag in dags:
         if query is None or dag.dag_id != query["dag_id"]:
             continue
@@ -225,7 +212,7 @@ def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
         done = run_in_fork(
             partial(_import_and_query, request, rest),
             count=1 + len(rest),
-            limits=_limits(request),
+            limits=Limits(request["seconds"], request["memory_bytes"]),
             caller=_CALLER,
         )
         if not done.values:
@@ -234,19 +221,14 @@ def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
         good = list(takewhile(_is_result, done.values[1:]))
         results += good
         if len(good) < len(rest):
-            results.append(failed_result(rest[len(good)], _why_no_result(request, done)))
+            slow = f"the timetable took longer than {request['seconds']:g} s to answer"
+            why = done.why_it_ended(slow=slow, process="the process that asked the timetable")
+            results.append(failed_result(rest[len(good)], why))
     return results
 
 
 def _is_result(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == NextRunsResult.__required_keys__
-
-
-def _why_no_result(request: Request, result: ForkResult) -> str:
-    return result.why_it_ended(
-        slow=f"the timetable took longer than {request['seconds']:g} s to answer",
-        process="the process that asked the timetable",
-    )
 
 
 def _import_and_query(

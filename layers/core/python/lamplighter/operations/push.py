@@ -16,13 +16,11 @@ from lamplighter.bundles.parsing import CheckedDag, query_timetables
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import bundle_key, require_id
 from lamplighter.registry import pushes
-from lamplighter.registry.assets import compile_condition
 from lamplighter.registry.custom_timetables import NextRuns, query_after
 from lamplighter.registry.definition import (
     Definition,
     define,
     has_new_schedule,
-    new_row,
     read_definition,
 )
 from lamplighter.registry.owed import count_owed, skip_owed
@@ -228,7 +226,7 @@ def _candidates(
     for dag_id, definition in definitions.items():
         stored = rows.get(dag_id)
         before = None if stored is None else stored.as_stored()
-        row = new_row(definition) if stored is None else stored
+        row = definition.new_row() if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
         lost = dropped.get(dag_id, 0)
         if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
@@ -254,10 +252,7 @@ def _dropped(
     rows: Iterable[Dags], definitions: Mapping[str, Definition]
 ) -> Iterator[tuple[str, int]]:
     """Yield the DAGs with pending events of assets that they will no longer wait for."""
-    wanted = {
-        dag_id: ids_of(compile_condition(definition.dag.timetable.asset_condition))
-        for dag_id, definition in definitions.items()
-    }
+    wanted = {dag_id: ids_of(item.condition) for dag_id, item in definitions.items()}
     losing = [row for row in rows if waited_for(row) - wanted[row.dag_id]]
     for dag_id, pending in (pending_of(losing) if losing else {}).items():
         unwanted = pending.events.keys() - wanted[dag_id]

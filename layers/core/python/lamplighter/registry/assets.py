@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from lamplighter import settings
+from lamplighter import queues, settings
 from lamplighter.assets.asset import Asset, AssetRef, decode_condition
-from lamplighter.assets.condition import AssetCondition, AssetLeaf, encode_on_ids
+from lamplighter.assets.condition import AssetLeaf
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import TransientError
 from lamplighter.identifiers import uri_id
@@ -52,8 +52,6 @@ from lamplighter.store.transactions import (
     retry_attempts,
 )
 
-# A condition on asset ids as a DAG's row holds it: one id, or an operator by its name.
-Compiled = Any
 Rows = Mapping[str, Assets]
 
 _DESCRIPTION = ("name", "uri", "group", "extra")
@@ -113,7 +111,9 @@ def _put(missing: Rows, push: Push) -> None:
             pushes.write(push, [Put(row) for row in rows])
         except TransactionCanceled:
             for row in rows:
-                _put_alone(row, push)
+                row.target = None
+                with suppress(TransactionCanceled):  # another registration was faster, just as well
+                    pushes.write(push, [Put(row)])
 
 
 def _units(missing: Rows) -> Iterator[list[Assets]]:
@@ -125,12 +125,6 @@ def _units(missing: Rows) -> Iterator[list[Assets]]:
         elif row.kind != "uri":
             uri = missing.get(uri_id(row.uri)) if row.uri is not None else None
             yield [row, uri] if uri is not None and uri.target == key else [row]
-
-
-def _put_alone(row: Assets, push: Push) -> None:
-    row.target = None
-    with suppress(TransactionCanceled):  # another registration created them
-        pushes.write(push, [Put(row)])
 
 
 # Changed rows.
@@ -166,11 +160,9 @@ def _change(change: Callable[[Rows], None], keys: Sequence[str], push: Push) -> 
         _mirror_uris(rows)
         if not any(row.is_changed for row in rows.values()):
             return
-        try:
+        with suppress(TransactionCanceled):
             pushes.write(push, [_write(row) for row in rows.values()])
-        except TransactionCanceled:
-            continue
-        return
+            return
     raise TransientError(f"assets {sorted(keys)} are contended; try again")
 
 
@@ -200,11 +192,6 @@ def _write(row: Assets) -> Write:
 # Consumers.
 
 
-def compile_condition(condition: AssetCondition) -> Compiled:
-    """Return a condition on asset ids as stored on a DAG's row; None if there is none."""
-    return encode_on_ids(condition, leaf_id)
-
-
 def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
     """Make DAGs, given as {dag id: asset ids}, consumers of events recorded from now on."""
     by_asset: dict[str, list[str]] = defaultdict(list)
@@ -215,14 +202,8 @@ def add_consumers(wanted: Mapping[str, Iterable[str]], push: Push) -> None:
     dags_per_write = (settings.current().transaction_actions - 2) // 2
     for asset, dag_ids in by_asset.items():
         missing = [dag_id for dag_id in dag_ids if (asset, dag_id) not in there]
-        for at in range(0, len(missing), dags_per_write):
-            some = missing[at : at + dags_per_write]
-            _change_references(asset, partial(_additions, some), push)
-
-
-def _additions(dag_ids: Sequence[str], row: Assets) -> list[Write]:
-    seq = int(row.seq or 0)
-    return [put for dag in dag_ids for put in new_reference(row.asset_id, dag, seq=seq)]
+        for some in queues.chunks(missing, dags_per_write):
+            _change_references(asset, push, add=some)
 
 
 def begin_now(dag_id: str, asset_ids: AbstractSet[str]) -> list[Write]:
@@ -243,7 +224,7 @@ def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
     """Remove a DAG from the consumers of all assets except `keep`."""
     for row in asset_queue_of(dag_id):
         if row.asset_id not in keep:
-            _change_references(row.asset_id, partial(_removals, dag_id), push)
+            _change_references(row.asset_id, push, remove=[dag_id])
 
     def change(row: Dags) -> list[Write]:
         row.referenced_assets = set(keep) or None
@@ -252,22 +233,23 @@ def drop_consumers(dag_id: str, keep: AbstractSet[str], push: Push) -> None:
     pushes.change_dag(push, dag_id, change)
 
 
-def _removals(dag_id: str, row: Assets) -> list[Write]:
-    return [*delete_reference(row.asset_id, dag_id)]
-
-
-def _change_references(asset: str, writes: Callable[[Assets], Sequence[Write]], push: Push) -> None:
-    """Change references if no event was recorded in the meantime."""
+def _change_references(
+    asset: str, push: Push, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> None:
+    """Change the consumers, if no event is recorded meanwhile that would go by the old ones."""
     for _ in retry_attempts():
         row = read_asset(asset)
-        seen_seq, seen_rev = row.seq or 0, row.refs_rev or 0
+        seen_seq, seen_rev = int(row.seq or 0), int(row.refs_rev or 0)
+        writes: list[Write] = []
+        for dag_id in add:
+            writes += new_reference(asset, dag_id, seq=seen_seq)
+        for dag_id in remove:
+            writes += delete_reference(asset, dag_id)
         unchanged = (Assets.seq == seen_seq) & (Assets.refs_rev == seen_rev)
-        own = Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged)
-        try:
-            pushes.write(push, [*writes(row), own])
-        except TransactionCanceled:
-            continue
-        return
+        writes.append(Update(row, [Assets.refs_rev.set(seen_rev + 1)], unchanged))
+        with suppress(TransactionCanceled):
+            pushes.write(push, writes)
+            return
     raise TransientError(f"asset {asset!r} is contended; try again")
 
 
@@ -285,17 +267,11 @@ def producers_of(asset_id: str) -> list[Producer]:
     """Return the producers of an asset or alias; reads every DAG."""
     with author_code_as_data():
         documents = newest_documents(dags_in_use())
-        found = [
+        found = {
             Producer(dag_id, task["task_id"])
             for dag_id, document in documents.items()
             for task in document["tasks"]
-            if asset_id in _outlets(task)
-        ]
+            for outlet in map(decode_condition, task["outlets"])
+            if isinstance(outlet, AssetLeaf) and leaf_id(outlet) == asset_id
+        }
     return sorted(found)
-
-
-def _outlets(task: dict[str, Any]) -> Iterator[str]:
-    for written in task["outlets"]:
-        outlet = decode_condition(written)
-        if isinstance(outlet, AssetLeaf):
-            yield leaf_id(outlet)

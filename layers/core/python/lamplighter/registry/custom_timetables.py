@@ -9,13 +9,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.dags.upcoming import NextRunsQuery, next_runs_query
-from lamplighter.errors import (
-    UNREADABLE,
-    DefinitionError,
-    RefusedError,
-    TransientError,
-    in_short,
-)
+from lamplighter.errors import UNREADABLE, DefinitionError, RefusedError, TransientError, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
@@ -23,7 +17,6 @@ from lamplighter.scheduler.schedules import (
     PRECOMPUTED_COUNT,
     PrecomputedRuns,
     PrecomputedRunsExhausted,
-    Schedule,
     followed_until,
     precomputed_runs_write,
     run_as_json,
@@ -122,15 +115,13 @@ def query_after(
     return next_runs_query(dag_id, file, last, count=count, at=now)
 
 
-def query_sandbox(sandbox: Sandbox, queries: Sequence[NextRunsQuery]) -> dict[str, NextRuns]:
-    """Return the results by DAG."""
-    if not queries:
-        return {}
+def query_sandbox(
+    sandbox: Sandbox, queries: Sequence[NextRunsQuery], *, limit: int = PRECOMPUTED_COUNT
+) -> dict[str, NextRuns]:
+    """Return the results by DAG, each with so many runs at most."""
     found = sandbox.upcoming_runs(queries)
-    return {
-        query["dag_id"]: NextRuns.from_json(found.get(query["dag_id"], "no answer"))
-        for query in queries
-    }
+    ids = [query["dag_id"] for query in queries]
+    return {id_: NextRuns.from_json(found.get(id_, "no answer"), limit=limit) for id_ in ids}
 
 
 # Refills, when half of the precomputed runs are used.
@@ -150,7 +141,13 @@ def refill(dag_id: str) -> None:
 def _refill(row: Dags) -> bool:
     """Refill the schedule in force; return False if it has changed in the meantime."""
     schedule = schedule_in_force(row)
-    found = _next_runs(row, schedule)
+    # Of an old schedule, up to the switch: without catchup that is one run.
+    query = query_after(row, row.dag_id, schedule.file, now=followed_until(row, clock.now()))
+    try:
+        sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
+        found = query_sandbox(sandbox, [query])[row.dag_id]
+    except DefinitionError as error:  # the bundle was deleted
+        found = NextRuns(error=in_short(error))
     is_same = True
 
     def change(row: Dags) -> Sequence[Write] | None:
@@ -164,17 +161,6 @@ def _refill(row: Dags) -> bool:
     return is_same
 
 
-def _next_runs(row: Dags, schedule: Schedule) -> NextRuns:
-    # Of an old schedule, up to the switch: without catchup that is one run.
-    at = followed_until(row, clock.now())
-    query = query_after(row, row.dag_id, schedule.file, now=at)
-    try:
-        sandbox = Sandbox(schedule.bundle, schedule.bundle_version)
-        return query_sandbox(sandbox, [query])[row.dag_id]
-    except DefinitionError as error:  # the bundle was deleted
-        return NextRuns(error=in_short(error))
-
-
 # Runs of a past range, one call at a time.
 
 
@@ -184,7 +170,10 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
     sandbox = Sandbox(row.bundle, row.bundle_version)
     last: DagRunInfo | None = None
     while True:
-        found = _runs_after(sandbox, row, last, at=start)
+        # As of the start of the range, or a timetable without catchup would skip it.
+        at = start if last is None else last.run_after
+        query = next_runs_query(row.dag_id, row.file, last, count=_RUNS_PER_CALL, at=at)
+        found = query_sandbox(sandbox, [query], limit=_RUNS_PER_CALL)[row.dag_id]
         if found.error is not None:
             raise RefusedError(f"the timetable of DAG {row.dag_id!r} failed: {found.error}")
         for info in found.runs:
@@ -197,15 +186,6 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
         if found.is_last or not found.runs or found.runs[-1] == last:
             return
         last = found.runs[-1]
-
-
-def _runs_after(sandbox: Sandbox, row: Dags, last: DagRunInfo | None, *, at: DateTime) -> NextRuns:
-    # As of the start of the range, or a timetable without catchup would skip it.
-    seen_from = at if last is None else last.run_after
-    file = row.file
-    query = next_runs_query(row.dag_id, file, last, count=_RUNS_PER_CALL, at=seen_from)
-    found = sandbox.upcoming_runs([query]).get(row.dag_id, "no answer")
-    return NextRuns.from_json(found, limit=_RUNS_PER_CALL)
 
 
 def _date_of(info: DagRunInfo) -> DateTime:

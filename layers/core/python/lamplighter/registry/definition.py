@@ -10,6 +10,7 @@ from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter.assets.condition import encode_on_ids
 from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
@@ -20,6 +21,7 @@ from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
+from lamplighter.store.assets import leaf_id
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter.timetables.base import encode_timetable, is_foreign
 
@@ -42,9 +44,37 @@ class Definition:
     schedule: str  # the timetable's summary
 
     @property
+    def dag_id(self) -> str:
+        """The id of the DAG."""
+        return self.dag.dag_id
+
+    @property
+    def condition(self) -> Any:
+        """What the DAG waits for, on the ids of assets, as its row has it; None if nothing."""
+        return encode_on_ids(self.dag.timetable.asset_condition, leaf_id)
+
+    @property
     def is_custom(self) -> bool:
         """Whether it has a custom timetable, which only the sandbox can run."""
         return is_foreign(self.dag.timetable)
+
+    def new_row(self) -> Dags:
+        """Return the row of a new DAG."""
+        return Dags(self.dag_id, is_paused=self.dag.is_paused_upon_creation)
+
+    def version_of(self, row: Dags, *, now: DateTime) -> DagVersions:
+        """Return the definition as the version that its DAG's row names."""
+        is_text = isinstance(self.stored, str)
+        return DagVersions(
+            row.dag_id,
+            row.version,
+            hash=row.hash,
+            bundle=row.bundle,
+            bundle_version=row.bundle_version,
+            created_at=now,
+            document=self.stored if is_text else None,
+            document_gzip=None if is_text else self.stored,
+        )
 
 
 def read_definition(found: CheckedDag) -> Definition:
@@ -92,11 +122,6 @@ def _stored(dag_id: str, text: str) -> str | bytes:
     return packed
 
 
-def new_row(definition: Definition) -> Dags:
-    """Return the row of a new DAG."""
-    return Dags(definition.dag.dag_id, is_paused=definition.dag.is_paused_upon_creation)
-
-
 def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now: DateTime) -> bool:
     """Assign a definition and its `condition` on asset ids to a row.
 
@@ -115,7 +140,7 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
     row.max_consecutive_failed_runs = dag.max_consecutive_failed_dag_runs or None
     allowed = dag.allowed_run_types
     row.allowed_run_types = None if allowed is None else list(allowed)
-    row.referenced_assets = (row.referenced_assets or set()) | set(ids_of(condition)) or None
+    row.referenced_assets = (row.referenced_assets or set()) | ids_of(condition) or None
     if condition != row.asset_condition or row.schedule_error is not None:
         # Pending events may satisfy the new condition, an unreadable one has missed some, and a new
         # DAG had references before its row: the claim checks.
@@ -141,18 +166,3 @@ def has_new_schedule(row: Dags) -> bool:
 
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)
-
-
-def version_row(row: Dags, definition: Definition, *, now: DateTime) -> DagVersions:
-    """Return the row of a DAG version."""
-    is_text = isinstance(definition.stored, str)
-    return DagVersions(
-        row.dag_id,
-        row.version,
-        hash=row.hash,
-        bundle=row.bundle,
-        bundle_version=row.bundle_version,
-        created_at=now,
-        document=definition.stored if is_text else None,
-        document_gzip=None if is_text else definition.stored,
-    )

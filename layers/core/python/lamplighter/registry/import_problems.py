@@ -10,7 +10,6 @@ from lamplighter.errors import in_short
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.store.bundles import problems_row, read_bundles, read_problems
-from lamplighter.store.models import Catalog
 from lamplighter.store.transactions import Delete, Put
 
 _MAX_PER_FILE = 20
@@ -33,12 +32,9 @@ def replace_problems(
     for severity, found in (("error", errors), ("warning", warnings)):
         for problem in found:
             by_file[problem.file].append(_as_json(severity, problem))
-    faulty = {problem.file for problem in errors}
     for file, items in by_file.items():
-        row = _row(push, file, items, has_errors=file in faulty)
-        row.is_broken = file in broken
-        row.refused = set(refused.get(file, ())) or None
-        pushes.write(push, [Put(row, may_replace=True)])
+        refused_here = set(refused.get(file, ())) or None
+        _put(push, file, items, is_broken=file in broken, refused=refused_here)
     for row in read_problems(push.bundle):
         if row.id not in by_file:
             pushes.write(push, [Delete(row)])
@@ -46,8 +42,7 @@ def replace_problems(
 
 def add_error(push: Push, error: ImportProblem) -> None:
     """Add an error to the problems of a bundle."""
-    row = _row(push, error.file, [_as_json("error", error)], has_errors=True)
-    pushes.write(push, [Put(row, may_replace=True)])
+    _put(push, error.file, [_as_json("error", error)])
 
 
 def all_problems() -> list[dict[str, Any]]:
@@ -78,6 +73,13 @@ def _as_json(severity: str, problem: ImportProblem) -> dict[str, object]:
     }
 
 
-def _row(push: Push, file: str, items: Sequence[dict[str, object]], *, has_errors: bool) -> Catalog:
-    some = items[:_MAX_PER_FILE]
-    return problems_row(push.bundle, file, push=push.number, problems=some, has_errors=has_errors)
+def _put(push: Push, file: str, items: Sequence[dict[str, object]], **columns: Any) -> None:
+    row = problems_row(
+        push.bundle,
+        file,
+        push=push.number,
+        problems=items[:_MAX_PER_FILE],  # errors come first
+        has_errors=any(item["severity"] == "error" for item in items),
+        **columns,
+    )
+    pushes.write(push, [Put(row, may_replace=True)])

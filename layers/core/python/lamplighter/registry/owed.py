@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pendulum import DateTime
 
 from lamplighter.errors import DefinitionError
-from lamplighter.registry.custom_timetables import NextRuns, query_after, query_sandbox
+from lamplighter.registry.custom_timetables import query_after, query_sandbox
 from lamplighter.registry.sandbox import Sandbox
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.cursor import Due
@@ -38,7 +38,12 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
-    due = _due(row, run_source, stored, now=now, limit=stop_at)
+    until = followed_until(row, now)
+    if cursor.is_continuous(row):
+        due = Due((cursor.continuous_now(row, stored, now=until),), None)
+    else:
+        catchup = schedule_in_force(row).catchup
+        due = cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=stop_at)
     count = len(due.runs)
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
@@ -48,14 +53,6 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
     if later.is_custom:
         return count  # the rest is not precomputed yet
     return count + _count(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
-
-
-def _due(row: Dags, run_source: RunSource, stored: DagRunInfo, *, now: DateTime, limit: int) -> Due:
-    until = followed_until(row, now)
-    if cursor.is_continuous(row):
-        return Due((cursor.continuous_now(row, stored, now=until),), None)
-    catchup = schedule_in_force(row).catchup
-    return cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=limit)
 
 
 # Skipping: the schedule continues as if they had been created.
@@ -104,10 +101,9 @@ def _skip_custom(row: Dags, now: DateTime) -> Sandbox:
     for _ in range(_MAX_CALLS):
         query = query_after(row, row.dag_id, schedule.file, now=now, count=_RUNS_PER_CALL)
         try:
-            results = sandbox.upcoming_runs([query])
+            found = query_sandbox(sandbox, [query], limit=_RUNS_PER_CALL)[row.dag_id]
         except DefinitionError:  # the bundle was deleted
             break
-        found = NextRuns.from_json(results[row.dag_id], limit=_RUNS_PER_CALL)
         due = [info for info in found.runs if info.run_after <= now]
         if due:
             cursor.set_position(row, due[-1])

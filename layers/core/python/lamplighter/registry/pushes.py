@@ -6,7 +6,8 @@ again. Registering a push twice is harmless.
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import quote_plus, unquote_plus
 
@@ -16,13 +17,7 @@ from lamplighter import aws, clock, queues, settings
 from lamplighter.errors import RefusedError
 from lamplighter.store import bundles, dags
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import (
-    Cause,
-    Check,
-    TransactionCanceled,
-    Write,
-    transact_with_retry,
-)
+from lamplighter.store.transactions import Cause, TransactionCanceled, Write, transact_with_retry
 
 log = logging.getLogger(__name__)
 
@@ -57,24 +52,10 @@ def begin(push: Push) -> bool:
     return int(row.registered or 0) >= push.number - 1
 
 
-def newest_check(push: Push) -> Check:
-    """Return a check that no newer push has begun."""
-    return bundles.newest_push_check(push.bundle, push.number)
-
-
 def write(push: Push, writes: Sequence[Write]) -> None:
     """Write on behalf of a push; raise if a newer one has begun."""
-    try:
-        transact_with_retry([newest_check(push), *writes])
-    except TransactionCanceled as cancelled:
-        require_newest(push, cancelled)
-        raise
-
-
-def require_newest(push: Push, cancelled: TransactionCanceled) -> None:
-    """Raise if a transaction was cancelled by its push check, the first write."""
-    if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
-        raise _superseded(push)
+    with _newest(push) as check:
+        transact_with_retry([check, *writes])
 
 
 def change_dag(
@@ -85,15 +66,23 @@ def change_dag(
     row: Dags | None = None,
 ) -> None:
     """Change a DAG's row as `dags.change_dag` does; raise if a newer push has begun."""
+    with _newest(push) as check:
 
-    def change_if_newest(row: Dags) -> Sequence[Write] | None:
-        writes = change(row)
-        return None if writes is None else [newest_check(push), *writes]
+        def change_if_newest(row: Dags) -> Sequence[Write] | None:
+            writes = change(row)
+            return None if writes is None else [check, *writes]
 
-    try:
         dags.change_dag(dag_id, change_if_newest, row=row)
+
+
+@contextmanager
+def _newest(push: Push) -> Iterator[Write]:
+    """Give the check with which transactions must begin; refuse the push if one fails by it."""
+    try:
+        yield bundles.newest_push_check(push.bundle, push.number)
     except TransactionCanceled as cancelled:
-        require_newest(push, cancelled)
+        if cancelled.reasons[0].cause is Cause.CONDITION_FAILED:
+            raise _superseded(push) from cancelled
         raise
 
 
@@ -106,14 +95,6 @@ def _superseded(push: Push) -> RefusedError:
 def end(push: Push) -> None:
     """Record that a push is registered."""
     bundles.end_registration(push.bundle, push.number, push.version)
-
-
-def end_unreadable(push: Push) -> None:
-    """Record that a push is unreadable and must not be retried.
-
-    It does not count as registered: the next push must still clean up after an interrupted one.
-    """
-    bundles.mark_unreadable(push.bundle, push.number)
 
 
 # A push is announced by a small object of its own, whose creation invokes `register`. The archive
@@ -132,11 +113,7 @@ def announce(push: Push) -> None:
 
 def announcement_key(bundle: str, push: int) -> str:
     """Return the key of the object that announces a push; keys sort by number."""
-    return f"{_announcement_prefix(bundle)}{push:08}.json"
-
-
-def _announcement_prefix(bundle: str) -> str:
-    return f"pushes/{bundle}/"
+    return f"pushes/{bundle}/{push:08}.json"
 
 
 def read_announcement(bucket: str, key: str) -> Push:
@@ -227,8 +204,12 @@ def _resend(row: Catalog, now: DateTime) -> bool:
     key = _newest_announcement(row)
     if key is not None:
         log.warning("push was not registered; sending it again", extra={"key": key})
-        # Sent first: after a crash here it is sent twice.
-        queues.send("registers", [{"MessageBody": _notification(key)}])
+        created = {
+            "bucket": {"name": settings.current().bucket},
+            "object": {"key": quote_plus(key, safe="/")},
+        }
+        # As S3 does; and sent first: after a crash here it is sent twice.
+        queues.send("registers", [{"MessageBody": json.dumps({"Records": [{"s3": created}]})}])
     assert row.updated_at is not None
     age = (now - row.updated_at).total_seconds()
     pause = min(max(age, settings.current().resend_after_seconds), _LONGEST_PAUSE_SECONDS)
@@ -241,15 +222,7 @@ def _newest_announcement(row: Catalog) -> str | None:
     after = max(_newest_ended(row), int(row.registering or 0) - 1)
     listed = aws.client("s3").list_objects_v2(
         Bucket=settings.current().require("bucket"),
-        Prefix=_announcement_prefix(row.id),
+        Prefix=f"pushes/{row.id}/",
         StartAfter=announcement_key(row.id, after),
     )
     return max((found["Key"] for found in listed.get("Contents", ())), default=None)
-
-
-def _notification(key: str) -> str:
-    place = {
-        "bucket": {"name": settings.current().bucket},
-        "object": {"key": quote_plus(key, safe="/")},
-    }
-    return json.dumps({"Records": [{"s3": place}]})

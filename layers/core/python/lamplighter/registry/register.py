@@ -16,25 +16,15 @@ from lamplighter.bundles.parsing import CheckedDag, combine
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import assets, import_problems, pushes, watchers
-from lamplighter.registry.custom_timetables import (
-    NextRuns,
-    has_same_due_runs,
-    query_definitions,
-)
-from lamplighter.registry.definition import (
-    Definition,
-    define,
-    has_new_schedule,
-    new_row,
-    read_definition,
-    version_row,
-)
+from lamplighter.registry.custom_timetables import NextRuns, has_same_due_runs, query_definitions
+from lamplighter.registry.definition import Definition, define, has_new_schedule, read_definition
 from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox, drop_malformed
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, share_events, waited_for
 from lamplighter.scheduler.schedules import own_schedule, precomputed_runs_of
+from lamplighter.store.bundles import mark_unreadable
 from lamplighter.store.dags import (
     dag_ids_of_bundle,
     dag_write,
@@ -44,13 +34,7 @@ from lamplighter.store.dags import (
 )
 from lamplighter.store.models import Dags
 from lamplighter.store.slots import announcement
-from lamplighter.store.transactions import (
-    Put,
-    TransactionCanceled,
-    Write,
-    pack,
-    retry_attempts,
-)
+from lamplighter.store.transactions import Put, TransactionCanceled, Write, pack, retry_attempts
 
 if TYPE_CHECKING:
     from lamplighter.store.rows import Malformed
@@ -81,8 +65,7 @@ class RegisterReport:
 
 def register(push: Push) -> RegisterReport:
     """Write everything a push defines; refuse it if there is a newer one."""
-    is_tidy = pushes.begin(push)
-    return _Registration(push, is_tidy=is_tidy).run()
+    return _Registration(push, is_tidy=pushes.begin(push)).run()
 
 
 @dataclass
@@ -92,18 +75,13 @@ class _Member:
     item: Definition
     row: Dags
     writes: list[Write]
-    document_bytes: int
-    is_changed: bool
+    is_changed: bool  # there is a new version
     is_asked: bool
 
-
-def _bulks(members: Iterable[_Member]) -> Iterator[list[_Member]]:
-    room = settings.current().transaction_actions - 1  # one for the check of the push
-    return pack(
-        members,
-        (lambda member: len(member.writes), room),
-        (lambda member: member.document_bytes, _MAX_BYTES),
-    )
+    @property
+    def document_bytes(self) -> int:
+        """How much of a transaction's room its version takes."""
+        return len(self.item.stored) if self.is_changed else 0
 
 
 class _Registration:
@@ -129,15 +107,16 @@ class _Registration:
             problem = ImportProblem("(the whole bundle)", None, str(error))
             import_problems.add_error(self.push, problem)
             self.report.errors.append(problem)
-            pushes.end_unreadable(self.push)
+            # Not as registered: the push after it must know of one before that died half-way.
+            mark_unreadable(self.push.bundle, self.push.number)
             return self.report
         found = combine(parsed)
         self.report.errors += [*found.errors, *malformed]
         self.report.warnings += found.warnings
         definitions = list(self._read(found.dags))
         assets.register_assets([item.dag for item in definitions], self.push)
-        for at in range(0, len(definitions), _DAGS_AT_ONCE):
-            self._write(definitions[at : at + _DAGS_AT_ONCE])
+        for group in queues.chunks(definitions, _DAGS_AT_ONCE):
+            self._write(group)
         import_problems.replace_problems(
             self.push,
             self.report.errors,
@@ -167,52 +146,48 @@ class _Registration:
 
     def _write(self, group: Sequence[Definition]) -> None:
         malformed: list[Malformed] = []
-        found = read_dags((item.dag.dag_id for item in group), malformed=malformed)
+        found = read_dags((item.dag_id for item in group), malformed=malformed)
         rows = {row.dag_id: row for row in found}
-        group = list(self._readable(group, {key[0]: problem for key, problem in malformed}))
-        mine = [item for item in group if self._is_mine(item, rows.get(item.dag.dag_id))]
-        dags = {item.dag.dag_id: item.dag for item in mine}
-        wanted = {item.dag.dag_id: set(ids_of(self._condition(item))) for item in mine}
+        unreadable = {key[0]: problem for key, problem in malformed}
+        for item in group:
+            if (problem := unreadable.get(item.dag_id)) is not None:
+                self._refuse(item.dag_id, ImportProblem(item.file, None, problem))
+        readable = [item for item in group if item.dag_id not in unreadable]
+        mine = [item for item in readable if self._is_mine(item, rows.get(item.dag_id))]
+        wanted = {item.dag_id: ids_of(item.condition) for item in mine}
         assets.add_consumers(wanted, self.push)
         self._query_timetables(mine, rows)
-        written: list[Dags] = []
-        for bulk in _bulks([self._member(item, rows.get(item.dag.dag_id)) for item in mine]):
-            written += self._commit(bulk)
-        for row in written:
+        room = settings.current().transaction_actions - 1  # one for the check of the push
+        bulks = pack(
+            [self._member(item, rows.get(item.dag_id)) for item in mine],
+            (lambda member: len(member.writes), room),
+            (lambda member: member.document_bytes, _MAX_BYTES),
+        )
+        written = [member for bulk in bulks for member in self._commit(bulk)]
+        for member in written:
+            row, kept = member.row, wanted[member.row.dag_id]
             # On the row, so that a repetition after a crash still knows them; except those of a
             # push that crashed before it wrote the row.
-            if (row.referenced_assets or set()) != wanted[row.dag_id] or not self.is_tidy:
-                assets.drop_consumers(row.dag_id, wanted[row.dag_id], self.push)
+            if (row.referenced_assets or set()) != kept or not self.is_tidy:
+                assets.drop_consumers(row.dag_id, kept, self.push)
             if row.watchers:
-                declared = watchers.watchers_of(dags[row.dag_id])
-                watchers.register_watchers(row, declared, self.push)
-        queues.announce_due(entry for row in written for entry in announcement(row))
-
-    def _readable(
-        self, group: Sequence[Definition], malformed: Mapping[str, str]
-    ) -> Iterator[Definition]:
-        """Yield the DAGs whose rows can be read; report the others."""
-        for item in group:
-            problem = malformed.get(item.dag.dag_id)
-            if problem is None:
-                yield item
-            else:
-                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, problem))
+                watchers.register_watchers(row, member.item.dag, self.push)
+        queues.announce_due(entry for member in written for entry in announcement(member.row))
 
     def _query_timetables(self, items: Sequence[Definition], rows: Mapping[str, Dags]) -> None:
         """Query custom timetables for the runs after their DAGs' positions, where needed."""
-        ids = [item.dag.dag_id for item in items]
-        positions = {id_: cursor.position(rows[id_]) if id_ in rows else None for id_ in ids}
+        positions = {
+            item.dag_id: cursor.position(rows[item.dag_id]) if item.dag_id in rows else None
+            for item in items
+        }
         new = [
             item
-            for item, id_ in zip(items, ids, strict=True)
-            if id_ not in self.next_runs or self.asked_after[id_] != positions[id_]
+            for item in items
+            if item.dag_id not in self.next_runs
+            or self.asked_after[item.dag_id] != positions[item.dag_id]
         ]
         self.next_runs |= query_definitions(self.sandbox, new, rows, now=self.now)
         self.asked_after |= positions
-
-    def _condition(self, item: Definition) -> assets.Compiled:
-        return assets.compile_condition(item.dag.timetable.asset_condition)
 
     def _is_mine(self, item: Definition, row: Dags | None) -> bool:
         if row is None:
@@ -227,27 +202,18 @@ class _Registration:
         return row.bundle != self.push.bundle or row.push <= self.push.number
 
     def _member(self, item: Definition, row: Dags | None) -> _Member:
-        row = row or new_row(item)
+        """Return what to write for one DAG, given its row as it is now."""
+        row = row or item.new_row()
         before = row.hash
-        condition = self._condition(item)
-        writes = self._first_events(row, set(ids_of(condition)))
-        must_ask = define(row, item, condition, self.push, now=self.now)
-        watchers.announce_watchers(row, watchers.watchers_of(item.dag))
-        size = 0
-        if row.hash != before:
-            version = version_row(row, item, now=self.now)
-            size = len(item.stored)
-            writes.append(Put(version))
+        writes = self._first_events(row, ids_of(item.condition))
+        must_ask = define(row, item, item.condition, self.push, now=self.now)
+        watchers.announce_watchers(row, item.dag)
+        is_changed = row.hash != before
+        if is_changed:
+            writes.append(Put(item.version_of(row, now=self.now)))
         if must_ask or (row.schedule_switch_at is not None and self.push.skip_owed):
             writes += self._next_run(item, row)
-        return _Member(
-            item,
-            row,
-            [*writes, dag_write(row)],
-            size,
-            is_changed=row.hash != before,
-            is_asked=must_ask,
-        )
+        return _Member(item, row, [*writes, dag_write(row)], is_changed, is_asked=must_ask)
 
     def _next_run(self, item: Definition, row: Dags) -> Sequence[Write]:
         """Assign the next run to a DAG's row; return the other writes."""
@@ -266,9 +232,8 @@ class _Registration:
     def _keep_other_code(self, row: Dags) -> None:
         """Keep the old schedule if the new code of its timetable computes other due runs."""
         before = row.as_stored()
-        if not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row):
-            return
-        if before.bundle_version == row.bundle_version or not before.is_custom:
+        is_other = not row.is_stored or row.schedule_switch_at is not None or has_new_schedule(row)
+        if is_other or before.bundle_version == row.bundle_version or not before.is_custom:
             return
         if cursor.is_owing(before, now=self.now):
             old = precomputed_runs_of([before])[row.dag_id]
@@ -284,30 +249,26 @@ class _Registration:
         before_and_after = wanted | (row.referenced_assets or set())
         if not new or len(before_and_after) == 1 or not has_room:
             return []
-        if not share_events(before_and_after):
-            return []
-        return assets.begin_now(row.dag_id, new)
+        return assets.begin_now(row.dag_id, new) if share_events(before_and_after) else []
 
-    def _commit(self, bulk: list[_Member]) -> list[Dags]:
+    def _commit(self, bulk: list[_Member]) -> list[_Member]:
         """Commit some DAGs together, or each alone if one conflicts."""
         try:
             pushes.write(self.push, [write for member in bulk for write in member.writes])
         except (TransactionCanceled, PermanentError):
-            done = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
-        else:
-            done = bulk
-        for member in done:
+            bulk = [one for member in bulk if (one := self._commit_alone(member.item)) is not None]
+        for member in bulk:
             self._count(member)
-        return [member.row for member in done]
+        return bulk
 
     def _commit_alone(self, item: Definition) -> _Member | None:
         for _ in retry_attempts():
-            row = read_dag(item.dag.dag_id)
+            row = read_dag(item.dag_id)
             if not self._is_mine(item, row):
                 return None
             if row is None:
-                row = new_row(item)
-                row.version = newest_version(item.dag.dag_id)
+                row = item.new_row()
+                row.version = newest_version(item.dag_id)
             # A claim may have advanced the schedule, so the next runs are queried again.
             self._query_timetables([item], {row.dag_id: row})
             member = self._member(item, row)
@@ -316,10 +277,10 @@ class _Registration:
             except TransactionCanceled:
                 continue
             except PermanentError as error:
-                self._refuse(item.dag.dag_id, ImportProblem(item.file, None, str(error)))
+                self._refuse(item.dag_id, ImportProblem(item.file, None, str(error)))
                 return None
             return member
-        raise TransientError(f"DAG {item.dag.dag_id!r} is contended; try again")
+        raise TransientError(f"DAG {item.dag_id!r} is being changed by too many at once")
 
     # The report.
 
@@ -337,8 +298,7 @@ class _Registration:
         error = row.schedule_error or (None if found is None else found.error)
         if error is not None:
             report.errors.append(ImportProblem(member.item.file, None, error))
-        owed = self._owed(member)
-        if owed:
+        if owed := self._owed(member):
             report.owed[row.dag_id] = owed
 
     def _owed(self, member: _Member) -> int:

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lamplighter import aws, settings
+from lamplighter import aws, queues, settings
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
 from lamplighter.dags.upcoming import NextRunsQuery
@@ -41,8 +41,7 @@ class Sandbox:
     def parse(self) -> Iterator[ParsedFile]:
         """Yield the DAGs of each file; an invalid result is an error of its file."""
         files = self._invoke({"verb": "list"})["files"]
-        for at in range(0, len(files), MAX_FILES_PER_CALL):
-            asked = files[at : at + MAX_FILES_PER_CALL]
+        for asked in queues.chunks(files, MAX_FILES_PER_CALL):
             found = self._invoke({"verb": "parse", "files": asked})["files"]
             # By position: author code may have changed the name in a result.
             for file, data in zip(asked, found, strict=True):
@@ -51,24 +50,17 @@ class Sandbox:
     def upcoming_runs(self, queries: Sequence[NextRunsQuery]) -> dict[str, Any]:
         """Return the results of custom timetables by DAG id."""
         found: dict[str, Any] = {}
-        for at in range(0, len(queries), _QUERIES_PER_CALL):
-            asked = list(queries[at : at + _QUERIES_PER_CALL])
+        for asked in queues.chunks(queries, _QUERIES_PER_CALL):
             results = self._invoke({"verb": "runs", "queries": asked})["results"]
-            for query, result in zip(asked, results, strict=True):
-                found[query["dag_id"]] = result
+            found.update(zip((query["dag_id"] for query in asked), results, strict=True))
         return found
 
     def _invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         result_key = f"{self._results}/{uuid.uuid4().hex}.json"
-        event = {
-            **request,
-            "bucket": self._bucket,
-            "key": self._key,
-            "result_key": result_key,
-        }
+        place = {"bucket": self._bucket, "key": self._key, "result_key": result_key}
         response = aws.client("lambda", read_seconds=_READ_SECONDS).invoke(
             FunctionName=settings.current().require("sandbox_function"),
-            Payload=json.dumps(event).encode(),
+            Payload=json.dumps(request | place).encode(),
         )
         payload: dict[str, Any] = json.loads(response["Payload"].read())
         if response.get("FunctionError"):
@@ -87,8 +79,7 @@ def _read_file(file: str, data: Any) -> ParsedFile:
     try:
         return ParsedFile.from_json({**data, "file": file})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = ImportProblem(file, None, f"the sandbox returned an invalid result: {error!r}")
-        return ParsedFile(file, errors=[problem])
+        return ParsedFile.failed(file, f"the sandbox returned an invalid result: {error!r}")
 
 
 def drop_malformed(files: Iterable[ParsedFile]) -> tuple[list[ParsedFile], list[ImportProblem]]:

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from lamplighter import clock, settings
+from lamplighter import clock, queues, settings
 from lamplighter.assets.asset import Asset, encode_watcher
 from lamplighter.dags.dag import DAG
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import Push
 from lamplighter.settings import Settings
 from lamplighter.store.assets import leaf_id
-from lamplighter.store.dags import change_dag
 from lamplighter.store.models import Catalog, Dags
-from lamplighter.store.transactions import Delete, Put, TransactionCanceled, Write, pack
+from lamplighter.store.transactions import Delete, Put, Write
 from lamplighter.store.watchers import WatcherKey, read_watchers_by_key, trigger_hash
 from lamplighter.triggers.feeds import SOURCES, Feed, StreamInfo
 
@@ -42,15 +41,16 @@ def watchers_of(dag: DAG) -> Watchers:
     return found
 
 
-def announce_watchers(row: Dags, wanted: Watchers) -> None:
-    """Add these watchers to the list on the row of a DAG."""
-    row.watchers = (row.watchers or set()) | {str(key) for key in wanted} or None
+def announce_watchers(row: Dags, dag: DAG) -> None:
+    """List the watchers of a DAG on its row, in addition to those that it has."""
+    row.watchers = (row.watchers or set()) | set(map(str, watchers_of(dag))) or None
 
 
-def register_watchers(row: Dags, wanted: Watchers, push: Push) -> None:
+def register_watchers(row: Dags, dag: DAG, push: Push) -> None:
     """Write the rows of a DAG's watchers, and delete all others."""
+    wanted = watchers_of(dag)
     _write([Put(row, may_replace=True) for row in _changed(wanted, push)], push)
-    keep = {str(key) for key in wanted}
+    keep = set(map(str, wanted))
     if (row.watchers or set()) != keep:
         drop_watchers(row, keep, push)
 
@@ -62,13 +62,9 @@ def drop_watchers(row: Dags, keep: AbstractSet[str], push: Push) -> None:
 
     def change(row: Dags) -> list[Write]:
         row.watchers = set(keep) or None
-        return [pushes.newest_check(push)]
+        return []
 
-    try:
-        change_dag(row.dag_id, change)
-    except TransactionCanceled as cancelled:
-        pushes.require_newest(push, cancelled)
-        raise
+    pushes.change_dag(push, row.dag_id, change)
 
 
 def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
@@ -91,8 +87,8 @@ def _changed(wanted: Watchers, push: Push) -> Iterator[Catalog]:
 
 def _write(writes: Sequence[Write], push: Push) -> None:
     room = settings.current().transaction_actions - 1  # one for the check of the push
-    for chunk in pack(writes, (lambda _: 1, room)):
-        pushes.write(push, chunk)
+    for some in queues.chunks(writes, room):
+        pushes.write(push, some)
 
 
 # Connected sources.

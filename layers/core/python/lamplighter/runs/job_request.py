@@ -78,8 +78,7 @@ class JobName:
 
     key: SubmissionKey
     # Includes the creation time of the run: a run created again under the same name after a
-    # deleted, is another run. It is the client token, too: with it, an executor starts one job
-    # however often it is asked.
+    # deletion is another run. Also the client token: an executor starts only one job per token.
     token: str
 
     @classmethod

@@ -3,7 +3,7 @@
 Owns: the Catalog kinds about bundles. Pushes are numbered, and an older one never replaces a newer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pendulum import DateTime
@@ -78,18 +78,9 @@ def read_problems(bundle: str) -> list[Catalog]:
     return list(Catalog.query(_problems_of(bundle), consistent_read=True))
 
 
-def problems_row(
-    bundle: str, file: str, *, push: int, problems: Sequence[Any], has_errors: bool
-) -> Catalog:
+def problems_row(bundle: str, file: str, **columns: Any) -> Catalog:
     """Return the row with the problems of a file."""
-    return Catalog(
-        _problems_of(bundle),
-        file,
-        push=push,
-        problems=list(problems),
-        has_errors=has_errors,
-        updated_at=clock.now(),
-    )
+    return Catalog(_problems_of(bundle), file, updated_at=clock.now(), **columns)
 
 
 def _problems_of(bundle: str) -> str:

@@ -45,15 +45,14 @@ class WatchReport:
     failed_watchers: int = 0
     parked_watchers: int = 0
 
-
-def park_busy_watchers(fired: Mapping[str, int]) -> int:
-    """Count the events of watchers; park those that fire too often and return how many."""
-    limit = settings.current().watcher_events_per_minute
-    parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
-    for watcher in parked:
-        fields = {"watcher": watcher, "limit_per_minute": limit}
-        log.error("watcher parked: it fires too often", extra=fields)
-    return len(parked)
+    def park_busy_watchers(self, fired: Mapping[str, int]) -> None:
+        """Count what watchers have fired, and park those that do so too often."""
+        limit = settings.current().watcher_events_per_minute
+        parked = count_fired({name: times for name, times in fired.items() if times}, limit=limit)
+        for watcher in parked:
+            fields = {"watcher": watcher, "limit_per_minute": limit}
+            log.error("watcher parked: it fires too often", extra=fields)
+        self.parked_watchers = len(parked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +141,11 @@ class DeliveryRounds:
             with source_context(SourceContext(producer=producer)):
                 await session.run(producer.wait())
             self._note(session, subscriptions)
-            for subscription in subscriptions:
-                self.redelivered.update(_never_read(subscription, todo))
+            for one in subscriptions:
+                if not one.can_resume and not one.is_waiting:
+                    # It will not read the rest in this batch, so that may not be acknowledged.
+                    at = 0 if one.raw is None else _index(todo)[id(one.raw)]
+                    self.redelivered.update(todo[at:])
             self.done |= producer.done - self.redelivered
             subscriptions = self._resumed(subscriptions, todo)
             todo = [
@@ -214,15 +216,6 @@ class DeliveryRounds:
             for raw, reason in subscription.rejected:
                 reasons = self.reasons[self._messages[index[id(raw)]]]
                 reasons += [reason] if reason not in reasons else []
-
-
-def _never_read(
-    subscription: Subscription, todo: Sequence[StreamMessage]
-) -> Sequence[StreamMessage]:
-    """Return messages that must not be acknowledged, because a watcher cannot read them now."""
-    if subscription.can_resume or subscription.is_waiting:
-        return ()
-    return todo if subscription.raw is None else todo[_index(todo)[id(subscription.raw)] :]
 
 
 def _index(messages: Sequence[StreamMessage]) -> dict[int, int]:

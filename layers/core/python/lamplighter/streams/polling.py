@@ -9,34 +9,30 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import pendulum
+from pendulum import DateTime
 
 from lamplighter import aws, settings
-from lamplighter.errors import TransientError
+from lamplighter.errors import DefinitionError, TransientError
 from lamplighter.events.dead_letters import NOWHERE
 from lamplighter.queues import Delivery
 from lamplighter.store import watchers as store
 from lamplighter.store.watchers import StreamLease
-from lamplighter.streams import seen_items
-from lamplighter.streams.delivery_rounds import (
-    DeliveryRounds,
-    StreamMessage,
-    WatchReport,
-    park_busy_watchers,
-)
-from lamplighter.streams.seen_items import MAX_ITEMS, SeenItems
+from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage, WatchReport
 from lamplighter.streams.session import Session, Subscription, run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import Watcher, by_stream, watchers_in
-from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.sources import PollingTrigger, SourceContext, SourceItem, source_context
 
 log = logging.getLogger(__name__)
 
+# The maximum that fits into a row.
+MAX_ITEMS = 40_000
+_HASH_BYTES = 8
 # The time after a session to store the seen items, before another process may poll.
 _SECONDS_TO_FINISH = 15
 
@@ -55,7 +51,7 @@ async def _poll_all(streams: dict[str, list[Watcher]], seconds: float) -> WatchR
     report, fired, parked = WatchReport(), Counter[str](), store.read_parked()
     polls = [_Poll(key, watchers, report, fired, parked) for key, watchers in streams.items()]
     await asyncio.gather(*(poll.run(seconds) for poll in polls))
-    report.parked_watchers = park_busy_watchers(fired)
+    report.park_busy_watchers(fired)
     return report
 
 
@@ -89,14 +85,19 @@ class _Poll:
         self.report.failed_watchers += len(broken)
         if broken:
             return None  # if one cannot be built, none is given items that it would miss
-        if not isinstance(subscriptions[0].trigger, PollingTrigger):
+        trigger = subscriptions[0].trigger
+        if not isinstance(trigger, PollingTrigger):
             await self._listen(subscriptions, seconds)
             return None
         since = min(watcher.created_at for watcher in self.watchers)
         # A source that was polled before these watchers existed starts anew.
         is_known = lease.polled_at is not None and lease.polled_at >= since
-        seen = SeenItems(lease.seen_items if is_known else None, since=since)
-        return await self._deliver_new_items(subscriptions, seen, seconds)
+        seen = lease.seen_items if is_known else None
+        deadline = monotonic() + seconds
+        items = await _items(trigger, seconds)
+        new = [StreamMessage(item) for item in new_items(items, seen, since=since)]
+        left = await self._deliver(new, subscriptions, seconds=deadline - monotonic())
+        return to_bytes(item for item in items if item.message_id not in left)
 
     async def _listen(self, subscriptions: Sequence[Subscription], seconds: float) -> None:
         """Run triggers that track what is new themselves, until time is up."""
@@ -114,27 +115,24 @@ class _Poll:
                 fields = {**subscription.watcher.log_fields, "reason": reason}
                 log.warning("watcher rejected an item of its source", extra=fields)
 
-    async def _deliver_new_items(
-        self, subscriptions: Sequence[Subscription], seen: SeenItems, seconds: float
-    ) -> bytes:
-        deadline = monotonic() + seconds
-        items = await _items(subscriptions[0].trigger, seconds)
-        new = {StreamMessage(item): item for item in seen.new_among(items)}
+    async def _deliver(
+        self, new: Sequence[StreamMessage], subscriptions: Sequence[Subscription], *, seconds: float
+    ) -> set[str]:
+        """Deliver what is new at a source; return the ids of what a watcher failed at."""
         for subscription in subscriptions:
             # Streams are fixed at push time, whatever a trigger returns now.
             subscription.key = self.stream
-        rounds = DeliveryRounds(list(new), seconds=deadline - monotonic())
+        rounds = DeliveryRounds(new, seconds=seconds)
         await rounds.run(subscriptions)
-        done = rounds.finish(self.report, lambda message: _as_delivery(new[message]))
+        done = rounds.finish(self.report, lambda message: _as_delivery(message.raw))
         self.report.received += len(new)
         self.fired.update(rounds.fired)
-        not_done = {item.message_id for message, item in new.items() if message not in done}
+        not_done = {message.raw.message_id for message in new if message not in done}
         self.report.failed_watchers += bool(not_done)
-        return seen_items.to_bytes(item for item in items if item.message_id not in not_done)
+        return not_done
 
 
-async def _items(trigger: BaseEventTrigger, seconds: float) -> Sequence[SourceItem]:
-    assert isinstance(trigger, PollingTrigger)
+async def _items(trigger: PollingTrigger, seconds: float) -> Sequence[SourceItem]:
     with source_context(SourceContext(list_objects=list_objects)):
         poll = asyncio.ensure_future(trigger.poll(trigger.serialize()[1]))
     # Not `wait_for`, which would wait for a task that ignores cancellation.
@@ -149,6 +147,42 @@ def _as_delivery(item: SourceItem) -> Delivery:
     body = json.dumps({"name": item.name, **item.payload}, default=str)
     name = item.message_id
     return Delivery(name, body, name, receipt="", receives=1, lane=None, queue_arn=NOWHERE)
+
+
+# What was seen. An item is known by its name and version. What was there before the first of its
+# watchers was created is not new; what a watcher failed at is new again the next time.
+
+
+def new_items(
+    items: Sequence[SourceItem], seen: bytes | None, *, since: DateTime
+) -> list[SourceItem]:
+    """Return the items that watchers have not been given.
+
+    `seen` is what was stored after the last poll; None: there was none since the watchers exist.
+    """
+    if len(items) > MAX_ITEMS:
+        raise DefinitionError(
+            f"the source has {len(items):,} items, at most {MAX_ITEMS:,} can be tracked:"
+            " watch a narrower prefix, or use S3 event notifications"
+        )
+    if seen is not None:
+        hashes = {seen[at : at + _HASH_BYTES] for at in range(0, len(seen), _HASH_BYTES)}
+        return [item for item in items if _hash(item) not in hashes]
+    # Sources round timestamps down to whole seconds.
+    first = since.start_of("second")
+    return [item for item in items if item.modified_at is not None and item.modified_at >= first]
+
+
+def to_bytes(items: Iterable[SourceItem]) -> bytes:
+    """Return the stored form of items that must not fire again."""
+    return b"".join(sorted({_hash(item) for item in items}))
+
+
+def _hash(item: SourceItem) -> bytes:
+    return hashlib.sha256(item.message_id.encode()).digest()[:_HASH_BYTES]
+
+
+# The objects of a bucket.
 
 
 def list_objects(bucket: str, prefix: str) -> list[SourceItem]:

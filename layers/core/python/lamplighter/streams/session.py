@@ -10,15 +10,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Container,
-    Coroutine,
-    Hashable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
@@ -31,11 +23,7 @@ from lamplighter.streams.outbox import Outbox, Send, WatcherEvent, send_to_sqs
 from lamplighter.streams.watchers import Watcher
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import SharedStreamManager, reject_shared_stream_event
-from lamplighter.triggers.shared_stream.producer import (
-    AckTimeout,
-    PollTerminated,
-    SubscriberOverflow,
-)
+from lamplighter.triggers.shared_stream.producer import SharedStreamError
 from lamplighter.triggers.shared_stream.subscriber import on_rejection
 
 log = logging.getLogger(__name__)
@@ -161,8 +149,8 @@ class Session:
             send=send, confirm=self._manager.confirm_persisted, on_lost=self._on_lost
         )
 
-    async def run(self, until: Awaitable[object]) -> None:
-        """Run all triggers until the awaitable is done, all have left, or time is up."""
+    async def run(self, until: Coroutine[Any, Any, object]) -> None:
+        """Run all triggers until the coroutine is done, or all have left, or time is up."""
         sender = asyncio.create_task(self.outbox.run())
         running = [asyncio.create_task(self._run(one)) for one in self._subscriptions]
         over: asyncio.Future[object] = asyncio.ensure_future(until)
@@ -175,11 +163,12 @@ class Session:
         # events in between may not be delivered again.
         self._flush()
         self._is_ending = True
-        await _end([over, *running])
+        await _end(over, *running)
         self._flush()
-        await _end([sender])
+        await _end(sender)
         # For streams whose subscribers did not leave.
-        await _end([asyncio.ensure_future(self._manager.stop_all())], cancel=False)
+        stopping = asyncio.ensure_future(self._manager.stop_all())
+        await asyncio.wait([stopping], timeout=_SECONDS_TO_END)
 
     async def _run(self, subscription: Subscription) -> None:
         on_rejection.set(subscription.note_rejection)
@@ -193,7 +182,7 @@ class Session:
         except asyncio.CancelledError:
             self._interrupt(subscription)
             raise
-        except (AckTimeout, SubscriberOverflow, PollTerminated) as error:
+        except SharedStreamError as error:
             log.warning("watcher lost its stream", extra={**fields, "error": str(error)})
             subscription.error = error
         except _TooManyEventsError as error:
@@ -213,8 +202,7 @@ class Session:
         if self._redeliver is None:
             self.outbox.flush()  # these are not delivered again
         else:
-            left = self._deadline - monotonic()
-            self.outbox.flush(seconds=max(left, _SECONDS_TO_SEND))
+            self.outbox.flush(seconds=max(self._deadline - monotonic(), _SECONDS_TO_SEND))
 
     def _interrupt(self, subscription: Subscription) -> None:
         """Hold what a watcher had not finished when it was ended."""
@@ -235,10 +223,9 @@ class Session:
         self._flush()
 
     def _open(self, subscription: Subscription) -> AsyncIterator[TriggerEvent]:
-        trigger, key = subscription.trigger, subscription.key
+        trigger, key, number = subscription.trigger, subscription.key, subscription.trigger_id
         if key is None:
             return trigger.run()
-        number = subscription.trigger_id
         stream = self._manager.subscribe(trigger_id=number, trigger=trigger, key=key)
         tracked = _TrackedStream(stream, subscription, lambda: self._is_ending)
         return trigger.filter_shared_stream(tracked)
@@ -318,11 +305,10 @@ def subscribe_all(
     return subscriptions, broken
 
 
-async def _end(tasks: "Sequence[asyncio.Future[Any]]", *, cancel: bool = True) -> None:
-    """Wait for tasks to end, but not for those that ignore cancellation."""
-    if cancel:
-        for task in tasks:
-            task.cancel()
+async def _end(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancel tasks and wait for them to end, but not for one that will not."""
+    for task in tasks:
+        task.cancel()
     await asyncio.wait(tasks, timeout=_SECONDS_TO_END)
 
 

@@ -9,7 +9,7 @@ all, and deduplicated by id; after too long, moved to the dead-letter queue.
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,7 @@ from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_exp
 from lamplighter.events.message import CreatedObject, created_objects, open_eventbridge, open_sns
 from lamplighter.queues import Delivery, from_first_in_lane
 from lamplighter.store.watchers import read_parked, read_watchers
-from lamplighter.streams.delivery_rounds import (
-    DeliveryRounds,
-    StreamMessage,
-    WatchReport,
-    park_busy_watchers,
-)
+from lamplighter.streams.delivery_rounds import DeliveryRounds, StreamMessage, WatchReport
 from lamplighter.streams.session import run_in_new_loop, subscribe_all
 from lamplighter.streams.watchers import watchers_in
 from lamplighter.triggers.feeds import SOURCES
@@ -80,24 +75,18 @@ def _watch(
     report.failed_watchers = len(broken)
     failed = {delivery.message_id for one, delivery in received.items() if one not in done}
     report.failed = from_first_in_lane(deliveries, failed)
-    report.parked_watchers = park_busy_watchers(rounds.fired)
-    return _first_of_lanes(one for one in deliveries if one.message_id in report.failed)
+    report.park_busy_watchers(rounds.fired)
+    first: dict[int | str, Delivery] = {}
+    for one in deliveries:
+        if one.message_id in report.failed:
+            first.setdefault(id(one) if one.lane is None else one.lane, one)
+    return list(first.values())
 
 
 def _queue_name(arn: str) -> str:
     name = arn.rpartition(":")[2]
     is_ours = name == settings.current().queue_urls.get("sources", "").rpartition("/")[2]
     return SOURCES if is_ours else name
-
-
-def _first_of_lanes(deliveries: Iterable[Delivery]) -> list[Delivery]:
-    first: list[Delivery] = []
-    lanes: set[str | None] = set()
-    for one in deliveries:
-        if one.lane is None or one.lane not in lanes:
-            first.append(one)
-        lanes.add(one.lane)
-    return first
 
 
 # What triggers see of a message.

@@ -32,12 +32,18 @@ class DirectoryTrigger(PollingTrigger):
 
     def __init__(self, path: str | PurePath, pattern: str = "*") -> None:
         super().__init__()
-        self.path = _absolute(path)
+        if not isinstance(path, str | PurePath) or not PurePath(path).is_absolute():
+            raise DefinitionError(
+                f"DirectoryTrigger: path {str(path)!r} must be absolute: the poll runs in any"
+                " working directory"
+            )
         if not isinstance(pattern, str) or not pattern or "/" in pattern:
             raise DefinitionError(
                 f"DirectoryTrigger: pattern {pattern!r} must match names of files, as in"
                 " '*.csv'; a subfolder needs a watcher of its own"
             )
+        # In its normal form, so that two spellings of a folder share one poll.
+        self.path = os.path.normpath(path)
         self.pattern = pattern
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -54,16 +60,6 @@ class DirectoryTrigger(PollingTrigger):
 
     def shared_stream_key(self) -> Hashable | None:
         return ("directory", self.path)
-
-
-def _absolute(path: object) -> str:
-    if not isinstance(path, str | PurePath) or not PurePath(path).is_absolute():
-        raise DefinitionError(
-            f"DirectoryTrigger: path {str(path)!r} must be absolute: the poll runs in any"
-            " working directory"
-        )
-    # In its normal form, so that two spellings of a folder share one poll.
-    return os.path.normpath(path)
 
 
 def _files_in(folder: str) -> list[SourceItem]:

@@ -141,9 +141,7 @@ def _digest(url: str, response: HTTPResponse, *, latest: float) -> str:
 
 
 def _instant(last_modified: str | None) -> DateTime | None:
-    if last_modified is None:
-        return None
     try:
-        return as_utc(parsedate_to_datetime(last_modified))
+        return None if last_modified is None else as_utc(parsedate_to_datetime(last_modified))
     except (ValueError, OverflowError):
         return None  # the server's own idea of a date

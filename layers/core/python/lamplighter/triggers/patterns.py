@@ -6,7 +6,7 @@ at by itself, and `anything-but` is true of every value of which its operand is 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address, ip_network
 from operator import eq, ge, gt, le, lt
@@ -61,44 +61,32 @@ def _any_of(wanted: object, path: Path) -> ObjectTest:
 
 
 def _field(name: str, wanted: object, path: Path) -> ObjectTest:
-    test = _leaf(wanted, path) if isinstance(wanted, list) else _nested(wanted, path)
-    # A field without a value is like one that is not there.
-    return lambda event: test(_parts(event.get(name, [])))
-
-
-def _parts(value: Any) -> list[Any]:
-    """Return the elements of a list, those of lists in it included; else the value alone."""
-    found, waiting = [], [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting.extend(part)
-        else:
-            found.append(part)
-    return found
-
-
-def _nested(wanted: object, path: Path) -> FieldTest:
-    test = _object(wanted, path)
-
-    def matches(parts: Sequence[Any]) -> bool:
+    if not isinstance(wanted, list):
+        test = _object(wanted, path)
         # What is not there has no fields, which is what a pattern may ask for.
-        objects = [part for part in parts if isinstance(part, dict)] or [{}]
-        return any(test(one) for one in objects)
-
-    return matches
-
-
-def _leaf(wanted: list[Any], path: Path) -> FieldTest:
+        return lambda event: any(map(test, _parts(event, name, objects=True) or [{}]))
     if not wanted:
         raise _wrong(path, "must list at least one value")
     tests = [_one_of_leaf(one, path) for one in wanted]
 
-    def matches(parts: Sequence[Any]) -> bool:
-        values = [part for part in parts if not isinstance(part, dict)]
+    def matches(event: dict[str, Any]) -> bool:
+        values = _parts(event, name, objects=False)
         return any(test(values) for test in tests)
 
     return matches
+
+
+def _parts(event: dict[str, Any], name: str, *, objects: bool) -> list[Any]:
+    """Return the objects, or the other values, of a field, those in its lists included."""
+    # A field without a value is like one that is not there.
+    found, waiting = [], [event.get(name, [])]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting.extend(part)
+        elif isinstance(part, dict) is objects:
+            found.append(part)
+    return found
 
 
 def _one_of_leaf(wanted: object, path: Path) -> FieldTest:
@@ -124,49 +112,46 @@ def _equal_to(wanted: object) -> ValueTest:
     return lambda value: (isinstance(value, bool), value) == key
 
 
-def _operator(name: str, operand: object, *, among: "dict[str, Operator]", path: Path) -> ValueTest:
+def _operator(
+    name: str, operand: object, *, among: Mapping[str, Operator], path: Path
+) -> ValueTest:
     if name not in among:
         known = ", ".join(sorted({*among, "exists"} if among is _OPERATORS else among))
         raise _wrong(path, f"unknown operator {name!r}; one of {known}")
     return among[name](operand, (*path, name))
 
 
+def _text_test(
+    is_match: Callable[[str, str], bool],
+    operand: object,
+    path: Path,
+    *,
+    normalize: Callable[[str], str] = str,
+) -> ValueTest:
+    text = normalize(_text(operand, path))
+    return lambda value: isinstance(value, str) and is_match(normalize(value), text)
+
+
+_ignoring_case = partial(_text_test, normalize=str.casefold)
+
+
 def _affix(is_affix: Callable[[str, str], bool], operand: object, path: Path) -> ValueTest:
-    normalize: Callable[[str], str] = str
     if not isinstance(operand, dict):
-        text = _text(operand, path)
-    else:
-        name, inner = _only_item(operand, path)
-        if name != "equals-ignore-case":
-            raise _wrong(path, f"unknown operator {name!r}; one of equals-ignore-case")
-        text, normalize = _text(inner, (*path, name)).casefold(), str.casefold
-    return lambda value: isinstance(value, str) and is_affix(normalize(value), text)
-
-
-def _equals_ignore_case(operand: object, path: Path) -> ValueTest:
-    text = _text(operand, path).casefold()
-    return lambda value: isinstance(value, str) and value.casefold() == text
+        return _text_test(is_affix, operand, path)
+    name, inner = _only_item(operand, path)
+    among = {"equals-ignore-case": partial(_ignoring_case, is_affix)}
+    return _operator(name, inner, among=among, path=path)
 
 
 def _wildcard(operand: object, path: Path) -> ValueTest:
-    first, *rest = _between_stars(_text(operand, path), path)
-    if not rest:
-        return _equal_to(first)
-    *middle, last = rest
-
-    def matches(value: Any) -> bool:
-        if not isinstance(value, str) or len(value) < len(first) + len(last):
-            return False
-        at, end = len(first), len(value) - len(last)
-        # The earliest place is as good as any: what follows has the most room then.
-        for piece in middle:
-            found = value.find(piece, at, end)
-            if found < 0:
-                return False
-            at = found + len(piece)
-        return value.startswith(first) and value.endswith(last)
-
-    return matches
+    pieces = _between_stars(_text(operand, path), path)
+    if len(pieces) == 1:
+        return _equal_to(pieces[0])
+    first, *middle, last = map(re.escape, pieces)
+    # Atomic, so that no text takes long: the earliest place of a piece is as good as any.
+    between = "".join(f"(?>.*?{piece})" for piece in middle)
+    pattern = re.compile(f"{first}{between}.*{last}", re.DOTALL)
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _between_stars(text: str, path: Path) -> list[str]:
@@ -201,20 +186,18 @@ def _cidr(operand: object, path: Path) -> ValueTest:
 
 
 def _numeric(operand: object, path: Path) -> ValueTest:
-    bounds = _bounds(operand, path)
+    bounds: list[tuple[str, float]] = []
+    match operand:
+        case [str(symbol), bound] if symbol in _COMPARISONS and _is_number(bound):
+            bounds = [(symbol, bound)]
+        case [(">" | ">=") as lower, low, ("<" | "<=") as upper, high]:
+            if _is_number(low) and _is_number(high) and low < high:
+                bounds = [(lower, low), (upper, high)]
+    if not bounds:
+        raise _wrong(path, "must be like ['=', 5], ['<', 10] or a range like ['>', 0, '<=', 5]")
     return lambda value: (
         _is_number(value) and all(_COMPARISONS[symbol](value, bound) for symbol, bound in bounds)
     )
-
-
-def _bounds(operand: object, path: Path) -> list[tuple[str, float]]:
-    match operand:
-        case [str(symbol), bound] if symbol in _COMPARISONS and _is_number(bound):
-            return [(symbol, bound)]
-        case [(">" | ">=") as lower, low, ("<" | "<=") as upper, high]:
-            if _is_number(low) and _is_number(high) and low < high:
-                return [(lower, low), (upper, high)]
-    raise _wrong(path, "must be like ['=', 5], ['<', 10] or a range like ['>', 0, '<=', 5]")
 
 
 def _anything_but(operand: object, path: Path) -> ValueTest:
@@ -224,7 +207,11 @@ def _anything_but(operand: object, path: Path) -> ValueTest:
             _operator(name, one, among=_TEXT_OPERATORS, path=path) for one in _listed(inner, path)
         ]
     else:
-        unwanted = [_equal_to(_text_or_number(one, path)) for one in _listed(operand, path)]
+        listed = _listed(operand, path)
+        for one in listed:
+            if not isinstance(one, str) and not _is_number(one):
+                raise _wrong(path, f"must be a string, a number, or a list of them, not {one!r}")
+        unwanted = [_equal_to(one) for one in listed]
     return lambda value: not any(test(value) for test in unwanted)
 
 
@@ -248,12 +235,6 @@ def _text(operand: object, path: Path) -> str:
     return operand
 
 
-def _text_or_number(operand: object, path: Path) -> object:
-    if not isinstance(operand, str) and not _is_number(operand):
-        raise _wrong(path, f"must be a string, a number, or a list of them, not {operand!r}")
-    return operand
-
-
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -267,7 +248,7 @@ def _wrong(path: Path, message: str) -> DefinitionError:
 _TEXT_OPERATORS: dict[str, Operator] = {
     "prefix": partial(_affix, str.startswith),
     "suffix": partial(_affix, str.endswith),
-    "equals-ignore-case": _equals_ignore_case,
+    "equals-ignore-case": partial(_ignoring_case, eq),
     "wildcard": _wildcard,
 }
 _OPERATORS: dict[str, Operator] = {

@@ -63,7 +63,15 @@ class SharedStreamManager:
             raise ValueError("a shared stream needs a key; None means that a trigger shares none")
         group = self._groups.get(key)
         if group is None:
-            group = self._new_group(trigger, key)
+            group_class = AckGroup if _is_acknowledged(type(trigger)) else FastGroup
+            group = group_class(
+                key=key,
+                trigger_class=type(trigger),
+                kwargs=trigger.serialize()[1],
+                limits=self._limits,
+                on_end=self._evict,
+                log=self._log,
+            )
             group.start()
             self._groups[key] = group
         stream: AsyncIterator[Any] = group.subscribe(trigger_id)
@@ -110,18 +118,6 @@ class SharedStreamManager:
             group.cancel()
         if self._ending:
             await asyncio.wait(self._ending)
-
-    def _new_group(self, trigger: BaseEventTrigger, key: Hashable) -> SharedStreamGroup[Any]:
-        trigger_class = type(trigger)
-        group_class = AckGroup if _is_acknowledged(trigger_class) else FastGroup
-        return group_class(
-            key=key,
-            trigger_class=trigger_class,
-            kwargs=trigger.serialize()[1],
-            limits=self._limits,
-            on_end=self._evict,
-            log=self._log,
-        )
 
     def _evict(self, group: SharedStreamGroup[Any]) -> None:
         """Forget a group, so that the next subscriber of its key starts a new one."""

@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 from lamplighter.errors import LamplighterError
 
 
-class AckTimeout(LamplighterError):
+class SharedStreamError(LamplighterError):
+    """A stream has ended for a subscriber, by no fault of its own code."""
+
+
+class AckTimeout(SharedStreamError):
     """A subscriber took longer over an event than the manager's `ack_timeout`."""
 
 
-class SubscriberOverflow(LamplighterError):
+class SubscriberOverflow(SharedStreamError):
     """A subscriber is so far behind that its queue is full."""
 
 
-class PollTerminated(LamplighterError):
+class PollTerminated(SharedStreamError):
     """The source has no more events: its stream returned, or its task was cancelled."""
 
 
