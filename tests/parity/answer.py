@@ -161,9 +161,9 @@ def library(root: str) -> Iterator[Library]:
         yield answering
 
 
-def _stopped_lamplighter(clock: StoppedClock) -> contextlib.AbstractContextManager[None]:
-    module = importlib.import_module("lamplighter.clock")
-    stopped: contextlib.AbstractContextManager[None] = module.using(clock)
+def _stopped_lamplighter(clock: StoppedClock) -> contextlib.AbstractContextManager[object]:
+    module = importlib.import_module("lamplighter.runtime")
+    stopped: contextlib.AbstractContextManager[object] = module.using(clock=clock)
     return stopped
 
 

@@ -4,7 +4,7 @@ import multiprocessing.process
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -14,8 +14,6 @@ from botocore.client import BaseClient
 # At its first import croniter asks for the platform, which starts a process.
 from lamplighter.timetables import cron  # noqa: F401
 
-_HERE = Path(__file__).parent
-
 
 def _refuse(*_: Any, **__: Any) -> None:
     raise AssertionError(
@@ -23,15 +21,29 @@ def _refuse(*_: Any, **__: Any) -> None:
     )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Refuse what is slow, from the first fixture of a unit test to the last."""
-    if not item.path.is_relative_to(_HERE):  # pytest calls this hook for every test
-        return (yield)
+@contextmanager
+def _purely() -> Iterator[None]:
     with (
         patch.object(BaseClient, "_make_api_call", _refuse),
         patch.object(subprocess.Popen, "__init__", _refuse),
         patch.object(multiprocessing.process.BaseProcess, "start", _refuse),
         patch.object(os, "fork", _refuse),
     ):
+        yield
+
+
+# Not while a test is torn down: after the last one that is the end of everybody's session.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Refuse what is slow in the fixtures of a unit test."""
+    with _purely():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Refuse what is slow in a unit test."""
+    with _purely():
         return (yield)
