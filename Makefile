@@ -180,7 +180,7 @@ coverage: $(VENV)/linked ## Show how much of the code the units reach
 	@echo "coverage: units, with coverage"
 	@$(PYTEST) tests/unit tests/integration tests/golden --cov
 
-slow: $(VENV)/linked ## Show the 20 slowest tests of the gate
+slow: $(VENV)/linked $(VENV)/dynamodb-local/installed ## Show the 20 slowest tests of the gate
 	@echo "slow: all tests, and which of them take longest"
 	@$(PYTEST) --durations=20 --durations-min=0.5
 
@@ -193,7 +193,7 @@ format: $(VENV)/linked ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-faults: $(VENV)/linked ## Crash at every call, and all other tests in their long form
+faults: $(VENV)/linked $(VENV)/dynamodb-local/installed ## Crash at every call, and all other tests in their long form
 	@echo "faults: every fault at every call; no event may be lost or come twice"
 	@$(PYTEST) -m full
 
