@@ -22,7 +22,9 @@ FLAGS ?=
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check --no-input
 # A skipped test says why: something that the machine lacks.
 # Tests on Spark are one group, in one process: each JVM that is started takes longer than they do.
-PYTEST_OPTIONS := -q -n auto -rs --dist loadgroup
+# One process more than cores: the tests of a deployment mostly wait for its emulator.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+PYTEST_OPTIONS := -q -n $(WORKERS) -rs --dist loadgroup
 PYTEST := $(PY) -m pytest $(PYTEST_OPTIONS)
 
 # A path from outside could hide the installed packages or replace them.
