@@ -117,8 +117,8 @@ class Row:
     starts: tuple[str, ...] = ()
     needs_submit: bool = False
     by: JobPermissions = SUBMIT
-    columns: Mapping[str, Any] = NOTHING
-    row: Mapping[str, Any] = NOTHING
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    row: Mapping[str, Any] = field(default_factory=dict)
 
 
 NEW = {"state": "queued", "started_at": None}
@@ -434,7 +434,9 @@ class End:
     steps: StepColumns
     after: dict[str, str]
     run: str
-    columns: Mapping[str, Any] = MappingProxyType({"target_state": "cancelled", "reason": "asked"})
+    columns: Mapping[str, Any] = field(
+        default_factory=lambda: {"target_state": "cancelled", "reason": "asked"}
+    )
 
 
 MARK = {"at": "", "by": "me", "task_id": None, "from": "running", "to": "success", "why": "known"}
