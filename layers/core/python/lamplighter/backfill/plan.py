@@ -169,7 +169,7 @@ def _on_the_grid(timetable: Timetable, start: DateTime, anchor: DateTime | None)
     timetable = timed(timetable)
     if anchor is None or not isinstance(timetable, DeltaTimetable):
         return start
-    delta = timetable._delta  # noqa: SLF001 - rooms of one library
+    delta = timetable._delta  # noqa: SLF001 - packages of one library
     length = fixed_length(delta)
     if length is not None:
         steps = -((anchor - start).as_timedelta() // length)

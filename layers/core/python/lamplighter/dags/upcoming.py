@@ -69,7 +69,7 @@ def _shortly_before(dag: DAG, at: DateTime) -> DagRunInfo | None:
     if earliest is None:
         return None
     if isinstance(timetable, DeltaTimetable) and dag.catchup:
-        length = fixed_length(timetable._delta)  # noqa: SLF001 - rooms of one library
+        length = fixed_length(timetable._delta)  # noqa: SLF001 - packages of one library
         steps = (at - earliest).as_timedelta() // length - 2 if length else 0
         if length is None or steps < 1:
             return None
