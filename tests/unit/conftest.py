@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+# At its first import croniter asks for the platform, which starts a process.
+import croniter  # noqa: F401
 import pytest
 from botocore.client import BaseClient
-
-# At its first import croniter asks for the platform, which starts a process.
-from lamplighter.timetables import cron  # noqa: F401
 
 _HERE = Path(__file__).parent
 
