@@ -94,6 +94,7 @@ _.intercepted_binops
 _.log_request
 _.notification_configuration
 _.protocol_version
+_.redirect_request
 _.retention_in_days
 _.uri_match
 _.utcnow
@@ -102,6 +103,7 @@ _.utcnow
 PENDING
 
 # Examples: run by Spark or named in a DAG file.
+HttpPollTrigger
 QUALITY
 SometimeAfterWorkdayTimetable
 greet

@@ -1,15 +1,12 @@
 """Each built-in trigger on a deployment: something happens at its source, and a run comes of it."""
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.triggers import (
-    DirectoryTrigger,
     EventBridgeTrigger,
     S3ObjectTrigger,
     S3PrefixTrigger,
@@ -95,40 +92,20 @@ def test_created_object_is_heard_by_both_kinds_of_trigger(lamp: LocalDeployment)
     assert [payload["id"] for payload in told(lamp, "event")] == ["event-in/a.csv"]
 
 
-def put_object(lamp: LocalDeployment, _: Path, name: str) -> None:
+def put_object(name: str) -> None:
     """Put an object below a prefix."""
     aws.client("s3").put_object(Bucket="landing", Key=f"in/{name}", Body=b"xyz")
 
 
-def write_file(lamp: LocalDeployment, folder: Path, name: str) -> None:
-    """Write a file that is as old as the deployment's clock says."""
-    path = folder / name
-    path.write_text("xyz")
-    moment = lamp.now.timestamp()
-    os.utime(path, (moment, moment))
-
-
-@pytest.mark.parametrize(
-    ("make", "put"),
-    [
-        (lambda _, suffix: S3PrefixTrigger("landing", "in/", suffix), put_object),
-        (lambda folder, suffix: DirectoryTrigger(folder, f"*{suffix}"), write_file),
-    ],
-    ids=["bucket", "folder"],
-)
-def test_source_that_is_asked_fires_once_for_what_is_new(
-    lamp: LocalDeployment,
-    tmp_path: Path,
-    make: Callable[[Path, str], BaseEventTrigger],
-    put: Callable[[LocalDeployment, Path, str], None],
-) -> None:
+def test_source_that_is_polled_fires_once_for_what_is_new(lamp: LocalDeployment) -> None:
     """What was there before is no news; what comes is, to those whose ending it has, and once."""
     aws.client("s3").create_bucket(Bucket="landing")
-    put(lamp, tmp_path, "old.csv")
+    put_object("old.csv")
     lamp.advance(minutes=5)
-    lamp.push([watched("tables", make(tmp_path, ".csv")), watched("texts", make(tmp_path, ".txt"))])
+    tables, texts = (S3PrefixTrigger("landing", "in/", suffix) for suffix in (".csv", ".txt"))
+    lamp.push([watched("tables", tables), watched("texts", texts)])
     lamp.advance(minutes=2)
-    put(lamp, tmp_path, "new.csv")
+    put_object("new.csv")
     lamp.advance(minutes=3)
     assert [payload["size"] for payload in told(lamp, "tables")] == [3]
     assert told(lamp, "texts") == []

@@ -28,7 +28,7 @@ def lamp(tmp_path: Path) -> Iterator[LocalDeployment]:
     dags.write_text(text.replace(PLACE, f"Path({str(tmp_path)!r})"), encoding="utf-8")
     (tmp_path / "log").mkdir()
     (tmp_path / "inbox").mkdir()
-    with LocalDeployment(bundle, at="2026-01-05T12:00:00Z") as lamp:
+    with LocalDeployment(bundle, at="2026-01-05T12:00:00Z", poll_real_sources=True) as lamp:
         yield lamp
 
 

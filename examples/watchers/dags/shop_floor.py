@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from lamplighter import DAG, Asset, AssetWatcher, SparkTask
-from lamplighter.triggers import DirectoryTrigger
+from triggers.directory import DirectoryTrigger
 from triggers.partition_log import PartitionLogTrigger
 
 # Deployed, this is a folder of a file system that the function `watch` has mounted.

@@ -13,6 +13,7 @@ from lamplighter_local.deployment import LocalDeployment
 pytest_plugins = ["pytester"]
 
 DOCS = Path(__file__).parents[3] / "docs" / "testing.md"
+EXAMPLES = DOCS.parents[1] / "examples"
 
 HEAD = """
     import pendulum
@@ -158,8 +159,9 @@ def test_second_deployment_of_a_test_closes_the_first(pytester: pytest.Pytester)
 def test_examples_of_the_docs_pass(pytester: pytest.Pytester) -> None:
     """What a reader copies works as it stands."""
     blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    pytester.makepyfile("\n".join(blocks[:2]))
-    run(pytester).assert_outcomes(passed=2)
+    pytester.makepyfile("\n".join(blocks[:3]))
+    (pytester.path / "examples").symlink_to(EXAMPLES)
+    run(pytester).assert_outcomes(passed=3)
 
 
 def test_plugin_does_not_import_the_emulator() -> None:

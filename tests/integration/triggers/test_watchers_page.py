@@ -30,8 +30,8 @@ def executed(program: str) -> dict[str, object]:
 def test_program_of_the_page_runs(program: str) -> None:
     """Every program can be copied as it is; those of built-ins define a trigger."""
     names = executed(program)
-    if "import DirectoryTrigger" in program:
-        assert isinstance(names["inbox"], BaseEventTrigger)
+    if "import S3ObjectTrigger" in program:
+        assert isinstance(names["landed"], BaseEventTrigger)
 
 
 def test_page_shows_every_built_in_and_operator() -> None:

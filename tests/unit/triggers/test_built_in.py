@@ -10,9 +10,7 @@ from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_as_data
 from lamplighter.triggers import (
-    DirectoryTrigger,
     EventBridgeTrigger,
-    HttpPollTrigger,
     S3ObjectTrigger,
     S3PrefixTrigger,
     SqsTrigger,
@@ -45,16 +43,6 @@ BUILT_IN: list[tuple[BaseEventTrigger, dict[str, Any], dict[str, Any]]] = [
         EventBridgeTrigger(EVENTS),
         {"pattern": EVENTS},
         {"feed": {"queue": SOURCES, "event_sources": ["shop.orders"]}, "stream": ON_SOURCES},
-    ),
-    (
-        DirectoryTrigger("/mnt/in/", "*.csv"),
-        {"path": "/mnt/in", "pattern": "*.csv"},
-        {"stream": "('directory', '/mnt/in')"},
-    ),
-    (
-        HttpPollTrigger("https://example.com/rates.csv", timeout=2.5),
-        {"url": "https://example.com/rates.csv", "timeout": 2.5},
-        {"stream": "('http', 'https://example.com/rates.csv')"},
     ),
 ]
 each = pytest.mark.parametrize(

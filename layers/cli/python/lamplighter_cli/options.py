@@ -29,6 +29,13 @@ Variables = Annotated[
         "--var", metavar="NAME=TEXT", help="A variable for templates and jobs; repeatable."
     ),
 ]
+PollRealSources = Annotated[
+    bool,
+    typer.Option(
+        "--poll-real-sources",
+        help="Poll the sources of watchers for real. Default: nothing is there.",
+    ),
+]
 
 
 def read_conf(text: str) -> dict[str, Any] | None:

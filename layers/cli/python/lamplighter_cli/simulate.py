@@ -25,7 +25,14 @@ from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
-from lamplighter_cli.options import AsJson, BundleDir, Variables, needing_local, read_variables
+from lamplighter_cli.options import (
+    AsJson,
+    BundleDir,
+    PollRealSources,
+    Variables,
+    needing_local,
+    read_variables,
+)
 
 if TYPE_CHECKING:
     from lamplighter_local.simulation.simulate import Simulation, Task
@@ -55,6 +62,7 @@ def simulate(
         ),
     ] = None,
     var: Variables = None,
+    poll_real_sources: PollRealSources = False,
     as_json: AsJson = False,
     csv: Annotated[Path | None, typer.Option(help="Write a CSV file with a row per run.")] = None,
     plot: Annotated[
@@ -83,6 +91,7 @@ def simulate(
             catch_up=catchup,
             takes=lasting,
             variables=variables,
+            poll_real_sources=poll_real_sources,
             on_progress=on_progress,
         )
     if csv is not None:

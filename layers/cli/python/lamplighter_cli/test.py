@@ -19,6 +19,7 @@ from lamplighter_cli.options import (
     Conf,
     DagId,
     DagsDir,
+    PollRealSources,
     Variables,
     needing_local,
     read_conf,
@@ -42,6 +43,7 @@ def run_test(
     dags: DagsDir = Path(),
     conf: Conf = "",
     var: Variables = None,
+    poll_real_sources: PollRealSources = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a DAG once on this machine; show its steps and logs. Exit code 1 if the run failed."""
@@ -50,7 +52,15 @@ def run_test(
     with needing_local():
         from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
     with console.exit_on_ctrl_c():
-        tried = try_run(dags, dag_id, at=date, on_spark=spark, conf=params, variables=variables)
+        tried = try_run(
+            dags,
+            dag_id,
+            at=date,
+            on_spark=spark,
+            conf=params,
+            variables=variables,
+            poll_real_sources=poll_real_sources,
+        )
     if as_json:
         console.print_json(_as_json(tried, is_executed=spark))
     else:

@@ -40,6 +40,7 @@ from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
+from lamplighter_local.given_sources import GivenSource
 from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
 from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
@@ -72,6 +73,8 @@ class LocalDeployment(DeploymentLifecycle):
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
         seed: Where chance begins. The same seed gives the same history.
         folder: Where "spark" keeps the files and logs of jobs; a temporary one by default.
+        poll_real_sources: Whether pages, folders and whatever else watchers poll are really read,
+            once in each minute of the clock. By default they have only what `source` puts there.
     """
 
     def __init__(
@@ -85,9 +88,16 @@ class LocalDeployment(DeploymentLifecycle):
         catch_up: bool = True,
         seed: int = 0,
         folder: Path | str | None = None,
+        poll_real_sources: bool = False,
     ) -> None:
         super().__init__(
-            name=name, at=at, executor=executor, variables=variables, seed=seed, folder=folder
+            name=name,
+            at=at,
+            executor=executor,
+            variables=variables,
+            seed=seed,
+            folder=folder,
+            poll_real_sources=poll_real_sources,
         )
         self._bundle = bundle
         self._catch_up = catch_up
@@ -210,6 +220,16 @@ class LocalDeployment(DeploymentLifecycle):
             message |= {"MessageGroupId": group, "MessageDeduplicationId": name}
         sent: str = aws.client("sqs").send_message(QueueUrl=url, **message)["MessageId"]
         return sent
+
+    @when_open
+    def source(self, watcher: str) -> GivenSource:
+        """Return the polled source of a watcher, `asset/name`, to put something there."""
+        if self.stack.sources is None:
+            raise RefusedError(
+                "poll_real_sources=True: sources have what they really have, and nothing is put"
+                " there"
+            )
+        return self.stack.sources.of(watcher)
 
     @when_open
     def trigger(

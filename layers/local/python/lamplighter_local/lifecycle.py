@@ -22,6 +22,7 @@ from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
+from lamplighter_local.given_sources import GivenSources
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.stack import LocalStack, local_stack
 
@@ -41,6 +42,7 @@ class DeploymentLifecycle:
         variables: Mapping[str, str],
         seed: int,
         folder: Path | str | None,
+        poll_real_sources: bool,
     ) -> None:
         self.name = _require_name(name)
         self._at = as_instant(at)
@@ -49,6 +51,7 @@ class DeploymentLifecycle:
         self._seed = seed
         self._moto_random = MotoRandom(seed)
         self._folder = folder
+        self._sources = None if poll_real_sources else GivenSources()
         self._open_resources = ExitStack()
         self._stack: LocalStack | None = None
         self._was_opened = False
@@ -67,7 +70,11 @@ class DeploymentLifecycle:
             opening.callback(self._drop_stack)
             self._stack = stack = opening.enter_context(
                 local_stack(
-                    at=self._at, name=self.name, on=self.executor, variables=self._variables
+                    at=self._at,
+                    name=self.name,
+                    on=self.executor,
+                    variables=self._variables,
+                    sources=self._sources,
                 )
             )
             # Timers read each shard, and a source is listened to in real time.

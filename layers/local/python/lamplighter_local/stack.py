@@ -38,6 +38,7 @@ from lamplighter_local.emulator import shortcuts
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.emulator.shared_moto import shared_moto
 from lamplighter_local.execution import Execution, executing
+from lamplighter_local.given_sources import GivenSources
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
@@ -57,6 +58,8 @@ class LocalStack:
         execution: Execution | None,
         objects: DagObjects,
         lock: threading.RLock,
+        *,
+        sources: GivenSources | None,
     ) -> None:
         self.runtime = runtime
         self.clock = clock
@@ -64,6 +67,8 @@ class LocalStack:
         self._objects = objects
         # Whoever reaches the emulator otherwise than through this process's clients must hold it.
         self.lock = lock
+        # What polled sources answer with; None: the real ones are polled.
+        self.sources = sources
         # Queues of others that watchers read, by name.
         self._watched: dict[str, str] = {}
         # How a function is called; whoever lets functions die puts something else here.
@@ -181,7 +186,7 @@ class LocalStack:
             with self.lock:
                 tick_at = next_tick(now, self.settings)
                 sweep_at = next_sweep(now, self.settings, with_runs=with_runs)
-                poll_at = next_poll(now, self.settings)
+                poll_at = next_poll(now, self.settings, self.sources)
                 message_at = self._next_message()
             instants = filter(None, (tick_at, sweep_at, poll_at, message_at, self._next_change()))
             instant = min(instants, default=None)
@@ -236,11 +241,13 @@ def local_stack(
     on: FakeEmr | Executor | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
     over_http: bool = False,
+    sources: GivenSources | None = None,
 ) -> Iterator[LocalStack]:
     """Make a deployment whose clock stands at `at`; it is gone when the block ends.
 
     Jobs are executed `on` a fake EMR Serverless, on Spark or by any other executor; without, runs
     stay queued. With `over_http` calls cost what they cost in a Lambda, for whoever measures them.
+    With `sources` polled sources answer from there; without, the real ones are polled.
     """
     movable, objects = MovableClock(at), DagObjects()
     with (
@@ -249,8 +256,11 @@ def local_stack(
         runtime.activate(Runtime(name, clock=movable)) as here,
         api_calls.wrapped(name, partial(local_invocations, prefix=f"{name}-", objects=objects)),
         trigger_builds.wrapped(name, objects.building_triggers),
+        nullcontext()
+        if sources is None
+        else trigger_builds.wrapped(name, sources.building_triggers),
         resources.created(name) as made,
     ):
         here.settings = replace(made, variables=json.dumps(dict(variables)))
         with executing(on) as execution:
-            yield LocalStack(here, movable, execution, objects, lock)
+            yield LocalStack(here, movable, execution, objects, lock, sources=sources)

@@ -3,6 +3,7 @@
 Owns: the instants of the timers. Refuses: firing them.
 """
 
+from base64 import b64decode
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -13,9 +14,11 @@ from lamplighter.settings import Settings
 from lamplighter.store.bundles import BUNDLE
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import watcher_row_kind
+from lamplighter.streams.watchers import watchers_in
 from lamplighter.topology import FUNCTIONS
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emulator.moto_memory import items_of, texts_of
+from lamplighter_local.given_sources import GivenSources
 
 _MINUTE = timedelta(minutes=1)
 _SWEEP_MINUTES = FUNCTIONS["sweep"].every_minutes
@@ -79,12 +82,9 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     sends = texts_of(f"{made.table_prefix}AssetEvents", "send_at", listed_by="pending_shard")
     if sends:
         yield parse_instant(min(sends))
-    for item in items_of(f"{made.table_prefix}Catalog"):
-        row = Catalog()
-        if item.attrs["kind"].value == BUNDLE:
-            row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
-            if (resend_at := resend_due_at(row)) is not None:
-                yield resend_at
+    for row in _rows(made, BUNDLE):
+        if (resend_at := resend_due_at(row)) is not None:
+            yield resend_at
     due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
     if due:
         yield as_utc(parse_instant(min(due)) + waits)
@@ -94,10 +94,22 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
             yield parse_instant(min(wakes))
 
 
-def next_poll(now: DateTime, made: Settings) -> DateTime | None:
-    """Return the next minute, if there are watchers whose source is polled."""
-    is_polled = watcher_row_kind(None) in _kinds(made)
-    return _minute_after(now) if is_polled else None
+def next_poll(now: DateTime, made: Settings, given: GivenSources | None) -> DateTime | None:
+    """Return the next minute, if there are watchers whose source is polled and may have news."""
+    watchers = watchers_in(_rows(made, watcher_row_kind(None)))
+    has_listings = any(watcher.stream_info.feed.bucket for watcher in watchers)
+    if watchers and given is not None and not has_listings:
+        return _minute_after(now) if given.has_news(_seen_items(made)) else None
+    return _minute_after(now) if watchers else None
+
+
+def _seen_items(made: Settings) -> dict[str, bytes]:
+    """Return what was seen at polled sources, by stream."""
+    return {
+        item.attrs["id"].value: b64decode(item.attrs["seen_items"].to_json()["B"])
+        for item in items_of(f"{made.table_prefix}Catalog")
+        if "seen_items" in item.attrs
+    }
 
 
 def watched_queues(made: Settings) -> list[str]:
@@ -110,3 +122,12 @@ def watched_queues(made: Settings) -> list[str]:
 def _kinds(made: Settings) -> set[str]:
     """Return the kinds of rows that the catalog has."""
     return {item.attrs["kind"].value for item in items_of(f"{made.table_prefix}Catalog")}
+
+
+def _rows(made: Settings, kind: str) -> Iterator[Catalog]:
+    """Yield the rows of a kind that the catalog has."""
+    for item in items_of(f"{made.table_prefix}Catalog"):
+        if item.attrs["kind"].value == kind:
+            row = Catalog()
+            row.deserialize({name: value.to_json() for name, value in item.attrs.items()})
+            yield row

@@ -31,6 +31,7 @@ from lamplighter_local.spark import storage
 from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
+from lamplighter_local.text_logs import warnings_as_lines
 
 # A run may come long after its date: after a weekend, or some days later.
 _RUNS_LOOKED_AT = 16
@@ -67,6 +68,7 @@ def try_run(
     on_spark: bool,
     conf: dict[str, Any] | None = None,
     variables: Mapping[str, str],
+    poll_real_sources: bool = False,
 ) -> Tried:
     """Run a DAG once, for a logical date, and return what came of it."""
     if on_spark and find_java_home() is None:
@@ -75,9 +77,15 @@ def try_run(
     interval = _data_interval(root, dag_id, at)
     now = at if interval is None else max(at, interval[1])
     with ExitStack() as until_the_end:
+        until_the_end.enter_context(warnings_as_lines())
         spark = _spark(until_the_end) if on_spark else None
         lamp = until_the_end.enter_context(
-            LocalDeployment(at=now, executor=spark or "instant", variables=variables)
+            LocalDeployment(
+                at=now,
+                executor=spark or "instant",
+                variables=variables,
+                poll_real_sources=poll_real_sources,
+            )
         )
         lamp.stack.push(root, bundle=root.name, until_idle=False)
         _silence(dag_id)

@@ -40,10 +40,7 @@ _SECONDS_TO_FINISH = 15
 def poll_sources(*, seconds: float) -> WatchReport:
     """Poll all polled sources concurrently within a time limit."""
     seconds = min(seconds, settings.current().watch_session_seconds)
-    streams = {
-        hashlib.sha256(key.encode()).hexdigest(): watchers
-        for key, watchers in by_stream(watchers_in(store.read_watchers(None))).items()
-    }
+    streams = by_stream(watchers_in(store.read_watchers(None)))
     return run_in_new_loop(_poll_all(streams, seconds)) if streams else WatchReport()
 
 

@@ -6,6 +6,8 @@ while its own bundle is imported, so a trigger's file must import what it needs 
 """
 
 import atexit
+import hashlib
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,7 +126,8 @@ def _forget(names: Iterable[str]) -> None:
 def _is_below(module: ModuleType, root: Path) -> bool:
     # A namespace package has a path but no file.
     paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-    return any(path is not None and Path(path).is_relative_to(root) for path in paths)
+    # Texts and not paths: all modules of the process are looked at, for every trigger.
+    return any(path is not None and path.startswith(f"{root}{os.sep}") for path in paths)
 
 
 def unpacked(bundle: str, version: str) -> Path:
@@ -174,8 +177,9 @@ def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
 
 
 def by_stream(watchers: Sequence[Watcher]) -> dict[str, list[Watcher]]:
-    """Return the watchers by shared source; one without a key has its own."""
+    """Return the watchers by a hash of their shared source; one without a key has its own."""
     found: dict[str, list[Watcher]] = {}
     for watcher in watchers:
-        found.setdefault(watcher.stream_info.stream or f"(own) {watcher.id}", []).append(watcher)
+        key = watcher.stream_info.stream or f"(own) {watcher.id}"
+        found.setdefault(hashlib.sha256(key.encode()).hexdigest(), []).append(watcher)
     return found

@@ -1,7 +1,6 @@
 """Triggers: how an outside source reports that an asset has changed.
 
-The built-in ones are imported when they are used: most DAG files have none, and one of them imports
-an HTTP client.
+The built-in ones are imported when they are used: most DAG files have none.
 """
 
 from importlib import import_module
@@ -14,23 +13,12 @@ if TYPE_CHECKING:
         S3PrefixTrigger,
         SqsTrigger,
     )
-    from lamplighter.triggers.directory import DirectoryTrigger
-    from lamplighter.triggers.http import HttpPollTrigger
 
-__all__ = [
-    "DirectoryTrigger",
-    "EventBridgeTrigger",
-    "HttpPollTrigger",
-    "S3ObjectTrigger",
-    "S3PrefixTrigger",
-    "SqsTrigger",
-]
-
-_OUTSIDE_AWS = {"DirectoryTrigger": "directory", "HttpPollTrigger": "http"}
+__all__ = ["EventBridgeTrigger", "S3ObjectTrigger", "S3PrefixTrigger", "SqsTrigger"]
 
 
 def __getattr__(name: str) -> object:
     """Return a built-in trigger."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OUTSIDE_AWS.get(name, 'aws')}"), name)
+    return getattr(import_module(f"{__name__}.aws"), name)

@@ -1,30 +1,16 @@
 """The logs of the functions while `dev` runs, as activity instead of JSON on stderr.
 
-Owns: where the logs of the functions and of the library go. Refuses: the bundle's own prints.
+Owns: what of them is activity. Refuses: the bundle's own prints.
 """
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from lamplighter import clock
-from lamplighter_local import handlers
 from lamplighter_local.dev.activity import Activity
-
-_FUNCTIONS = (
-    "sandbox",
-    "register",
-    "tick",
-    "claim",
-    "ingest",
-    "watch",
-    "submit",
-    "settle",
-    "sweep",
-)
-_LIBRARY = "lamplighter"
+from lamplighter_local.text_logs import SourcesOnce, line_of, logging_to
 
 
 class LogCollector(logging.Handler):
@@ -34,6 +20,8 @@ class LogCollector(logging.Handler):
         super().__init__()
         self._activity: list[Activity] = []
         self._has_errors = False
+        self._sources = SourcesOnce()
+        self.addFilter(self._sources)
         # By DAG, how many runs were due when it was registered.
         self.owed: dict[str, int] = {}
 
@@ -46,11 +34,9 @@ class LogCollector(logging.Handler):
                 self.add(f"bundle {report['push']['bundle']}", "fixed", "no more errors")
             self._has_errors = bool(report["errors"])
             self.owed |= report["owed"]
+            self._sources.forget()  # what was wrong may have been corrected
         elif record.levelno >= logging.WARNING:
-            detail = _with_facts(record)
-            if record.exc_info and record.exc_info[1] is not None:
-                detail += f": {record.exc_info[1]}"
-            self.add(record.name, record.levelname.lower(), " ".join(detail.split()))
+            self.add(record.name, record.levelname.lower(), line_of(record))
 
     def add(self, about: str, state: str, detail: str = "") -> None:
         """Add an activity."""
@@ -65,17 +51,10 @@ class LogCollector(logging.Handler):
 @contextmanager
 def collected_logs() -> Iterator[LogCollector]:
     """Collect everything that is logged until the block ends."""
-    for function in _FUNCTIONS:
-        # Importing a function installs its own log handlers.
-        handlers.handler_of(function)
     collector = LogCollector()
-    with ExitStack() as until_the_end:
-        for name in (_LIBRARY, *_FUNCTIONS):
-            logger = logging.getLogger(name)
-            until_the_end.enter_context(patch.object(logger, "handlers", [collector]))
-            until_the_end.callback(logger.setLevel, logger.level)
-            # `register` logs a report of each push.
-            logger.setLevel(logging.INFO if name == "register" else logging.WARNING)
+    with logging_to(collector):
+        # `register` logs a report of each push.
+        logging.getLogger("register").setLevel(logging.INFO)
         yield collector
 
 
@@ -108,13 +87,3 @@ _MAX_NAMED = 5
 def _names(dags: Sequence[str]) -> str:
     more = f" and {len(dags) - _MAX_NAMED} more" if len(dags) > _MAX_NAMED else ""
     return ", ".join(dags[:_MAX_NAMED]) + more
-
-
-# What every record has, whoever logs it.
-_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message"}
-
-
-def _with_facts(record: logging.LogRecord) -> str:
-    """Return what a record says, and what it says it about."""
-    facts = [f"{name} {value}" for name, value in vars(record).items() if name not in _OWN]
-    return record.getMessage() + (f" ({', '.join(facts)})" if facts else "")

@@ -213,6 +213,7 @@ def dev_session(
                 executor=spark or "instant",
                 variables=variables,
                 catch_up=catch_up,
+                poll_real_sources=True,
             )
         )
         if spark is not None:

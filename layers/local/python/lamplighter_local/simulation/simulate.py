@@ -23,6 +23,7 @@ from lamplighter.views import Run, Step, all_runs
 from lamplighter.zones import as_utc
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.text_logs import warnings_as_lines
 
 # With a free slot, a run is created within a second or two; otherwise it had to wait.
 _LATE_AFTER = timedelta(minutes=1)
@@ -154,6 +155,7 @@ def simulate(
     catch_up: bool = False,
     takes: Mapping[Task, timedelta] = MappingProxyType({}),
     variables: Mapping[str, str] = MappingProxyType({}),
+    poll_real_sources: bool = False,
     on_progress: Callable[[DateTime], None] = lambda _: None,
 ) -> Simulation:
     """Simulate a bundle for some days.
@@ -166,13 +168,21 @@ def simulate(
         catch_up: Whether runs that are due at the start are created.
         takes: How long tasks take; a second by default.
         variables: The deployment's variables; others that templates use get a placeholder.
+        poll_real_sources: Whether polled sources are really read; otherwise they stay silent.
         on_progress: Called now and then with the simulated time.
     """
     known = dict.fromkeys(_variables_in(dags), "simulated") | dict(variables)
     emr = FakeEmr()
     for (dag_id, task_id), duration in takes.items():
         emr.takes(dag_id, task_id, seconds=duration.total_seconds())
-    with LocalDeployment(at=at, executor=emr, catch_up=catch_up, variables=known) as lamp:
+    deployment = LocalDeployment(
+        at=at,
+        executor=emr,
+        catch_up=catch_up,
+        variables=known,
+        poll_real_sources=poll_real_sources,
+    )
+    with warnings_as_lines(), deployment as lamp:
         owed = owed_after_push(root, dags)
         lamp.push(root)
         end = as_utc(at.add(days=days))
