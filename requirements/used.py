@@ -85,7 +85,6 @@ _.function_name
 _.invoked_function_arn
 
 # Attributes of other libraries, and methods that they call.
-_.__instancecheck__
 _._get_connection
 _.create_system
 _.current_account
@@ -97,7 +96,6 @@ _.protocol_version
 _.redirect_request
 _.retention_in_days
 _.uri_match
-_.utcnow
 
 # States of EMR Serverless, whole.
 PENDING

@@ -49,6 +49,7 @@ def importing(root: Path) -> Iterator[Popen[str]]:
         file="dags/slow.py",
         seconds=600,
         memory_bytes=2**31,
+        now=None,
         parse_later_again=False,
         upcoming=None,
     )

@@ -1,5 +1,6 @@
 """`lamplighter check`: imports a bundle and lists its DAGs, warnings and errors."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter_cli import console
+from lamplighter_cli.clock_reads import clock_reads
 from lamplighter_cli.options import AsJson, BundleDir
 
 _LINES_OF_OUTPUT = 5
@@ -27,12 +29,14 @@ def check(
     ] = DEFAULT_LIMITS.seconds,
 ) -> None:
     """Import every DAG file in isolation; list DAGs, warnings and errors. Exit code 1 on errors."""
-    files = dag_files(require_bundle(path))
+    root = require_bundle(path)
+    files = dag_files(root)
     with console.progress() as progress:
         bar = progress.add_task("Checking", total=len(files))
         report = check_bundle(
-            path, limits=Limits(seconds=seconds), on_file=lambda _: progress.advance(bar)
+            root, limits=Limits(seconds=seconds), on_file=lambda _: progress.advance(bar)
         )
+    report = replace(report, warnings=(*report.warnings, *clock_reads(root)))
     if as_json:
         console.print_json(_as_json(report))
     else:

@@ -18,7 +18,7 @@ from pendulum import DateTime
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from lamplighter import clock
+from lamplighter import clock, runtime
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.bundles.parsing import BundleReport, CheckedDag, check_bundle
 from lamplighter.errors import RefusedError
@@ -77,7 +77,9 @@ def simulate(
         _require_plotting(plot)
     variables = read_variables(var)
     root = require_bundle(path)
-    report = _check(root)
+    # As of the start, so that it tells of the same DAGs as the simulation.
+    with runtime.using(clock=clock.FixedClock(start)):
+        report = _check(root)
     lasting = durations(takes or (), report.dags)
     with needing_local():
         from lamplighter_cli import simulate_output  # noqa: PLC0415 - only where it is needed

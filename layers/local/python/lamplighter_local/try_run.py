@@ -14,9 +14,11 @@ from typing import Any
 
 from pendulum import DateTime
 
-from lamplighter import executors
+from lamplighter import executors, runtime
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.bundles.parsing import find_upcoming_runs
+from lamplighter.bundles.worker import UpcomingQuery
+from lamplighter.clock import FixedClock
 from lamplighter.errors import RefusedError
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
@@ -103,7 +105,9 @@ def try_run(
 
 def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
     """Return the interval of the DAG's timetable that a date is in; None if there is none."""
-    _, runs = find_upcoming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
+    query = UpcomingQuery(dag_id=dag_id, count=_RUNS_LOOKED_AT, at=iso(at))
+    with runtime.using(clock=FixedClock(at)):
+        _, runs = find_upcoming_runs(root, query)
     for run in runs:
         if run["data_interval_start"] is None:
             continue

@@ -20,12 +20,14 @@ from typing import Any
 import pendulum
 
 import lamplighter
+from lamplighter import clock, runtime
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import ParseRequest, Request, RunsRequest, UpcomingQuery
 from lamplighter.dags.upcoming import NextRunsQuery, NextRunsResult
 from lamplighter.errors import DefinitionError
+from lamplighter.zones import iso
 
 MAX_FILES_PER_CALL = 50
 """How many files a caller should ask for at once, to stay within the time of one Lambda call."""
@@ -184,8 +186,9 @@ def _parse(
 
 
 def _request(root: Path, file: str, limits: Limits) -> Request:
+    now = None if runtime.current().clock is None else iso(clock.now())
     seconds, memory_bytes = limits.seconds, limits.memory_bytes
-    return Request(root=str(root), file=file, seconds=seconds, memory_bytes=memory_bytes)
+    return Request(root=str(root), file=file, seconds=seconds, memory_bytes=memory_bytes, now=now)
 
 
 def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]:

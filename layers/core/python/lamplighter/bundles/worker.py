@@ -8,8 +8,7 @@ import datetime
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -17,9 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
-import pendulum
-from pendulum import DateTime
-
+from lamplighter import clock
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
 from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
@@ -30,7 +27,7 @@ from lamplighter.dags.upcoming import (
     find_next_runs,
     upcoming_runs,
 )
-from lamplighter.zones import parse_instant
+from lamplighter.zones import as_utc, iso, parse_instant
 
 # Standard input: the next request comes only after a response, so until then it can only end.
 _CALLER = 0
@@ -51,6 +48,7 @@ class Request(TypedDict):
     file: str
     seconds: float
     memory_bytes: int
+    now: str | None  # what the caller's clock shows, if it is not the machine's
 
 
 class ParseRequest(Request):
@@ -87,9 +85,10 @@ def main() -> None:
 
 
 def _parse(request: ParseRequest) -> dict[str, Any]:
-    parsed = _parse_once(request, is_later=False)
+    parsed = _parse_once(request)
     if request["parse_later_again"] and not parsed["errors"]:
-        again = _parse_once(request, is_later=True)
+        now = clock.now() if request["now"] is None else parse_instant(request["now"])
+        again = _parse_once({**request, "now": iso(as_utc(now + _LATER))})
         later = {dag["dag_id"]: dag["hash"] for dag in again["dags"]}
         for dag in parsed["dags"]:
             # A file that fails under the moved clock proves nothing.
@@ -103,10 +102,11 @@ def _parse(request: ParseRequest) -> dict[str, Any]:
     return parsed
 
 
-def _parse_once(request: ParseRequest, *, is_later: bool) -> dict[str, Any]:
+def _parse_once(request: ParseRequest) -> dict[str, Any]:
+    set_clock = _clock_of(request)
+
     def work() -> Iterator[dict[str, Any]]:
-        if is_later:
-            _shift_clock()
+        set_clock()
         yield _import(request)
 
     result = run_in_fork(
@@ -149,57 +149,23 @@ def _import(request: ParseRequest) -> dict[str, Any]:
     return result
 
 
-# A start date of "today" gives the same definition twice in one second, and another one tomorrow.
-# The second of two parses therefore happens under a clock that is a day ahead. That clock is only
-# ever set in a fork.
+# The clock. In a simulation, author code that reads it must get the simulated time. And a start
+# date of "today" gives the same definition twice in one second, and another one tomorrow: the
+# second of two parses therefore happens a day later.
 
-_Real = datetime.datetime
-_RealDate = datetime.date
 # Enough to change the day, the hour and the minute.
-_SHIFT = datetime.timedelta(days=1, hours=1, minutes=1)
+_LATER = datetime.timedelta(days=1, hours=1, minutes=1)
 
 
-class _LooksReal(type):
-    """Lets real values pass for values of the shifted classes in `isinstance`."""
+def _clock_of(request: Request) -> Callable[[], object]:
+    """Return what lets a fork have the time of the caller, if that is not the machine's."""
+    if request["now"] is None:
+        return lambda: None
+    # Imported here, once for all forks, and not in Lambda, where it is not installed: everybody
+    # there has the machine's time.
+    import time_machine  # noqa: PLC0415 - see above
 
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, _Real if cls.__name__ == "datetime" else _RealDate)
-
-
-def _shift_clock() -> None:
-    """Make every usual way of reading the clock return a time that is `_SHIFT` later."""
-    real_time = time.time
-    real_now = pendulum.now
-
-    # Both hand out real values, which is why their signatures differ from what they override.
-    class shifted_datetime(_Real, metaclass=_LooksReal):  # noqa: N801 - stands in for `datetime`
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> _Real:  # type: ignore[override]
-            return _Real.now(tz) + _SHIFT
-
-        @classmethod
-        def today(cls) -> _Real:  # type: ignore[override]
-            return _Real.now() + _SHIFT
-
-        @classmethod
-        def utcnow(cls) -> _Real:  # type: ignore[override]
-            return _Real.now(datetime.UTC).replace(tzinfo=None) + _SHIFT
-
-    class shifted_date(_RealDate, metaclass=_LooksReal):  # noqa: N801 - stands in for `date`
-        @classmethod
-        def today(cls) -> _RealDate:  # type: ignore[override]
-            return (_Real.now() + _SHIFT).date()
-
-    def now(tz: str | pendulum.Timezone | None = None) -> DateTime:
-        return real_now(tz) + _SHIFT
-
-    shifted_datetime.__name__, shifted_date.__name__ = "datetime", "date"
-    # mypy refuses to see a class replaced, which is the point here.
-    datetime.datetime = shifted_datetime  # type: ignore[misc]
-    datetime.date = shifted_date  # type: ignore[misc]
-    time.time = lambda: real_time() + _SHIFT.total_seconds()
-    pendulum.now = now
-    pendulum.today = lambda tz="local": now(tz).start_of("day")
+    return time_machine.travel(parse_instant(request["now"]), tick=False).start
 
 
 # Asking timetables.
@@ -208,9 +174,10 @@ def _shift_clock() -> None:
 def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
     """Return the result of each query; a fork that dies of one is replaced for the rest."""
     results: list[NextRunsResult] = []
+    set_clock = _clock_of(request)
     while rest := request["queries"][len(results) :]:
         done = run_in_fork(
-            partial(_import_and_query, request, rest),
+            partial(_import_and_query, request, rest, set_clock),
             count=1 + len(rest),
             limits=Limits(request["seconds"], request["memory_bytes"]),
             caller=_CALLER,
@@ -232,9 +199,10 @@ def _is_result(value: Any) -> bool:
 
 
 def _import_and_query(
-    request: RunsRequest, queries: list[NextRunsQuery]
+    request: RunsRequest, queries: list[NextRunsQuery], set_clock: Callable[[], object]
 ) -> Iterator[NextRunsResult | None]:
     """Yield None once the file is imported, and then the result of each query."""
+    set_clock()
     root, file = Path(request["root"]), request["file"]
     try:
         dags = {dag.dag_id: dag for dag in load_dags(root, file)}
