@@ -17,7 +17,6 @@ from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Request
 from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills as operations
 from lamplighter.operations.backfills import create_backfill, plan_backfill
-from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import COMPLETED, backfills_of
 from lamplighter.store.dags import all_dags, newest_document
 from lamplighter.views import Backfill, view_backfill, view_dag
@@ -95,7 +94,7 @@ def plan(
         run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request)
     if as_json:
         console.print_json(plan_json(dag, made))
         return
@@ -132,12 +131,12 @@ def create(
         conf=read_conf(conf),
         max_cost=max_cost or None,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request)
     if not as_json and made.todo:
         console.out().print(plan_table(dag, made, _zone(dag)))
     if len(made.todo) > MAX_UNCONFIRMED_RUNS and not yes:
         _confirm(len(made.todo))
-    created = view_backfill(create_backfill(request, ask_author=custom_runs_between))
+    created = view_backfill(create_backfill(request))
     if as_json:
         console.print_json(backfill_json(created))
         return

@@ -24,7 +24,7 @@ from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import ParseRequest, Request, RunsRequest, UpcomingQuery
-from lamplighter.dags.upcoming import NextRunsQuery, NextRunsResult
+from lamplighter.dags.upcoming import NextRunsResult, TimetableQuery
 from lamplighter.errors import DefinitionError
 
 MAX_FILES_PER_CALL = 50
@@ -141,7 +141,7 @@ def parse_files(
 
 
 def query_timetables(
-    root: Path, queries: Sequence[NextRunsQuery], *, limits: Limits = DEFAULT_LIMITS
+    root: Path, queries: Sequence[TimetableQuery], *, limits: Limits = DEFAULT_LIMITS
 ) -> list[NextRunsResult]:
     """Return the result of each query, in their order; the time limit is for each of them."""
     # The queries about one file share its import, which may take longer than all of them.

@@ -23,11 +23,11 @@ from pendulum import DateTime
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
 from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
-    NextRunsQuery,
     NextRunsResult,
+    TimetableQuery,
     describe_run,
     failed_result,
-    find_next_runs,
+    query_timetable,
     upcoming_runs,
 )
 from lamplighter.zones import parse_instant
@@ -63,7 +63,7 @@ class ParseRequest(Request):
 class RunsRequest(Request):
     """A file whose DAGs are asked for the runs that follow."""
 
-    queries: list[NextRunsQuery]
+    queries: list[TimetableQuery]
 
 
 def main() -> None:
@@ -232,7 +232,7 @@ def _is_result(value: Any) -> bool:
 
 
 def _import_and_query(
-    request: RunsRequest, queries: list[NextRunsQuery]
+    request: RunsRequest, queries: list[TimetableQuery]
 ) -> Iterator[NextRunsResult | None]:
     """Yield None once the file is imported, and then the result of each query."""
     root, file = Path(request["root"]), request["file"]
@@ -246,7 +246,7 @@ def _import_and_query(
     yield None
     for query in queries:
         try:
-            result = find_next_runs(query, dags)
+            result = query_timetable(query, dags)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             result = failed_result(query, problem_of(root, file, error).message)
         yield result
