@@ -30,14 +30,15 @@ from lamplighter.dags.upcoming import (
     query_timetable,
     upcoming_runs,
 )
-from lamplighter.zones import parse_instant
+from lamplighter.serialization import encode_dag, zone_of_dag
+from lamplighter.zones import instant_in
 
 # Standard input: the next request comes only after a response, so until then it can only end.
 _CALLER = 0
 
 
 class UpcomingQuery(TypedDict):
-    """Which runs of one DAG come at or after the instant `at`?"""
+    """Which runs of one DAG come at or after `at`: an instant, or a time in the DAG's zone?"""
 
     dag_id: str
     count: int
@@ -140,8 +141,10 @@ def _import(request: ParseRequest) -> dict[str, Any]:
     for dag in dags:
         if query is None or dag.dag_id != query["dag_id"]:
             continue
+        moment = datetime.datetime.fromisoformat(query["at"])
         try:
-            runs = upcoming_runs(dag, query["count"], at=parse_instant(query["at"]))
+            at = instant_in(zone_of_dag(encode_dag(dag)), moment)
+            runs = upcoming_runs(dag, query["count"], at=at)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
             result["runs_error"] = problem_of(root, file, error).message
         else:
