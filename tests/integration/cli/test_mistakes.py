@@ -15,7 +15,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from pynamodb.exceptions import QueryError
+from pynamodb.exceptions import QueryError, VerboseClientError
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError, TransientError
@@ -203,9 +203,12 @@ def test_wrong_use_exits_two(lamplighter: Command, stack: LocalStack, arguments:
     assert "Traceback" not in result.err
 
 
-def service_error(code: str) -> ClientError:
+def service_error(
+    code: str, message: str = "two\nlines", *, operation: str = "GetItem", **more: str
+) -> ClientError:
     """Return an error as a service sends it."""
-    return ClientError({"Error": {"Code": code, "Message": "two\nlines"}}, "DescribeTable")
+    response: Any = {"Error": {"Code": code, "Message": message, **more}}
+    return ClientError(response, operation)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,28 @@ def service_error(code: str) -> ClientError:
         (service_error("ExpiredToken"), "have expired: sign in"),
         (service_error("UnrecognizedClientException"), "credentials are not valid"),
         (service_error("AccessDeniedException"), "these AWS credentials do not allow it: "),
-        (service_error("ResourceNotFoundException"), "the tables do not exist in this account"),
+        (
+            service_error("ResourceNotFoundException", "Requested resource not found"),
+            "a table does not exist in this account",
+        ),
+        (service_error("ResourceNotFoundException", "no application x"), "AWS: An error"),
+        (
+            VerboseClientError(
+                {"Error": {"Code": "ResourceNotFoundException", "Message": ""}},
+                "TransactWriteItems",
+                {"table_name": "shop-Dags,shop-Runs,shop-Dags"},
+            ),
+            "the table shop-Dags or shop-Runs does not exist in this account",
+        ),
+        (
+            service_error(
+                "ResourceNotFoundException",
+                "Function not found: arn:aws:lambda:us-east-1:1:function:shop-sandbox",
+                operation="Invoke",
+            ),
+            "the function shop-sandbox does not exist in this account",
+        ),
+        (service_error("NoSuchBucket", BucketName="mine"), "the bucket mine does not exist in"),
         (service_error("QueueDoesNotExist"), "the queue does not exist in this account"),
         (service_error("Unheard"), "AWS: An error occurred (Unheard)"),
     ],
