@@ -219,7 +219,10 @@ class LocalDeployment(DeploymentLifecycle):
         conf: dict[str, Any] | None = None,
         data_interval: tuple[Instant, Instant] | None = None,
     ) -> Run:
-        """Create a run by hand: of now, of a date, or an undated one for None."""
+        """Create a run by hand: of now, of a date, or an undated one for None.
+
+        Without `data_interval`, the DAG's timetable infers that of the date.
+        """
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
