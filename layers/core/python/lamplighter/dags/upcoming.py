@@ -1,8 +1,8 @@
 """The upcoming runs of a DAG: what `lamplighter next` shows, and what follows its last run.
 
-Also which data interval a manual run has. Pure: the timetable sees the instant it is asked about as the present, whatever the clock says. An
-author's timetable is asked only in a process of its own (see `lamplighter.bundles.worker`), so
-queries and results are JSON as well.
+Also which data interval a manual run has. Pure: the timetable sees the instant it is asked about
+as the present, whatever the clock says. An author's timetable is asked only in a process of its own
+(see `lamplighter.bundles.worker`), so queries and results are JSON as well.
 """
 
 from collections.abc import Iterator, Mapping
