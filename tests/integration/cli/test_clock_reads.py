@@ -46,7 +46,8 @@ def test_check_warns_of_a_timetable_that_reads_the_clock(
     (line,) = (line for line in result.out.splitlines() if "reads the clock" in line)
     assert line == (
         "warning: timetables/pulse.py:9: timetable 'Pulse' reads the clock (datetime.datetime.now):"
-        " a schedule must depend only on its arguments"
+        " a schedule must depend only on its arguments; lamplighter.clock.now() is the instant that"
+        " it is asked about"
     )
     assert result.code == 0
 

@@ -35,7 +35,7 @@ def clock_reads(root: Path) -> list[ImportProblem]:
             file,
             line,
             f"timetable {timetable.name!r} reads the clock ({read}): a schedule must depend only on"
-            " its arguments",
+            " its arguments; lamplighter.clock.now() is the instant that it is asked about",
         )
         for file, tree in trees.items()
         for timetable in _classes(tree)

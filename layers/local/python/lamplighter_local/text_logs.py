@@ -51,7 +51,10 @@ class SourcesOnce(logging.Filter):
 
 @contextmanager
 def logging_to(handler: logging.Handler) -> Iterator[None]:
-    """Let a handler have all warnings, and those of authors' own loggers, until the block ends."""
+    """Let a handler have all warnings, and those of authors' own loggers, until the block ends.
+
+    Begun in an open deployment, whose environment says what functions log.
+    """
     with ExitStack() as until_the_end:
         for name in FUNCTIONS:
             # Importing a function installs its own log handlers.

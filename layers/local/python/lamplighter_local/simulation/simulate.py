@@ -182,7 +182,7 @@ def simulate(
         variables=known,
         poll_real_sources=poll_real_sources,
     )
-    with warnings_as_lines(), deployment as lamp:
+    with deployment as lamp, warnings_as_lines():
         owed = owed_after_push(root, dags)
         lamp.push(root)
         end = as_utc(at.add(days=days))
