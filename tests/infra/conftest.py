@@ -8,7 +8,10 @@ from tests.infra.permissions_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
-_SYNTHESIZING = {_HERE / "test_permissions.py", _HERE / "test_template.py"}
+_SYNTHESIZING = {
+    _HERE / name
+    for name in ("test_permissions.py", "test_settings.py", "test_template.py", "test_watch.py")
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
