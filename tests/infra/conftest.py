@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.permissions_file import WATCHED
+from tests.infra.permissions_file import OWN, WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
@@ -25,7 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def dev() -> Synthesis:
     """Return a small stack: a stage for development, with something to watch."""
-    return synthesize({"stage": "dev", "watch_buckets": [WATCHED], "watch_queues": [WATCHED]})
+    sources = {"watch_buckets": [WATCHED], "watch_queues": [WATCHED], "watch_own_queues": [OWN]}
+    return synthesize({"stage": "dev", **sources})
 
 
 @pytest.fixture(scope="session")

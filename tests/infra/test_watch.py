@@ -71,7 +71,7 @@ def test_only_watchers_get_what_their_flags_bring(prod: Synthesis, dev: Synthesi
     assert policies == {"watch": EVERYTHING["watch_policies"]}
     for who, lines in policies_of(prod).items():
         things = {line.thing for line in lines}
-        assert ("queue/own" in things) == ("file-system/*" in things) == (who == "watch")
+        assert ("queue/own" in things) == ("file-system/*" in things) == (who == "watch"), who
     placing = {line.action for line in policies_of(prod)["watch"] if line.thing == "*"}
     assert placing
     assert all(action.startswith("ec2:") for action in placing)
