@@ -19,14 +19,14 @@ _LONGEST_SHOWN = 60
 class Range:
     """The limits of a number, both included."""
 
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
     def __contains__(self, value: float) -> bool:
-        return self.least <= value <= self.most
+        return self.minimum <= value <= self.maximum
 
     def __str__(self) -> str:
-        return f"between {self.least:,} and {self.most:,}"
+        return f"between {self.minimum:,} and {self.maximum:,}"
 
 
 class OneOf(tuple[str | int, ...]):

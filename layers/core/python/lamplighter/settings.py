@@ -71,7 +71,7 @@ class ChosenSettings:
 
     # The maximum time for all watchers of a message; after that it counts as failed. Never more
     # than half of a session, and that of a queue has the 180 seconds of the function `watch`.
-    shared_stream_ack_timeout: Annotated[int, Range(1, 90)] = 90
+    shared_stream_ack_timeout: Annotated[int, Range(1, 90)] = 60
     # The maximum number of events queued for one watcher; if it is exceeded, the watcher fails.
     shared_stream_subscriber_queue_size: Annotated[int, Range(1, 100_000)] = 1_024
     # A source without notifications is polled once a minute, for at most this time. What is left of
