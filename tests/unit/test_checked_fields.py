@@ -53,7 +53,7 @@ def test_value_is_read_as_its_type(declared: Any, value: object, found: object) 
         ),
         *(
             (_Share, wrong, f"it={wrong!r} must be a number between 0 and 1")
-            for wrong in (1.5, "nan", "-0.1", "inf", False, {})
+            for wrong in (1.5, "nan", "-0.1", "inf", False, None)
         ),
         (_Color, "green", "it='green' must be one of red, blue"),
         (_Names, "[1]", "it='[1]' must be a name, or a JSON list of names such as [\"orders\"]"),
