@@ -83,12 +83,16 @@ class Settings:
     event_retention_days: int = 90
     # Events of assets that no DAG names: "reject" them, or "register" the asset.
     unknown_assets: str = "reject"
-    # The maximum time for all watchers of a message, in seconds; after that it counts as failed.
-    shared_stream_ack_timeout: int = 300
+    # The maximum time for all watchers of a message, in seconds, and never more than half of the
+    # session: after that it counts as failed.
+    shared_stream_ack_timeout: int = 60
     # The maximum number of events queued for one watcher; if it is exceeded, the watcher fails.
     shared_stream_subscriber_queue_size: int = 1024
     # A source without notifications is polled once a minute, for at most this time.
     watch_session_seconds: int = 20
+    # In how many sessions an event at which a watcher fails is withheld from the author's own
+    # producer; in the next one it is given up, and kept among the dead letters.
+    watcher_retry_sessions: int = 5
     # A watcher that fires more often than this is parked until an operator releases it.
     watcher_events_per_minute: int = 6000
     # EMR Serverless prices per hour in dollars, us-east-1 on x86.
