@@ -443,3 +443,17 @@ def test_session_that_lost_its_lease_counts_nothing(stack: LocalStack) -> None:
         session(stack)
     (row,) = Catalog.query("stream")
     assert row.failed_sessions is None
+
+
+def test_log_says_once_a_session_who_shares_the_stream(
+    stack: LocalStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its key, and the watchers that one reading serves."""
+    push(stack, "one", "other")
+    log.names = ["a1"]
+    session(stack, times=2)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    started = [line for line in lines if line["message"].startswith("Shared stream group started")]
+    assert [(line["message"], line["watchers"]) for line in started] == [
+        ("Shared stream group started key='log'", ["one/one", "other/other"])
+    ] * 2

@@ -30,7 +30,7 @@ class Progress:
     errors: dict[int, str] = field(default_factory=dict)
     has_raised: bool = False  # at an event or between two
     # Whether it ended before the stream, other than by an ack timeout or a full queue.
-    has_left: bool = False
+    has_ended: bool = False
     gives_up: bool = False  # because it failed in too many sessions
 
     def note_error(self, error: str) -> None:
@@ -142,7 +142,7 @@ class GuardedProducer(SharedStreamProducer):
         # Whoever was there when the event came, and has not left, was failed by the engine.
         is_incomplete = self._missing(outcome) > 0
         return any(
-            not one.gives_up and not one.has_finished(number) and (is_incomplete or one.has_left)
+            not one.gives_up and not one.has_finished(number) and (is_incomplete or one.has_ended)
             for _, one in self.watchers
         )
 

@@ -29,9 +29,10 @@ class WatcherEvent:
     body: str
     raw: Any  # the message, as the trigger saw it
     seq: int | None  # for confirming to the stream that it is persisted
-    withhold: Callable[[], None]  # keeps its message from being acknowledged
     # If set, it goes to the dead-letter queue instead of `events`, and can be replayed.
     parked_reason: str | None = None
+    # Lets its message be delivered again, if its source can do that.
+    redeliver: Callable[[], None] = lambda: None
 
     @property
     def lane(self) -> str | None:
@@ -76,6 +77,7 @@ class Outbox:
 
     send: Send
     confirm: Callable[[Iterable[int]], None]
+    on_lost: Callable[[WatcherEvent], None]
     sent: int = 0
     parked: int = 0
     # Lanes in which an event was lost: nothing is sent after it.
@@ -125,7 +127,7 @@ class Outbox:
             self.parked += len(events)
         else:
             self.sent += len(events)
-        self._confirm(events)
+        self.confirm([event.seq for event in events if event.seq is not None])
         return True
 
     def _take(self, waiting: deque[WatcherEvent]) -> list[WatcherEvent]:
@@ -141,9 +143,4 @@ class Outbox:
     def _lose(self, event: WatcherEvent) -> None:
         if event.lane is not None:
             self._lost_lanes.add(event.lane)
-        event.withhold()
-        # Nothing is left to wait for in this session.
-        self._confirm([event])
-
-    def _confirm(self, events: Iterable[WatcherEvent]) -> None:
-        self.confirm([event.seq for event in events if event.seq is not None])
+        self.on_lost(event)

@@ -191,7 +191,9 @@ class Session:
             max_subscriber_queue=max(given.shared_stream_subscriber_queue_size, batch_size),
             wrap_producer=self._guard,
         )
-        self.outbox = Outbox(send=send, confirm=self._manager.confirm_persisted)
+        self.outbox = Outbox(
+            send=send, confirm=self._manager.confirm_persisted, on_lost=self._on_lost
+        )
 
     @property
     def given_up(self) -> int:
@@ -239,7 +241,7 @@ class Session:
             self._fail(subscription, error)
         finally:
             # Before it unsubscribes, which lets the producer hear of what it has not read.
-            subscription.progress.has_left = not subscription.was_failed
+            subscription.progress.has_ended = not subscription.was_failed
             await self._release(subscription)
 
     async def _read(self, subscription: Subscription, stream: AsyncIterator[Any] | None) -> bool:
@@ -338,9 +340,9 @@ class Session:
         except RejectedError as error:
             self._reject(subscription, f"it made an event that cannot be sent: {error}")
             return
-        seq, withhold = self._bind(subscription), self._withhold(subscription)
+        seq, again = self._bind(subscription), self._redeliver_from(subscription)
         raw, reason = subscription.raw, subscription.parked_reason
-        self.outbox.add(WatcherEvent(watcher, event_id, body, raw, seq, withhold, reason))
+        self.outbox.add(WatcherEvent(watcher, event_id, body, raw, seq, reason, again))
 
     def _reject(self, subscription: Subscription, reason: str) -> None:
         """Reject a watcher's open message; a watcher with its own source has none."""
@@ -355,7 +357,12 @@ class Session:
             return None
         return self._manager.bind_pending_event(trigger_id=subscription.trigger_id, key=key)
 
-    def _withhold(self, subscription: Subscription) -> Callable[[], None]:
+    def _on_lost(self, event: WatcherEvent) -> None:
+        """Let the message of an event that was not sent be delivered again; do not wait for it."""
+        event.redeliver()
+        self._manager.confirm_persisted([] if event.seq is None else [event.seq])
+
+    def _redeliver_from(self, subscription: Subscription) -> Callable[[], None]:
         """Return what lets the message that a watcher is at be delivered again."""
         if self._redeliver is not None:
             return partial(self._redeliver, subscription.raw)
