@@ -3,7 +3,8 @@
 Owns: how a trigger is run: its key is read once, each event is bound before it is sent, and the
 subscription always ends. A watcher that fails does not affect others; its message is not
 acknowledged. On an author's own producer, a trigger that returns is followed by a new one on the
-rest of the stream, and so is one that raises at an event that is given up.
+rest of the stream, and so is one that raises at an event that is given up. Where nothing is
+acknowledged, a trigger goes on only when its event is stored.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from lamplighter import settings
-from lamplighter.errors import PermanentError, RejectedError, in_short
+from lamplighter.errors import PermanentError, RejectedError, TransientError, in_short
 from lamplighter.events.emit import event_body
 from lamplighter.streams.guarded_producer import (
     GuardedProducer,
@@ -66,6 +67,7 @@ class Subscription:
     # Whether it waits for more, and so has finished all that it has read.
     is_waiting: bool = False
     fired: int = 0
+    lost_events: int = 0  # of a source that cannot deliver them again
     # Whether it ended before its stream, by an error or by returning.
     has_left: bool = False
     error: BaseException | None = None
@@ -109,6 +111,10 @@ class Subscription:
         text = json.dumps([str(source), self.watcher.id, self.events_of_raw])
         self.events_of_raw += 1
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def note_lost(self) -> None:
+        """Note that an event could not be stored."""
+        self.lost_events += 1
 
     def note_rejection(self, reason: str | None) -> None:
         """Record why the watcher rejected the message read last, which it is done with."""
@@ -251,6 +257,7 @@ class Session:
         try:
             async for event in self._events(subscription, stream):
                 self._take(subscription, event)
+                self._store(subscription)
             if self._is_ending:
                 self._interrupt(subscription)
             else:
@@ -344,6 +351,17 @@ class Session:
         raw, reason = subscription.raw, subscription.parked_reason
         self.outbox.add(WatcherEvent(watcher, event_id, body, raw, seq, reason, again))
 
+    def _store(self, subscription: Subscription) -> None:
+        """Store a trigger's event before the trigger goes on, unless its message is acknowledged.
+
+        What it does next, such as deleting a file, may be its way to acknowledge.
+        """
+        if self._redeliver is not None or subscription.key in self._guards:
+            return
+        self.outbox.flush()
+        if subscription.lost_events:
+            raise TransientError("its event could not be stored")
+
     def _reject(self, subscription: Subscription, reason: str) -> None:
         """Reject a watcher's open message; a watcher with its own source has none."""
         fields = {**subscription.watcher.log_fields, "reason": reason}
@@ -368,7 +386,7 @@ class Session:
             return partial(self._redeliver, subscription.raw)
         guard = self._guards.get(subscription.key)
         number = subscription.progress.read
-        return (lambda: None) if guard is None else partial(guard.withhold_from, number)
+        return subscription.note_lost if guard is None else partial(guard.withhold_from, number)
 
     async def _release(self, subscription: Subscription) -> None:
         try:
