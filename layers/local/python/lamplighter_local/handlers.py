@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -18,6 +19,9 @@ FUNCTIONS = shipped("functions")
 # Functions log warnings here, and which watchers share a stream, as they do when deployed.
 SESSION_LOG = "lamplighter.streams.session"
 logging.getLogger(SESSION_LOG).setLevel(logging.INFO)
+
+# Standard output belongs to the process: it is redirected for one thread at a time.
+_one_at_a_time = threading.RLock()
 
 
 class LambdaContext:
@@ -60,6 +64,7 @@ def handler_of(function: str) -> Callable[[dict[str, Any], Any], Any]:
 def call(function: str, event: dict[str, Any], context: LambdaContext | None = None) -> Any:
     """Call a handler with an event; both go through JSON, as they do on their way to a Lambda."""
     arguments = json.loads(json.dumps(event))
-    with redirect_stdout(io.StringIO()):  # metrics, which CloudWatch would take from there
+    # Metrics are written there, which CloudWatch would take.
+    with _one_at_a_time, redirect_stdout(io.StringIO()):
         answer = handler_of(function)(arguments, context or LambdaContext())
     return json.loads(json.dumps(answer))
