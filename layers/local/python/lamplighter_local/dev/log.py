@@ -34,6 +34,8 @@ class LogCollector(logging.Handler):
         super().__init__()
         self._activity: list[Activity] = []
         self._has_errors = False
+        # The streams that were opened, which most are every minute.
+        self._streams: set[str] = set()
         # By DAG, how many runs were due when it was registered.
         self.owed: dict[str, int] = {}
 
@@ -51,6 +53,12 @@ class LogCollector(logging.Handler):
             if record.exc_info and record.exc_info[1] is not None:
                 detail += f": {record.exc_info[1]}"
             self.add(record.name, record.levelname.lower(), " ".join(detail.split()))
+        elif (
+            record.name == handlers.SESSION_LOG
+            and (detail := _with_facts(record)) not in self._streams
+        ):
+            self._streams.add(detail)
+            self.add("watch", "shared", detail)
 
     def add(self, about: str, state: str, detail: str = "") -> None:
         """Add an activity."""
