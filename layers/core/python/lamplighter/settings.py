@@ -63,7 +63,7 @@ class Settings:
     # Whatever is due within this time is sent as a delayed message. At one tick per minute, five
     # minutes survive three lost ticks in a row.
     look_ahead_seconds: int = 300
-    # The minimum time between the ends of two intervals of @continuous.
+    # The minimum time between the starts of two runs of @continuous, for runs that end at once.
     continuous_gap_seconds: int = 30
     # Work not handled within this time, because a message was lost, is sent again.
     resend_after_seconds: int = 120

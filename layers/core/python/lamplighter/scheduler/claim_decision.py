@@ -247,7 +247,8 @@ def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) 
     now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
-        return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
+        assert info.data_interval is not None
+        return Due((info,), cursor.next_continuous(row, info.data_interval.end, now=now))
     assert run_source is not None
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:
