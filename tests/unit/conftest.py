@@ -3,41 +3,55 @@
 import multiprocessing.process
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import wraps
+from threading import current_thread, main_thread
 from typing import Any
-from unittest.mock import patch
 
 # At its first import croniter asks for the platform, which starts a process.
 import croniter  # noqa: F401
 import pytest
 from botocore.client import BaseClient
 
-_HERE = Path(__file__).parent
+_is_in_unit_test = False
 
 
-def _refuse(*_: Any, **__: Any) -> None:
-    raise AssertionError(
-        "a unit test calls no AWS and starts no process: it belongs in tests/integration or spark"
-    )
+def _guard(owner: Any, name: str) -> None:
+    """Let a method refuse to be called from a unit test.
+
+    It is replaced for good, not for each test: fixtures replace the same methods for longer than
+    one test, and would put back a replacement that is over.
+    """
+    method: Callable[..., Any] = getattr(owner, name)
+
+    @wraps(method)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        # Other threads belong to deployments that other tests keep open.
+        if _is_in_unit_test and current_thread() is main_thread():
+            raise AssertionError(
+                "a unit test calls no AWS and starts no process:"
+                " it belongs in tests/integration or tests/spark"
+            )
+        return method(*args, **kwargs)
+
+    setattr(owner, name, guarded)
+
+
+_guard(BaseClient, "_make_api_call")
+_guard(subprocess.Popen, "__init__")
+_guard(multiprocessing.process.BaseProcess, "start")
+_guard(os, "fork")
 
 
 @contextmanager
-def _purely(item: pytest.Item) -> Iterator[None]:
-    # Only where unit tests run alone (`make check`): other kinds replace the same methods, for
-    # longer than one test.
-    names = (name.partition("::")[0] for name in item.config.args)
-    if not all(Path(name).resolve().is_relative_to(_HERE) for name in names):
+def _purely() -> Iterator[None]:
+    global _is_in_unit_test  # noqa: PLW0603 - the methods are the process's, and so is this
+    _is_in_unit_test = True
+    try:
         yield
-        return
-    with (
-        patch.object(BaseClient, "_make_api_call", _refuse),
-        patch.object(subprocess.Popen, "__init__", _refuse),
-        patch.object(multiprocessing.process.BaseProcess, "start", _refuse),
-        patch.object(os, "fork", _refuse),
-    ):
-        yield
+    finally:
+        _is_in_unit_test = False
 
 
 # Not while a test is torn down: after the last one that is the end of everybody's session.
@@ -46,12 +60,12 @@ def _purely(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Refuse what is slow in the fixtures of a unit test."""
-    with _purely(item):
+    with _purely():
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Refuse what is slow in a unit test."""
-    with _purely(item):
+    with _purely():
         return (yield)
