@@ -13,7 +13,6 @@ from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills
 from lamplighter.operations.backfills import plan_backfill
 from lamplighter.operations.runs import clear_run
-from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
@@ -536,8 +535,7 @@ def test_timetable_of_an_author_is_asked_in_the_sandbox(
     lamp.push(write_bundle({"dags/own.py": OWN.replace("{catchup}", str(catchup))}), name="own")
     lamp.run_until_idle()
     plan = plan_backfill(
-        Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed"),
-        ask_author=custom_runs_between,
+        Request("own", datetime(2025, 12, 4), datetime(2025, 12, 11), reprocess="completed")
     )
     assert [each.info.logical_date for each in plan.dates] == [
         datetime(2025, 12, 5),

@@ -63,6 +63,17 @@ def lamp() -> Iterator[LocalDeployment]:
         made.check_invariants()
 
 
+def test_manual_run_while_runs_are_owed_has_the_interval_of_the_new_schedule(
+    lamp: LocalDeployment,
+) -> None:
+    """A person gets the newest definition, also while the schedule still makes up for the old."""
+    fall_behind(lamp, max_active_runs=1)
+    lamp.push([make_dag(DAILY, max_active_runs=1)])
+    assert require_dag("dag").previous_schedule is not None
+    run = lamp.trigger("dag")
+    assert (run.data_interval_start, run.data_interval_end) == (MIDNIGHT.subtract(days=1), MIDNIGHT)
+
+
 def fall_behind(lamp: LocalDeployment, schedule: Any = HOURLY, **arguments: Any) -> None:
     """Let a DAG have its runs until ten o'clock, and then nothing until ten past one."""
     lamp.push([make_dag(schedule, **arguments)])

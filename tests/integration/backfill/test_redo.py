@@ -12,7 +12,6 @@ from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.runs import retry_run
-from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import FakeEmr
@@ -54,7 +53,7 @@ def new_backfill() -> str:
     request = Request(
         dag_id="daily", start=DAY, end=DAY.add(days=1), reprocess="completed", max_active_runs=1
     )
-    made = create_backfill(request, ask_author=custom_runs_between)
+    made = create_backfill(request)
     lose_messages("claims")
     return made.backfill_id
 

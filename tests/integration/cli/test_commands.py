@@ -103,6 +103,34 @@ def test_next_marks_the_day_clocks_change() -> None:
     assert "Sat 2026-03-28 16:30 → Sun 03-29 06:00" in text
 
 
+NIGHTLY = """
+import pendulum
+from lamplighter import DAG
+DAG("hourly", schedule="0 * * * *", start_date=pendulum.datetime(2026, 1, 1, tz="Europe/Zurich"))
+"""
+
+
+def test_next_in_the_repeated_hour_tells_both_ends(write_bundle: WriteBundle) -> None:
+    """The hour from 02:00 to 02:00 is an interval; each end has its offset."""
+    root = write_bundle({"dags/hourly.py": NIGHTLY})
+    arguments = ["next", "hourly", "--dags", str(root), "-n", "3", "--at", "2026-10-25T02:00"]
+    text = CliRunner().invoke(app, arguments).stdout
+    assert "from 2026-10-25 01:00 UTC (02:00+01:00 Europe/Zurich)" in text
+    intervals = ["02:00+02:00 → 02:00+01:00", "02:00+01:00 → 03:00", "03:00 → 04:00"]
+    assert [each in text for each in intervals] == [True] * 3
+    assert "2026-10-25 02:00:00+01:00" in text
+    assert text.count("clocks go back 1 h") == 1
+
+
+def test_next_from_a_date_begins_in_the_zone_of_the_dag(write_bundle: WriteBundle) -> None:
+    """The first interval of a day is the DAG's, and the answer names the zone."""
+    root = write_bundle({"dags/hourly.py": NIGHTLY})
+    arguments = ["next", "hourly", "--dags", str(root), "-n", "1", "--at", "2026-07-01"]
+    text = CliRunner().invoke(app, arguments).stdout
+    assert "from 2026-06-30 22:00 UTC (2026-07-01 00:00 Europe/Zurich)" in text
+    assert "scheduled__2026-06-30T21:00:00+00:00" in text
+
+
 def test_next_marks_the_gap_of_a_weekend() -> None:
     """Days that no interval covers are marked before the run that follows them."""
     arguments = ["next", "after_workday", "--dags", EXAMPLES, "-n", "3"]

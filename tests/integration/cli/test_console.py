@@ -16,12 +16,16 @@ ZURICH = timezone("Europe/Zurich")
     [
         (datetime(2026, 1, 1, 5), "2026-01-01 05:00 UTC (06:00 Europe/Zurich)"),
         (datetime(2026, 7, 1, 5, 0, 7), "2026-07-01 05:00:07 UTC (07:00:07 Europe/Zurich)"),
+        (datetime(2026, 10, 25, 0, 30), "2026-10-25 00:30 UTC (02:30+02:00 Europe/Zurich)"),
+        (datetime(2026, 10, 25, 1, 30), "2026-10-25 01:30 UTC (02:30+01:00 Europe/Zurich)"),
+        (datetime(2026, 10, 25, 2), "2026-10-25 02:00 UTC (03:00 Europe/Zurich)"),
+        (datetime(2026, 3, 29, 1, 30), "2026-03-29 01:30 UTC (03:30 Europe/Zurich)"),
         (datetime(2026, 1, 1, 23, 30), "2026-01-01 23:30 UTC (2026-01-02 00:30 Europe/Zurich)"),
         (None, ""),
     ],
 )
 def test_instant_is_told_in_both_zones(at: DateTime | None, text: str) -> None:
-    """Seconds only where there are some, the day only where it differs."""
+    """Seconds only where there are some, the day and the offset where they differ."""
     assert console.instant(at, ZURICH) == text
 
 

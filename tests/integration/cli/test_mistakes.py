@@ -15,12 +15,11 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from pynamodb.exceptions import QueryError
+from pynamodb.exceptions import QueryError, VerboseClientError
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.store.models import Dags
 from lamplighter_cli.app import app
 from lamplighter_cli.errors import explain
 from lamplighter_local.stack import LocalStack
@@ -143,9 +142,8 @@ def test_wrong_region_is_one_line(lamplighter: Command, command: list[str]) -> N
 
 @pytest.fixture
 def sales(stack: LocalStack) -> LocalStack:
-    """Return a deployment with two DAGs, an asset and a run."""
-    register_dags(DAG("sales", schedule=[Asset("orders")]), DAG("own"))
-    Dags("own").update([Dags.is_custom.set(True)])
+    """Return a deployment with a DAG, an asset and a run."""
+    register_dags(DAG("sales", schedule=[Asset("orders")]))
     create_manual_run("sales", logical_date=None, run_id="mine")
     return stack
 
@@ -165,10 +163,10 @@ def sales(stack: LocalStack) -> LocalStack:
         ("runs watch sals", "did you mean sales?"),
         ("runs watch sales/x", "its newest is mine"),
         ("runs trigger sals", "did you mean sales?"),
-        ("runs trigger own", "pass --data-interval START/END, or --logical-date none"),
-        ("runs trigger sales --logical-date tomorrow", "'tomorrow' is not an instant"),
-        ("runs trigger sales --logical-date 2026-13-01", "'2026-13-01' is not an instant"),
+        ("runs trigger sales --logical-date tomorrow", "--logical-date 'tomorrow' is not a date"),
+        ("runs trigger sales --logical-date 2026-13-01", "'2026-13-01' is not a date"),
         ("runs trigger sales --data-interval 2026-01-01", "write it as START/END"),
+        ("runs trigger sales --data-interval x/2026-01-01", "--data-interval 'x' is not a date"),
         ("runs trigger sales --data-interval 2026-01-02/2026-01-01", "ends before it starts"),
         ("runs trigger sales --conf {rows", "--conf '{rows' is not JSON"),
         ("runs trigger sales --conf [1]", "write an object"),
@@ -205,9 +203,12 @@ def test_wrong_use_exits_two(lamplighter: Command, stack: LocalStack, arguments:
     assert "Traceback" not in result.err
 
 
-def service_error(code: str) -> ClientError:
+def service_error(
+    code: str, message: str = "two\nlines", *, operation: str = "GetItem", **more: str
+) -> ClientError:
     """Return an error as a service sends it."""
-    return ClientError({"Error": {"Code": code, "Message": "two\nlines"}}, "DescribeTable")
+    response: Any = {"Error": {"Code": code, "Message": message, **more}}
+    return ClientError(response, operation)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,28 @@ def service_error(code: str) -> ClientError:
         (service_error("ExpiredToken"), "have expired: sign in"),
         (service_error("UnrecognizedClientException"), "credentials are not valid"),
         (service_error("AccessDeniedException"), "these AWS credentials do not allow it: "),
-        (service_error("ResourceNotFoundException"), "the tables do not exist in this account"),
+        (
+            service_error("ResourceNotFoundException", "Requested resource not found"),
+            "a table does not exist in this account",
+        ),
+        (service_error("ResourceNotFoundException", "no application x"), "AWS: An error"),
+        (
+            VerboseClientError(
+                {"Error": {"Code": "ResourceNotFoundException", "Message": ""}},
+                "TransactWriteItems",
+                {"table_name": "shop-Dags,shop-Runs,shop-Dags"},
+            ),
+            "the table shop-Dags or shop-Runs does not exist in this account",
+        ),
+        (
+            service_error(
+                "ResourceNotFoundException",
+                "Function not found: arn:aws:lambda:us-east-1:1:function:shop-sandbox",
+                operation="Invoke",
+            ),
+            "the function shop-sandbox does not exist in this account",
+        ),
+        (service_error("NoSuchBucket", BucketName="mine"), "the bucket mine does not exist in"),
         (service_error("QueueDoesNotExist"), "the queue does not exist in this account"),
         (service_error("Unheard"), "AWS: An error occurred (Unheard)"),
     ],

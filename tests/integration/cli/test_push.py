@@ -221,8 +221,8 @@ def test_changed_kind_of_schedule_can_be_pushed(
     ("change", "words"),
     [
         ({"bucket": ""}, "set LAMPLIGHTER_BUCKET: it names a resource of the stack"),
-        ({"table_prefix": "elsewhere-"}, "the tables do not exist in this account and region: "),
-        ({"bucket": "no-such-bucket"}, "AWS: An error occurred (NoSuchBucket)"),
+        ({"table_prefix": "elsewhere-"}, "the table elsewhere-"),
+        ({"bucket": "no-such-bucket"}, "the bucket no-such-bucket does not exist in this account"),
     ],
     ids=["no bucket", "wrong tables", "wrong bucket"],
 )

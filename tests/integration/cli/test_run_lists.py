@@ -109,7 +109,7 @@ def test_run_has_the_date_or_id_that_was_asked_for(
 
 
 def test_run_has_the_interval_that_was_asked_for(lamplighter: Command, dags: LocalStack) -> None:
-    """For timetables that cannot be asked here."""
+    """It counts, and not what the timetable would infer."""
     interval = "2026-01-04T00:00:00Z/2026-01-04T06:00:00Z"
     result = lamplighter("runs", "trigger", "idle", "--data-interval", interval, "--json")
     assert json.loads(result.out)["data_interval_end"] == "2026-01-04T06:00:00+00:00"

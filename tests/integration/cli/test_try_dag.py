@@ -1,16 +1,22 @@
 """`lamplighter test`: one run of one DAG, tried out here."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from pendulum import datetime
 from typer.testing import CliRunner, Result
 
+from lamplighter.bundles import parsing
+from lamplighter.bundles.parsing import ask_worker, start_worker
 from lamplighter.errors import LamplighterError
+from lamplighter.zones import parse_instant
 from lamplighter_cli.app import app
 from lamplighter_local import try_run
+from lamplighter_local.deployment import LocalDeployment
 from tests.integration.cli.pretended_spark import pretend
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -43,6 +49,19 @@ def busy(write_bundle: WriteBundle) -> Path:
     return write_bundle({"dags/busy.py": BUSY, **programs})
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm_worker() -> Iterator[None]:
+    """Let one process import the DAG files of all tests here: each takes long to start."""
+    worker = start_worker()
+    with patch.object(
+        parsing,
+        "ask_workers",
+        lambda requests, **_: (ask_worker(worker, request) for request in requests),
+    ):
+        yield
+    worker.communicate()
+
+
 def lamplighter(*arguments: object) -> Result:
     """Run the command `test`."""
     return CliRunner().invoke(app, ["test", *map(str, arguments)])
@@ -62,7 +81,7 @@ def test_run_not_executed_shows_what_would_start(busy: Path) -> None:
     assert result.exit_code == 0
     assert "busy/manual__2026-02-01T05:00:00+00:00" in result.stdout
     assert "no step was executed" in result.stdout
-    arguments = "2026-02-01T05:01:00+00:00 '/my lake'"
+    arguments = "2026-02-01T05:00:00+00:00 '/my lake'"
     assert f'  first: jobs/first.py {arguments}  params {{"size": 2}}' in result.stdout
 
 
@@ -93,7 +112,7 @@ def test_run_on_spark_is_the_only_one_and_is_retried(
     logs = [attempt["log"] for attempt in tried["steps"][0]["attempts"]]
     assert logs == ["pretended local-000001\n", "pretended local-000002\n"]
     assert tried["is_executed"] is True
-    assert tried["data_interval_end"] == "2026-02-01T05:01:00+00:00"
+    assert tried["data_interval_end"] == "2026-02-01T05:00:00+00:00"
 
 
 def test_run_that_fails_exits_one_with_error_and_log(
@@ -110,21 +129,60 @@ def test_run_that_fails_exits_one_with_error_and_log(
     assert "pretended local-000002\n" in result.stdout
 
 
-def test_run_of_a_custom_timetable_has_its_interval() -> None:
-    """The data interval is the one that the author's timetable has for the date."""
-    options = ("--dags", EXAMPLES, "--var", "data_root=/lake", "--json")
-    result = lamplighter("fx_twice_a_day", "--at", "2026-01-05T05:00:00Z", *options)
-    tried = json.loads(result.stdout)
-    assert tried["data_interval_start"] == "2026-01-05T05:00:00+00:00"
-    assert tried["data_interval_end"] == "2026-01-05T15:30:00+00:00"
-    assert tried["steps"][0]["job"] == "jobs.fx:load"
+def test_run_of_a_custom_timetable_tells_its_dates_in_the_zone_of_the_dag() -> None:
+    """A date without an offset is the DAG's, and its timetable infers the data interval."""
+    options = ("--dags", EXAMPLES, "--var", "data_root=/lake")
+    result = lamplighter("fx_twice_a_day", "--at", "2026-01-05T06:00", *options)
+    said = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert said[2:4] == [
+        "logical date 2026-01-05 05:00 UTC (06:00 Europe/Zurich)",
+        (
+            "data interval 2026-01-04 15:30 UTC (16:30 Europe/Zurich) to 2026-01-05 05:00 UTC"
+            " (06:00 Europe/Zurich)"
+        ),
+    ]
+    assert "  load: jobs.fx:load" in result.stdout
 
 
-def test_date_that_a_custom_timetable_lacks_is_refused() -> None:
-    """A Saturday is no workday, and the command that shows the days is named."""
-    line = refusal("after_workday", "--dags", EXAMPLES, "--at", "2026-01-10T05:00:00Z")
-    assert "has no run for 2026-01-10T05:00:00+00:00" in line
-    assert "lamplighter next" in line
+KINDS = """
+import pendulum
+from lamplighter import DAG
+from lamplighter.timetables.base import DataInterval, Timetable
+from lamplighter.timetables.events import EventsTimetable
+
+class TwoDays(Timetable):
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        return None
+    def infer_manual_data_interval(self, *, run_after):
+        return DataInterval(run_after.subtract(days=2), run_after)
+
+event = pendulum.datetime(2026, 1, 20)
+start = pendulum.datetime(2026, 1, 1)
+DAG("cron", schedule="30 6 * * *", start_date=start)
+DAG("events", schedule=EventsTimetable([event], restrict_to_events=True), start_date=start)
+DAG("custom", schedule=TwoDays(), start_date=start)
+"""
+
+
+def test_run_has_the_interval_of_a_real_manual_run(write_bundle: WriteBundle) -> None:
+    """Whatever the timetable, `test` and `runs trigger` of one date agree."""
+    root, at = write_bundle({"dags/kinds.py": KINDS}), "2026-02-01T05:10:00Z"
+    with LocalDeployment(root, at=at, catch_up=False) as lamp:
+        triggered = {dag.dag_id: lamp.trigger(dag.dag_id, logical_date=at) for dag in lamp.dags()}
+    real = {
+        dag_id: (run.data_interval_start, run.data_interval_end)
+        for dag_id, run in triggered.items()
+    }
+    assert real["custom"] == (datetime(2026, 1, 30, 5, 10), datetime(2026, 2, 1, 5, 10))
+    tried = {
+        dag_id: json.loads(lamplighter(dag_id, "--dags", root, "--at", at, "--json").stdout)
+        for dag_id in real
+    }
+    assert len(tried) == 3
+    assert real == {
+        dag_id: tuple(parse_instant(run[f"data_interval_{end}"]) for end in ("start", "end"))
+        for dag_id, run in tried.items()
+    }
 
 
 def test_dag_that_is_unknown_is_refused_with_the_others(busy: Path) -> None:

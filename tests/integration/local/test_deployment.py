@@ -209,11 +209,14 @@ class EveryPrime(Timetable):
         return None
 
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
-        return DataInterval.exact(run_after)
+        return DataInterval(run_after.subtract(hours=7), clock.now())
 
 
 class Spoilt(EveryPrime):
     """One that raises."""
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        raise ZeroDivisionError(f"of the author's, at {run_after}")
 
     def next_dagrun_info(self, **_: Any) -> DagRunInfo | None:
         raise ZeroDivisionError("of the author's")
@@ -227,6 +230,20 @@ def test_timetables_of_the_test_run_as_objects() -> None:
         ends = [run.data_interval_end for run in lamp.runs("primes")]
         assert [end.hour for end in ends if end] == [2, 3, 5, 7, 11]
         assert "of the author's" in (lamp.dag("spoilt").schedule_error or "")
+        lamp.check_invariants()
+
+
+def test_trigger_asks_a_timetable_of_the_test_for_the_interval() -> None:
+    """It infers that of a manual run, by the deployment's clock; one that raises says so."""
+    dags = [hourly("primes", schedule=EveryPrime()), hourly("spoilt", schedule=Spoilt())]
+    with LocalDeployment(dags, at=START) as lamp:
+        lamp.advance(hours=1)
+        run = lamp.trigger("primes", logical_date=START)
+        assert run.data_interval_start == START.subtract(hours=7)
+        assert run.data_interval_end == START.add(hours=1)
+        with pytest.raises(RefusedError, match=r"DAG 'spoilt' failed: .* give the data interval"):
+            lamp.trigger("spoilt")
+        assert lamp.runs("spoilt") == []
         lamp.check_invariants()
 
 

@@ -1,10 +1,14 @@
 """A session of `lamplighter dev` in this process, whose real time is the test's."""
 
+import http.client
+import json
 import logging
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +16,9 @@ from unittest.mock import patch
 
 import boto3
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from pendulum import datetime, duration
 
 from lamplighter import settings
@@ -319,3 +326,92 @@ def test_spark_without_java_is_refused(start: Start) -> None:
         start(is_instant=False),
     ):
         pass
+
+
+OWN = """
+import pendulum
+from lamplighter import DAG
+from lamplighter.timetables.base import DagRunInfo, DataInterval, Timetable
+
+class Daily(Timetable):
+    def infer_manual_data_interval(self, *, run_after):
+        return DataInterval(run_after.subtract(days=1), run_after)
+    def next_dagrun_info(self, *, last_automated_data_interval, restriction):
+        last = last_automated_data_interval
+        start = last.end if last else restriction.earliest
+        return DagRunInfo.interval(start, start.add(days=1))
+
+DAG("own", schedule=Daily(), start_date=pendulum.datetime(2026, 1, 1, tz="Asia/Tokyo"))
+"""
+
+
+COMMAND = "from lamplighter_cli.app import main; main()"
+
+
+def in_another_terminal(*arguments: str) -> str:
+    """Return what `lamplighter --local` says in a process of its own."""
+    others = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from lamplighter_cli.app import main; main()",
+            "--local",
+            *list(arguments),
+        ],
+        env=others,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_custom_timetable_is_asked_from_another_terminal(session: Session) -> None:
+    """Its manual runs and backfills need the sandbox, which the endpoint invokes."""
+    session.save("dags/own.py", OWN)
+    plan = json.loads(
+        in_another_terminal(
+            *("backfill", "plan", "own", "--start", "2026-01-02", "--end", "2026-01-04", "--json")
+        )
+    )
+    assert [each["logical_date"] for each in plan["dates"]] == [
+        "2026-01-01T15:00:00+00:00",
+        "2026-01-02T15:00:00+00:00",
+    ]
+    told = in_another_terminal("runs", "trigger", "own", "--logical-date", "2026-01-05")
+    assert "2026-01-03 15:00 UTC (2026-01-04 00:00 Asia/Tokyo) to 2026-01-04 15:00 UTC" in told
+    assert any(line.startswith("own/manual__2026-01-04T15:00") for line in session.step())
+
+
+def invoke(function: str) -> tuple[int, str | None, str]:
+    """Invoke a function over HTTP: the status, the kind of error and the text of the answer.
+
+    Clients of this process would not go through the endpoint.
+    """
+    state = dev_state.read()
+    path = f"/2015-03-31/functions/{function}/invocations"
+    signed = AWSRequest("POST", f"{state.endpoint_url}{path}", data=b"{}")
+    credentials = Credentials(state.access_key_id, state.secret_access_key)
+    SigV4Auth(credentials, "lambda", state.region).add_auth(signed)
+    connection = http.client.HTTPConnection(state.endpoint_url.removeprefix("http://"))
+    with closing(connection):
+        connection.request("POST", path, b"{}", dict(signed.headers))
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("X-Amz-Function-Error"), answer.read().decode()
+
+
+@pytest.mark.usefixtures("kept_session")
+class TestInvocations:
+    def test_sandbox_that_fails_is_told_to_the_caller(self) -> None:
+        """As Lambda does: the answer is the error, and a header says that it is one."""
+        status, error, text = invoke("local-sandbox")
+        assert (status, error) == (200, "Unhandled")
+        assert json.loads(text) == {"errorType": "KeyError", "errorMessage": "'key'"}
+
+    def test_other_function_is_not_invoked(self) -> None:
+        """Operators may not on AWS either; the name of what is missing is told."""
+        status, error, text = invoke("local-tick")
+        assert (status, error) == (404, None)
+        assert text.endswith(':function:local-tick"}')

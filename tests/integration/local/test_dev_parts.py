@@ -115,7 +115,7 @@ def test_watch_that_the_system_refuses_is_told(tmp_path: Path) -> None:
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_requests_wait_while_the_endpoint_is_busy() -> None:
     """Whoever sends without pause cannot keep the functions from coming to an end."""
-    with guarded_moto() as lock, serving(lock) as endpoint:
+    with guarded_moto() as lock, serving(lock, sandbox="sandbox") as endpoint:
         client = boto3.client(
             "sqs",
             endpoint_url=endpoint.url,

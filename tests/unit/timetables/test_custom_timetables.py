@@ -16,6 +16,7 @@ from lamplighter.timetables.base import (
     DataInterval,
     TimeRestriction,
     Timetable,
+    manual_interval,
     next_run,
 )
 
@@ -239,6 +240,55 @@ def test_timetable_may_keep_anything_inside(inner: object) -> None:
     assert made.next_dagrun_info() == DagRunInfo.interval(MONDAY, MONDAY + DAY)
     with pytest.raises(DefinitionError, match="DAG 'moon': start_date: "):
         DAG("moon", schedule=KeepingTimetable(daily)).validate()
+
+
+FIRST_TWO_THIRTY = pendulum.datetime(2026, 10, 25, 0, 30).in_timezone("Europe/Zurich")
+SECOND_TWO = pendulum.datetime(2026, 10, 25, 1).in_timezone("Europe/Zurich")
+
+
+def test_interval_in_the_repeated_hour_is_believed() -> None:
+    """From the first 02:30 to the second 02:00 is half an hour, whatever clocks show."""
+    info = DagRunInfo.interval(FIRST_TWO_THIRTY, SECOND_TWO)
+    assert dag(always(info)).next_dagrun_info() == info
+
+
+def test_run_in_the_repeated_hour_follows_the_one_before() -> None:
+    """The second 02:00 comes after the first 02:30."""
+    timetable = AuthorTimetable(always(DagRunInfo.exact(SECOND_TWO)))
+    restriction = TimeRestriction(MONDAY, None, catchup=True)
+    last = DagRunInfo.exact(FIRST_TWO_THIRTY)
+    assert next_run(timetable, last, restriction) == DagRunInfo.exact(SECOND_TWO)
+
+
+class ManualTimetable(Timetable):
+    """A timetable that infers whatever it was told to."""
+
+    def __init__(self, interval: Any) -> None:
+        self.interval = interval
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:  # noqa: ARG002 - an author's
+        interval: DataInterval = self.interval
+        return interval
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        (None, "data_interval=None, not a DataInterval"),
+        ((MONDAY, MONDAY), "not a DataInterval"),
+        (DataInterval("today", MONDAY), "data_interval.start='today', not a DateTime"),  # type: ignore[arg-type] # is the point
+        (DataInterval(MONDAY, NAIVE), "data_interval.end=2024-01-01 00:00:00 without a time zone"),  # type: ignore[arg-type] # is the point
+        (DataInterval(MONDAY, MONDAY - DAY), "an interval that ends before it starts"),
+    ],
+)
+def test_manual_interval_that_is_none_is_refused(interval: Any, words: str) -> None:
+    """The error names the timetable, its method and what is wrong with the answer."""
+    timetable = ManualTimetable(interval)
+    with pytest.raises(InvalidTimetableError) as raised:
+        manual_interval(timetable, run_after=MONDAY)
+    said = str(raised.value)
+    assert said.startswith("ManualTimetable.infer_manual_data_interval returned ")
+    assert words in said
 
 
 def test_older_method_name_is_refused() -> None:

@@ -14,14 +14,12 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Request
-from lamplighter.errors import RefusedError
 from lamplighter.operations import backfills as operations
 from lamplighter.operations.backfills import create_backfill, plan_backfill
-from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import COMPLETED, backfills_of
-from lamplighter.store.dags import all_dags, newest_document
-from lamplighter.views import Backfill, view_backfill, view_dag
-from lamplighter.zones import Zone, as_utc, iso, later_reading, parse_zone
+from lamplighter.store.dags import all_dags
+from lamplighter.views import Backfill, view_backfill
+from lamplighter.zones import instant_in, iso
 from lamplighter_cli import console
 from lamplighter_cli.backfill_output import (
     backfill_json,
@@ -33,8 +31,8 @@ from lamplighter_cli.backfill_output import (
     progress_text,
 )
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.lookup import find_backfill, find_dag
-from lamplighter_cli.options import AsJson, Conf, DagId, Every, read_conf
+from lamplighter_cli.lookup import find_backfill, find_dag, zone_of_dates
+from lamplighter_cli.options import AsJson, Conf, DagId, Every, read_conf, read_time
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Backfills, Dags
@@ -95,14 +93,14 @@ def plan(
         run_backwards=backwards,
         max_active_runs=max_active_runs,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request)
     if as_json:
         console.print_json(plan_json(dag, made))
         return
-    console.out().print(plan_table(dag, made, _zone(dag)))
+    console.out().print(plan_table(dag, made, zone_of_dates(dag)))
     if dates and made.dates:
         console.out().print()
-        console.out().print(dates_table(made, _zone(dag)))
+        console.out().print(dates_table(made, zone_of_dates(dag)))
 
 
 @app.command()
@@ -132,12 +130,12 @@ def create(
         conf=read_conf(conf),
         max_cost=max_cost or None,
     )
-    made = plan_backfill(request, ask_author=custom_runs_between)
+    made = plan_backfill(request)
     if not as_json and made.todo:
-        console.out().print(plan_table(dag, made, _zone(dag)))
+        console.out().print(plan_table(dag, made, zone_of_dates(dag)))
     if len(made.todo) > MAX_UNCONFIRMED_RUNS and not yes:
         _confirm(len(made.todo))
-    created = view_backfill(create_backfill(request, ask_author=custom_runs_between))
+    created = view_backfill(create_backfill(request))
     if as_json:
         console.print_json(backfill_json(created))
         return
@@ -181,7 +179,7 @@ def show(name: Id, *, as_json: AsJson = False) -> None:
     if as_json:
         console.print_json(backfill_json(found))
     else:
-        console.out().print(backfill_table(found, _zone(find_dag(found.dag_id))))
+        console.out().print(backfill_table(found, zone_of_dates(find_dag(found.dag_id))))
 
 
 @app.command()
@@ -289,27 +287,11 @@ def _write_change(backfill: Backfill, before: str, *, as_json: bool) -> str:
 # Ranges.
 
 
-def _zone(row: "Dags") -> Zone:
-    return view_dag(row).zone or parse_zone(newest_document(row).get("timezone", "UTC"))
-
-
 def _range(row: "Dags", start: str, end: str, *, is_inclusive: bool) -> tuple[DateTime, DateTime]:
     """Return the start of a range, and the first instant after it."""
-    zone = _zone(row)
-    first, last = _instant("--start", start, zone), _instant("--end", end, zone)
-    if is_inclusive and len(end) == _DATE_LENGTH:
-        day = datetime.date.fromisoformat(end) + datetime.timedelta(days=1)
-        last = _instant("--end", day.isoformat(), zone)
-    elif is_inclusive:
-        last = last.add(microseconds=1)
-    return first, last
-
-
-def _instant(option: str, text: str, zone: Zone) -> DateTime:
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise RefusedError(
-            f"{option} {text!r} is not a date: write it like 2026-01-31 or 2026-01-31T06:00:00Z"
-        ) from error
-    return later_reading(found, zone) if found.tzinfo is None else as_utc(found)
+    zone = zone_of_dates(row)
+    first, last = read_time("--start", start), read_time("--end", end)
+    if is_inclusive:
+        is_date = len(end) == _DATE_LENGTH
+        last += datetime.timedelta(days=1) if is_date else datetime.timedelta(microseconds=1)
+    return instant_in(zone, first), instant_in(zone, last)

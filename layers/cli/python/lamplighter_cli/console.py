@@ -122,7 +122,19 @@ def instant(at: DateTime | None, zone: Zone | None = None) -> str:
     if there.timezone_name in {"UTC", "Etc/UTC"}:
         return first
     day = "" if there.date() == at.date() else "%Y-%m-%d "
-    return f"{first} ({there.strftime(day + clock_time)} {there.timezone_name})"
+    return f"{first} ({wall_time(there, day + clock_time)} {there.timezone_name})"
+
+
+def interval(start: DateTime | None, end: DateTime | None, zone: Zone | None = None) -> str:
+    """Return a data interval as text; of one without, nothing."""
+    return " to ".join(instant(at, zone) for at in (start, end) if at is not None)
+
+
+def wall_time(there: DateTime, form: str) -> str:
+    """Return a local time as text; in an hour that clocks show twice, with its UTC offset."""
+    text = there.strftime(form)
+    readings = {there.replace(fold=fold).utcoffset() for fold in (0, 1)}
+    return text + there.format("Z") if len(readings) > 1 else text
 
 
 def _own_zone() -> Zone:

@@ -1,6 +1,7 @@
 """Errors of AWS as one-line messages that say what the user can do."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -34,6 +35,9 @@ _UNKNOWN = (
     "AuthFailure",
 )
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+_NO_TABLE = "Requested resource not found"
+# PynamoDB names the tables of a request; the answer of DynamoDB does not.
+_TABLES = re.compile(r" on table \(([^)]+)\) ")
 _NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
@@ -46,6 +50,9 @@ def explain(error: BaseException) -> str | None:
         return _one_line(error) if isinstance(error, StoreError) else None
     cause = found[-1]
     if isinstance(cause, ClientError):
+        missing = _missing(cause, found)
+        if missing is not None:
+            return f"{missing} does not exist in this account and region: {_WHICH}"
         return _explain_service_error(cause)
     if isinstance(cause, EndpointConnectionError | ConnectTimeoutError):
         url = cause.kwargs.get("endpoint_url", "AWS")
@@ -65,6 +72,23 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         at = inner or at.__cause__
 
 
+def _missing(cause: ClientError, chain: Sequence[BaseException]) -> str | None:
+    """Return which resource AWS does not have, by its name where one of the errors tells it."""
+    code, message = (cause.response["Error"].get(name, "") for name in ("Code", "Message"))
+    if code in _NO_QUEUE:
+        return "the queue"
+    if code == "NoSuchBucket":
+        return f"the bucket {cause.response['Error'].get('BucketName', '')}".rstrip()
+    if code != "ResourceNotFoundException":
+        return None
+    if cause.operation_name == "Invoke":
+        return f"the function {message.rpartition(':')[2]}"
+    for each in chain:
+        if (named := _TABLES.search(str(each))) is not None:
+            return f"the table {' or '.join(sorted(set(named[1].split(','))))}"
+    return "a table" if message.startswith(_NO_TABLE) else None
+
+
 def _explain_service_error(error: ClientError) -> str:
     code = error.response["Error"].get("Code", "")
     if code in _EXPIRED:
@@ -73,10 +97,6 @@ def _explain_service_error(error: ClientError) -> str:
         return f"the AWS credentials are not valid ({code}): {_SIGN_IN}"
     if code in _DENIED:
         return f"these AWS credentials do not allow it: {_one_line(error)}"
-    if code == "ResourceNotFoundException":
-        return f"the tables do not exist in this account and region: {_WHICH}"
-    if code in _NO_QUEUE:
-        return f"the queue does not exist in this account and region: {_WHICH}"
     return f"AWS: {_one_line(error)}"
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import alias_id, asset_id, uri_id
+from lamplighter.serialization import zone_of_dag
 from lamplighter.store.assets import all_asset_names, read_assets
 from lamplighter.store.backfills import newest_of, read_backfill
-from lamplighter.store.dags import all_dag_ids, read_dag
+from lamplighter.store.dags import all_dag_ids, newest_document, read_dag
 from lamplighter.store.runs import STATES, require_run, runs_of
 from lamplighter.views import view_dag
-from lamplighter.zones import Zone
+from lamplighter.zones import UTC, Zone
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Assets, Backfills, Dags, Runs
@@ -85,7 +86,13 @@ def _suggestions(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def zone_of_dag(dag_id: str) -> Zone | None:
+def zone_of_dates(row: "Dags") -> Zone:
+    """Return the time zone in which dates of a DAG are read and shown."""
+    document = newest_document(row)
+    return zone_of_dag(document) if document else UTC
+
+
+def zone_of_runs(dag_id: str) -> Zone | None:
     """Return the time zone of a DAG's schedule, if the DAG still exists and has one."""
     row = read_dag(dag_id)
     return view_dag(row).zone if row else None

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pendulum import DateTime
 from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.assets.asset import decode_condition
 from lamplighter.bundles.parsing import CheckedDag, find_upcoming_runs
+from lamplighter.bundles.worker import UpcomingQuery
 from lamplighter.loading import author_code_as_data
-from lamplighter.zones import UTC, Zone, iso, parse_instant, parse_zone
+from lamplighter.serialization import zone_of_dag
+from lamplighter.zones import UTC, Zone, instant_in, parse_instant
 from lamplighter_cli import console
-from lamplighter_cli.options import AsJson, DagId, DagsDir
+from lamplighter_cli.options import AsJson, DagId, DagsDir, read_time
 
 
 def next_runs(
@@ -26,13 +27,17 @@ def next_runs(
     dags: DagsDir = Path(),
     at: Annotated[
         str,
-        typer.Option(help="The time to start from, such as 2026-03-27T00:00:00Z. Default: now."),
+        typer.Option(
+            help="The date or time to start from, in the DAG's time zone if it has no offset."
+            " Default: now."
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Show the next runs of a DAG, with gaps between intervals and clock changes. Runs offline."""
-    moment = parse_instant(at) if at else clock.now().replace(microsecond=0)
-    dag, runs = find_upcoming_runs(dags, {"dag_id": dag_id, "count": count, "at": iso(moment)})
+    moment = read_time("--at", at) if at else clock.now().replace(microsecond=0)
+    query = UpcomingQuery(dag_id=dag_id, count=count, at=moment.isoformat())
+    dag, runs = find_upcoming_runs(dags, query)
     if as_json:
         console.print_json(runs)
     elif not runs:
@@ -52,12 +57,13 @@ def _why_none(dag: CheckedDag) -> str:
     return f"has no more runs (schedule {dag.schedule!r})"
 
 
-def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: DateTime) -> None:
-    own_zone = parse_zone(dag.document["timezone"])
+def _show(dag: CheckedDag, runs: list[dict[str, Any]], moment: datetime.datetime) -> None:
+    own_zone = zone_of_dag(dag.document)
     zones = [UTC] if own_zone == UTC else [UTC, own_zone]
     out = console.out()
     title = f"  {dag.schedule}  {dag.description}".rstrip()
-    out.print(Text.assemble((dag.dag_id, "bold"), title, f"  from {iso(moment)}"), soft_wrap=True)
+    since = console.instant(instant_in(own_zone, moment), own_zone)
+    out.print(Text.assemble((dag.dag_id, "bold"), title, f"  from {since}"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for column in ("run id", "zone", "logical date", "data interval", "run after", ""):
         table.add_column(column, no_wrap=bool(column), overflow="fold")
@@ -85,17 +91,18 @@ def _interval(run: dict[str, Any], zone: Zone) -> str:
         return "-"
     first, last = (parse_instant(text).in_timezone(zone) for text in (start, end))
     clock_time = "%H:%M:%S" if first.second or last.second else "%H:%M"
-    if first == last:
-        return first.strftime(f"%a %Y-%m-%d {clock_time}")
+    begin = console.wall_time(first, f"%a %Y-%m-%d {clock_time}")
+    if start == end:
+        return begin
     day = "%a %m-%d " if first.year == last.year else "%Y-%m-%d "
     day = "" if first.date() == last.date() else day
-    return f"{first.strftime(f'%a %Y-%m-%d {clock_time}')} → {last.strftime(day + clock_time)}"
+    return f"{begin} → {console.wall_time(last, day + clock_time)}"
 
 
 def _local(text: str | None, zone: Zone) -> str:
-    return (
-        "-" if text is None else parse_instant(text).in_timezone(zone).strftime("%Y-%m-%d %H:%M:%S")
-    )
+    if text is None:
+        return "-"
+    return console.wall_time(parse_instant(text).in_timezone(zone), "%Y-%m-%d %H:%M:%S")
 
 
 def _marks(before: dict[str, Any] | None, run: dict[str, Any], zone: Zone) -> list[str]:

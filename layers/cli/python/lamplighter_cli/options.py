@@ -1,5 +1,6 @@
 """Arguments and options that several commands have, and how their values are parsed."""
 
+import datetime
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,17 @@ def read_json(option: str, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise RefusedError(f"{option} {text!r} is not JSON: {error}") from error
+
+
+def read_time(option: str, text: str) -> datetime.datetime:
+    """Return the date or time that an option means; without an offset it is in the DAG's zone."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RefusedError(
+            f"{option} {text!r} is not a date: write it like 2026-01-31 or 2026-01-31T06:00 in the"
+            " time zone of the DAG, or 2026-01-31T06:00:00Z"
+        ) from error
 
 
 def read_variables(texts: Iterable[str] | None) -> dict[str, str]:

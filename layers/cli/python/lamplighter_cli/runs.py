@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pendulum import DateTime
+from rich.table import Table
 from rich.text import Text
 
 from lamplighter import clock
@@ -15,11 +16,17 @@ from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
 from lamplighter.views import Run, run_summary, view_dag, view_run
-from lamplighter.zones import parse_instant
+from lamplighter.zones import Zone, instant_in
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.lookup import find_dag, find_run, require_states, zone_of_dag
-from lamplighter_cli.options import AsJson, Conf, DagId, RunName, read_conf
+from lamplighter_cli.lookup import (
+    find_dag,
+    find_run,
+    require_states,
+    zone_of_dates,
+    zone_of_runs,
+)
+from lamplighter_cli.options import AsJson, Conf, DagId, RunName, read_conf, read_time
 from lamplighter_cli.runs_logs import logs
 from lamplighter_cli.runs_output import (
     run_json,
@@ -78,7 +85,7 @@ def show(run: RunName, *, as_json: AsJson = False) -> None:
     if as_json:
         console.print_json(whole_run_json(found))
         return
-    zone = zone_of_dag(found.dag_id)
+    zone = zone_of_runs(found.dag_id)
     console.out().print(run_table(found, zone))
     if found.steps:
         console.out().print()
@@ -180,7 +187,11 @@ def trigger(
     dag_id: DagId,
     *,
     logical_date: Annotated[
-        str, typer.Option(help="Its logical date; `none` for a run without one. Default: now.")
+        str,
+        typer.Option(
+            help="Its logical date, in the DAG's time zone if it has no offset; `none` for a run"
+            " without one. Default: now."
+        ),
     ] = "",
     data_interval: Annotated[
         str,
@@ -194,36 +205,40 @@ def trigger(
     as_json: AsJson = False,
 ) -> None:
     """Create a run; it starts as soon as its DAG has a free slot."""
-    date = _date(logical_date or ("none" if run_id else "now"))
-    if find_dag(dag_id).is_custom and date is not None and not data_interval:
-        raise RefusedError(
-            f"DAG {dag_id!r} has a custom timetable, which only runs in the sandbox: pass"
-            " --data-interval START/END, or --logical-date none"
-        )
+    zone = zone_of_dates(find_dag(dag_id))
     run = create_manual_run(
         dag_id,
-        logical_date=date,
-        data_interval=_interval(data_interval) if data_interval else None,
+        logical_date=_date(logical_date or ("none" if run_id else "now"), zone),
+        data_interval=_interval(data_interval, zone) if data_interval else None,
         conf=read_conf(conf),
         run_id=run_id or None,
     )
     _report(run, f"see `lamplighter runs watch {dag_id}/{run.run_id}`", as_json=as_json)
+    if not as_json and run.logical_date is not None:
+        console.out().print(_dates_table(run_summary(run), zone))
 
 
-def _date(text: str) -> DateTime | None:
+def _dates_table(run: Run, zone: Zone) -> Table:
+    interval = console.interval(run.data_interval_start, run.data_interval_end, zone)
+    date = console.instant(run.logical_date, zone)
+    return console.details({"logical date": date, "data interval": interval})
+
+
+def _date(text: str, zone: Zone) -> DateTime | None:
     if text.lower() == "none":
         return None
-    return clock.now() if text == "now" else parse_instant(text)
+    return clock.now() if text == "now" else instant_in(zone, read_time("--logical-date", text))
 
 
-def _interval(text: str) -> DataInterval:
+def _interval(text: str, zone: Zone) -> DataInterval:
     start, slash, end = text.partition("/")
     if not slash:
         raise RefusedError(
             f"--data-interval {text!r}: write it as START/END, such as"
             " 2026-01-31T06:00:00Z/2026-01-31T07:00:00Z"
         )
-    interval = DataInterval(parse_instant(start), parse_instant(end))
+    ends = (instant_in(zone, read_time("--data-interval", each)) for each in (start, end))
+    interval = DataInterval(*ends)
     if interval.end < interval.start:
         raise RefusedError(f"--data-interval {text!r} ends before it starts")
     return interval

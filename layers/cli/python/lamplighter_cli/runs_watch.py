@@ -17,7 +17,7 @@ from lamplighter.views import run_summary, steps_of, view_dag
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.lookup import find_dag, find_run, zone_of_dag
+from lamplighter_cli.lookup import find_dag, find_run, zone_of_runs
 from lamplighter_cli.options import AsJson, Every
 from lamplighter_cli.runs_output import runs_table, steps_table
 
@@ -45,7 +45,7 @@ def watch(
 ) -> None:
     """Watch a run until it finishes (exit code 1 if it failed), or a DAG until Ctrl-C."""
     if "/" in what:
-        read = partial(_read_run, what, zone_of_dag(find_run(what).dag_id))
+        read = partial(_read_run, what, zone_of_runs(find_run(what).dag_id))
     else:
         read = partial(_read_runs, what, view_dag(find_dag(what)).zone if what else None)
     end: str | None = None

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.views import Step
-from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.options import (
     AsJson,
@@ -22,6 +21,7 @@ from lamplighter_cli.options import (
     Variables,
     needing_local,
     read_conf,
+    read_time,
     read_variables,
 )
 from lamplighter_cli.runs_output import last_line
@@ -34,7 +34,10 @@ def run_test(
     dag_id: DagId,
     *,
     at: Annotated[
-        str, typer.Option(help="The logical date, such as 2026-01-31T06:00:00Z. Default: now.")
+        str,
+        typer.Option(
+            help="The logical date, in the DAG's time zone if it has no offset. Default: now."
+        ),
     ] = "",
     spark: Annotated[
         bool, typer.Option("--spark", help="Execute the steps, with Spark on this machine.")
@@ -45,7 +48,7 @@ def run_test(
     as_json: AsJson = False,
 ) -> None:
     """Run a DAG once on this machine; show its steps and logs. Exit code 1 if the run failed."""
-    date = parse_instant(at) if at else clock.now().replace(microsecond=0)
+    date = read_time("--at", at) if at else clock.now().replace(microsecond=0)
     params, variables = read_conf(conf), read_variables(var)
     with needing_local():
         from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
@@ -86,14 +89,14 @@ def _step_as_json(tried: "Tried", step: Step) -> dict[str, Any]:
 
 def _show(out: Console, tried: "Tried", *, is_executed: bool) -> None:
     run = tried.run
-    interval = [console.instant(at) for at in (run.data_interval_start, run.data_interval_end)]
+    interval = console.interval(run.data_interval_start, run.data_interval_end, tried.zone)
     out.print(
         console.details(
             {
                 "run": f"{run.dag_id}/{run.run_id}",
                 "state": console.state(run.state),
-                "logical date": console.instant(run.logical_date),
-                "data interval": " to ".join(filter(None, interval)),
+                "logical date": console.instant(run.logical_date, tried.zone),
+                "data interval": interval,
                 "conf": json.dumps(run.conf) if run.conf else None,
             }
         )

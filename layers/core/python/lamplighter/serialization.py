@@ -15,9 +15,9 @@ from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.task import OPTIONS, SparkTask
-from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
 from lamplighter.timetables.base import decode_timetable, encode_timetable
-from lamplighter.zones import encode_zone, iso, parse_instant, parse_zone
+from lamplighter.zones import Zone, encode_zone, iso, parse_instant, parse_zone
 
 SCHEMA = 2
 MAX_BYTES = 1_000_000
@@ -70,6 +70,22 @@ def decode_dag(document: dict[str, Any]) -> DAG:
         raise SerializationError(
             f"document of DAG {document.get('dag_id')!r} is damaged: {error!r}"
         ) from error
+
+
+def zone_of_schedule(timetable: dict[str, Any]) -> Zone | None:
+    """Return the time zone that the document of a timetable names, if it names one."""
+    try:
+        data = timetable["data"]
+        while "timezone" not in data and "timetable" in data:
+            data = data["timetable"]["data"]
+        return parse_zone(data["timezone"])
+    except UNREADABLE:  # an author's timetable may call anything its time zone
+        return None
+
+
+def zone_of_dag(document: dict[str, Any]) -> Zone:
+    """Return the time zone in which people name dates of a DAG: its schedule's, or its own."""
+    return zone_of_schedule(document["timetable"]) or parse_zone(document["timezone"])
 
 
 def to_json(document: dict[str, Any]) -> str:

@@ -19,10 +19,11 @@ from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
 from lamplighter.scheduler.pending import pending_of, waited_for
+from lamplighter.serialization import zone_of_schedule
 from lamplighter.store import runs as run_rows
 from lamplighter.store import runs as step_rows
 from lamplighter.store.backfills import OPEN
-from lamplighter.zones import Zone, iso, parse_zone
+from lamplighter.zones import Zone, iso
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Backfills, Dags, Runs, Steps
@@ -313,10 +314,7 @@ def view_dag(row: "Dags") -> Dag:
 
 def _zone_of_schedule(row: "Dags") -> Zone | None:
     try:
-        data = json.loads(row.timetable)["data"]
-        while "timezone" not in data and "timetable" in data:
-            data = data["timetable"]["data"]
-        return parse_zone(data["timezone"])
+        return zone_of_schedule(json.loads(row.timetable))
     except UNREADABLE:
         return None
 

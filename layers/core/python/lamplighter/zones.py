@@ -88,6 +88,11 @@ def iso_or_none(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else iso(moment)
 
 
+def instant_in(zone: Zone, moment: datetime.datetime) -> DateTime:
+    """Return the instant in UTC; a naive value is what the clocks of the zone show."""
+    return later_reading(moment, zone) if moment.tzinfo is None else as_utc(moment)
+
+
 def parse_instant(text: str) -> DateTime:
     """Read ISO text; text without an offset is taken as UTC."""
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from lamplighter.assets.asset import Asset
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.upcoming import NextRunsResult, failed_result, find_next_runs
+from lamplighter.dags.upcoming import NextRunsResult, failed_result, query_timetable
 from lamplighter.errors import RefusedError, in_short
 from lamplighter.identifiers import bundle_key
 from lamplighter.registry import pushes
@@ -94,7 +94,7 @@ def _require_dags(dags: object) -> Iterable[DAG]:
 
 def _next_runs(query: Any, dags: Mapping[str, DAG]) -> NextRunsResult:
     try:
-        return find_next_runs(query, dags)
+        return query_timetable(query, dags)
     except Exception as error:  # noqa: BLE001 - a timetable of the test's may raise whatever it likes
         return failed_result(query, in_short(error))
 

@@ -29,7 +29,6 @@ from lamplighter.executors.base import Executor
 from lamplighter.operations import backfills, pause
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
-from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.dags import all_dags, newest_document, require_dag
 from lamplighter.store.models import TABLES, Dags
@@ -220,7 +219,10 @@ class LocalDeployment(DeploymentLifecycle):
         conf: dict[str, Any] | None = None,
         data_interval: tuple[Instant, Instant] | None = None,
     ) -> Run:
-        """Create a run by hand: of now, of a date, or an undated one for None."""
+        """Create a run by hand: of now, of a date, or an undated one for None.
+
+        Without `data_interval`, the DAG's timetable infers that of the date.
+        """
         date = self.now if logical_date is _Left.OUT else logical_date
         assert not isinstance(date, _Left)
         interval = None
@@ -283,7 +285,7 @@ class LocalDeployment(DeploymentLifecycle):
             conf=conf,
             max_cost=max_cost,
         )
-        return view_backfill(create_backfill(request, ask_author=custom_runs_between))
+        return view_backfill(create_backfill(request))
 
     @when_open
     def backfills(self, dag_id: str) -> list[Backfill]:

@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -14,6 +15,9 @@ from lamplighter.errors import RefusedError
 from lamplighter_local.shipped import shipped
 
 FUNCTIONS = shipped("functions")
+
+# Standard output belongs to the process: it is redirected for one thread at a time.
+_one_at_a_time = threading.RLock()
 
 
 class LambdaContext:
@@ -56,6 +60,7 @@ def handler_of(function: str) -> Callable[[dict[str, Any], Any], Any]:
 def call(function: str, event: dict[str, Any], context: LambdaContext | None = None) -> Any:
     """Call a handler with an event; both go through JSON, as they do on their way to a Lambda."""
     arguments = json.loads(json.dumps(event))
-    with redirect_stdout(io.StringIO()):  # metrics, which CloudWatch would take from there
+    # Metrics are written there, which CloudWatch would take.
+    with _one_at_a_time, redirect_stdout(io.StringIO()):
         answer = handler_of(function)(arguments, context or LambdaContext())
     return json.loads(json.dumps(answer))

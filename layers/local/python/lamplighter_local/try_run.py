@@ -1,9 +1,10 @@
 """One run of one DAG of a bundle, tried out: nothing else runs, and no schedule interferes.
 
-Owns: which data interval the run has, and what is kept of it. Time moves until the run is over,
-through retries and their delays.
+Owns: what is kept of the run. It is a manual one, as anyone would create it: its timetable infers
+the data interval. Time moves until the run is over, through retries and their delays.
 """
 
+import datetime
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,31 +13,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pendulum import DateTime
-
 from lamplighter import executors
 from lamplighter.bundles.layout import require_bundle
-from lamplighter.bundles.parsing import find_upcoming_runs
+from lamplighter.bundles.parsing import find_dag
 from lamplighter.errors import RefusedError
 from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
-from lamplighter.store.dags import all_dags, change_dag, require_dag
+from lamplighter.serialization import zone_of_dag
+from lamplighter.store.dags import all_dags, change_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
 from lamplighter.views import Run
-from lamplighter.zones import iso, parse_instant
+from lamplighter.zones import Zone, instant_in
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
 
-# A run may come long after its date: after a weekend, or some days later.
-_RUNS_LOOKED_AT = 16
 _MAX_DAYS = 60
-
-Interval = tuple[DateTime, DateTime]
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,8 @@ class Tried:
     """A run that was tried out."""
 
     run: Run
+    # That of the DAG's dates.
+    zone: Zone
     # By task, what its last job was started with: the document that it finds as its context.
     contexts: Mapping[str, Mapping[str, Any]]
     # Every job that was executed, in order; empty if none was.
@@ -63,46 +61,29 @@ def try_run(
     bundle: Path,
     dag_id: str,
     *,
-    at: DateTime,
+    at: datetime.datetime,
     on_spark: bool,
     conf: dict[str, Any] | None = None,
     variables: Mapping[str, str],
 ) -> Tried:
-    """Run a DAG once, for a logical date, and return what came of it."""
+    """Run a DAG once and return what came of it; a naive logical date is in the DAG's zone."""
     if on_spark and find_java_home() is None:
         raise RefusedError(NO_JAVA)
     root = require_bundle(bundle)
-    interval = _data_interval(root, dag_id, at)
-    now = at if interval is None else max(at, interval[1])
+    zone = zone_of_dag(find_dag(root, dag_id).document)
+    date = instant_in(zone, at)
     with ExitStack() as until_the_end:
         spark = _spark(until_the_end) if on_spark else None
         lamp = until_the_end.enter_context(
-            LocalDeployment(at=now, executor=spark or "instant", variables=variables)
+            LocalDeployment(at=date, executor=spark or "instant", variables=variables)
         )
         lamp.stack.push(root, bundle=root.name, until_idle=False)
         _silence(dag_id)
-        if interval is None and require_dag(dag_id).is_custom:
-            raise RefusedError(
-                f"the timetable of DAG {dag_id!r} has no run for {iso(at)}: `lamplighter next`"
-                " shows those that it has"
-            )
         times = None if spark is None else JobTimes(spark)
-        run = lamp.trigger(dag_id, logical_date=at, data_interval=interval, conf=conf)
+        run = lamp.trigger(dag_id, logical_date=date, conf=conf)
         run = _until_over(lamp, run)
         attempts = () if spark is None or times is None else _attempts(spark, times)
-        return Tried(_in_order(run, attempts), _contexts(run), attempts)
-
-
-def _data_interval(root: Path, dag_id: str, at: DateTime) -> Interval | None:
-    """Return the interval of the DAG's timetable that a date is in; None if there is none."""
-    _, runs = find_upcoming_runs(root, {"dag_id": dag_id, "count": _RUNS_LOOKED_AT, "at": iso(at)})
-    for run in runs:
-        if run["data_interval_start"] is None:
-            continue
-        start, end = (parse_instant(run[f"data_interval_{name}"]) for name in ("start", "end"))
-        if start == at or start <= at < end:
-            return start, end
-    return None
+        return Tried(_in_order(run, attempts), zone, _contexts(run), attempts)
 
 
 def _spark(until_the_end: ExitStack) -> LocalSparkExecutor:

@@ -24,7 +24,7 @@ from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import ParseRequest, Request, RunsRequest, UpcomingQuery
-from lamplighter.dags.upcoming import NextRunsQuery, NextRunsResult
+from lamplighter.dags.upcoming import NextRunsResult, TimetableQuery
 from lamplighter.errors import DefinitionError
 
 MAX_FILES_PER_CALL = 50
@@ -77,29 +77,37 @@ def check_bundle(
     return combine(parsed)
 
 
+def find_dag(root: Path, dag_id: str, *, limits: Limits = DEFAULT_LIMITS) -> CheckedDag:
+    """Return a DAG of the bundle at `root`."""
+    root = require_bundle(root)
+    return _dag_in(combine(parse_files(root, dag_files(root), limits=limits)), dag_id)
+
+
 def find_upcoming_runs(
     root: Path, query: UpcomingQuery, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CheckedDag, list[dict[str, Any]]]:
     """Return the DAG that the query is about, and its runs to come."""
     root = require_bundle(root)
-    results = list(_parse(root, dag_files(root), limits, upcoming=query))
-    report = combine([ParsedFile.from_json(result) for result in results])
-    by_file = {result["file"]: result for result in results}
+    results = {
+        result["file"]: result for result in _parse(root, dag_files(root), limits, upcoming=query)
+    }
+    parsed = [ParsedFile.from_json(result) for result in results.values()]
+    dag = _dag_in(combine(parsed), query["dag_id"])
+    result = results[dag.file]
+    if "runs_error" in result:
+        raise DefinitionError(f"{dag.file}: {result['runs_error']}")
+    return dag, result["runs"]
+
+
+def _dag_in(report: BundleReport, dag_id: str) -> CheckedDag:
     for dag in report.dags:
-        if dag.dag_id == query["dag_id"]:
-            result = by_file[dag.file]
-            if "runs_error" in result:
-                raise DefinitionError(f"{dag.file}: {result['runs_error']}")
-            return dag, result["runs"]
-    raise DefinitionError(_no_such_dag(query["dag_id"], report))
-
-
-def _no_such_dag(dag_id: str, report: BundleReport) -> str:
+        if dag.dag_id == dag_id:
+            return dag
     names = ", ".join(dag.dag_id for dag in report.dags[:10]) or "none"
     # The file that should define it may be the one that fails: errors that name it come first.
     errors = sorted(report.errors, key=lambda problem: repr(dag_id) not in problem.message)
     broken = "".join(f"; {problem.file}: {problem.message}" for problem in errors[:3])
-    return f"there is no DAG {dag_id!r} in this bundle (there are: {names}){broken}"
+    raise DefinitionError(f"there is no DAG {dag_id!r} in this bundle (there are: {names}){broken}")
 
 
 def combine(parsed: list[ParsedFile]) -> BundleReport:
@@ -141,7 +149,7 @@ def parse_files(
 
 
 def query_timetables(
-    root: Path, queries: Sequence[NextRunsQuery], *, limits: Limits = DEFAULT_LIMITS
+    root: Path, queries: Sequence[TimetableQuery], *, limits: Limits = DEFAULT_LIMITS
 ) -> list[NextRunsResult]:
     """Return the result of each query, in their order; the time limit is for each of them."""
     # The queries about one file share its import, which may take longer than all of them.

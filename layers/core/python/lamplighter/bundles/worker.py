@@ -23,21 +23,22 @@ from pendulum import DateTime
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
 from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
-    NextRunsQuery,
     NextRunsResult,
+    TimetableQuery,
     describe_run,
     failed_result,
-    find_next_runs,
+    query_timetable,
     upcoming_runs,
 )
-from lamplighter.zones import parse_instant
+from lamplighter.serialization import encode_dag, zone_of_dag
+from lamplighter.zones import instant_in
 
 # Standard input: the next request comes only after a response, so until then it can only end.
 _CALLER = 0
 
 
 class UpcomingQuery(TypedDict):
-    """Which runs of one DAG come at or after the instant `at`?"""
+    """Which runs of one DAG come at or after `at`: an instant, or a time in the DAG's zone?"""
 
     dag_id: str
     count: int
@@ -63,7 +64,7 @@ class ParseRequest(Request):
 class RunsRequest(Request):
     """A file whose DAGs are asked for the runs that follow."""
 
-    queries: list[NextRunsQuery]
+    queries: list[TimetableQuery]
 
 
 def main() -> None:
@@ -140,8 +141,10 @@ def _import(request: ParseRequest) -> dict[str, Any]:
     for dag in dags:
         if query is None or dag.dag_id != query["dag_id"]:
             continue
+        moment = datetime.datetime.fromisoformat(query["at"])
         try:
-            runs = upcoming_runs(dag, query["count"], at=parse_instant(query["at"]))
+            at = instant_in(zone_of_dag(encode_dag(dag)), moment)
+            runs = upcoming_runs(dag, query["count"], at=at)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
             result["runs_error"] = problem_of(root, file, error).message
         else:
@@ -232,7 +235,7 @@ def _is_result(value: Any) -> bool:
 
 
 def _import_and_query(
-    request: RunsRequest, queries: list[NextRunsQuery]
+    request: RunsRequest, queries: list[TimetableQuery]
 ) -> Iterator[NextRunsResult | None]:
     """Yield None once the file is imported, and then the result of each query."""
     root, file = Path(request["root"]), request["file"]
@@ -246,7 +249,7 @@ def _import_and_query(
     yield None
     for query in queries:
         try:
-            result = find_next_runs(query, dags)
+            result = query_timetable(query, dags)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - author code
             result = failed_result(query, problem_of(root, file, error).message)
         yield result

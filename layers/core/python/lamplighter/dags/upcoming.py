@@ -1,13 +1,13 @@
 """The upcoming runs of a DAG: what `lamplighter next` shows, and what follows its last run.
 
-Pure: the timetable sees the instant it is asked about as the present, whatever the clock says. An
-author's timetable is asked only in a process of its own (see `lamplighter.bundles.worker`), so
-queries and results are JSON as well.
+Also which data interval a manual run has. Pure: the timetable sees the instant it is asked about
+as the present, whatever the clock says. An author's timetable is asked only in a process of its own
+(see `lamplighter.bundles.worker`), so queries and results are JSON as well.
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, final
 
 from pendulum import DateTime
 
@@ -15,7 +15,7 @@ from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, is_custom
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_custom, manual_interval
 from lamplighter.timetables.cron import CronTimetable
 from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.trigger import CronPartitionTimetable
@@ -206,6 +206,7 @@ class LastRun(TypedDict):
     partition_key: str | None
 
 
+@final
 class NextRunsQuery(TypedDict):
     """Which runs of a DAG follow `last`, seen from the instant `at`?"""
 
@@ -214,6 +215,19 @@ class NextRunsQuery(TypedDict):
     last: LastRun | None
     count: int
     at: str
+
+
+@final
+class ManualRunQuery(TypedDict):
+    """Which run does a DAG get if someone starts one for `date`, at the instant `at`?"""
+
+    file: str
+    dag_id: str
+    date: str
+    at: str
+
+
+TimetableQuery = NextRunsQuery | ManualRunQuery
 
 
 def next_runs_query(
@@ -250,11 +264,13 @@ class NextRunsResult(TypedDict):
     error: str | None
 
 
-def find_next_runs(query: NextRunsQuery, dags: Mapping[str, DAG]) -> NextRunsResult:
+def query_timetable(query: TimetableQuery, dags: Mapping[str, DAG]) -> NextRunsResult:
     """Return what the timetable of the DAG says; whatever it raises is raised."""
     dag = dags.get(query["dag_id"])
     if dag is None:
         raise DefinitionError(f"there is no DAG {query['dag_id']!r} in {query['file']}")
+    if "date" in query:
+        return _find_manual_run(query, dag)
     following = following_runs(
         dag,
         _run_of(query["last"]),
@@ -270,7 +286,15 @@ def find_next_runs(query: NextRunsQuery, dags: Mapping[str, DAG]) -> NextRunsRes
     )
 
 
-def failed_result(query: NextRunsQuery, error: str) -> NextRunsResult:
+def _find_manual_run(query: ManualRunQuery, dag: DAG) -> NextRunsResult:
+    date = parse_instant(query["date"])
+    with clock.at(parse_instant(query["at"])):
+        interval = manual_interval(dag.timetable, run_after=date)
+    run: dict[str, Any] = {**_last_run(DagRunInfo(date, interval))}
+    return NextRunsResult(dag_id=dag.dag_id, runs=[run], is_last=True, owed=0, error=None)
+
+
+def failed_result(query: TimetableQuery, error: str) -> NextRunsResult:
     """Return the result of a timetable that failed."""
     return NextRunsResult(dag_id=query["dag_id"], runs=[], is_last=False, owed=0, error=error)
 

@@ -6,7 +6,7 @@ anything, so a lost message only delays.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from pendulum import DateTime
@@ -28,6 +28,7 @@ from lamplighter.backfill.plan import (
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.loading import json_mapping
 from lamplighter.operations.trigger import require_allowed, require_defined
+from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json
 from lamplighter.store.backfills import (
@@ -49,8 +50,6 @@ from lamplighter.timetables.base import DagRunInfo, is_foreign
 
 # Numbers to try.
 _MAX_TAKEN = 100
-# Returns the runs of a custom timetable in a range; never computed in this process.
-AskAuthor = Callable[[Dags, DateTime, DateTime], Iterable[DagRunInfo]]
 
 
 # Reasons for refusal, with Airflow's names.
@@ -99,14 +98,14 @@ class NoBackfillRunsToCreate(RefusedError):
 # Planning and creating.
 
 
-def plan_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Plan:
+def plan_backfill(request: Request) -> Plan:
     """Return what a backfill would do, or raise why it is refused; read-only."""
-    return _plan(request, ask_author)[0]
+    return _plan(request)[0]
 
 
-def create_backfill(request: Request, *, ask_author: AskAuthor | None = None) -> Backfills:
+def create_backfill(request: Request) -> Backfills:
     """Store and start a backfill, or raise why it is refused."""
-    plan, expected = _plan(request, ask_author)
+    plan, expected = _plan(request)
     if not plan.todo:
         raise NoBackfillRunsToCreate(_why_none(plan))
     made = _store(plan, expected)
@@ -160,7 +159,7 @@ def _store(plan: Plan, expected: Expected) -> Backfills:
 # What is refused.
 
 
-def _plan(request: Request, ask_author: AskAuthor | None) -> tuple[Plan, Expected]:
+def _plan(request: Request) -> tuple[Plan, Expected]:
     dag_id = request.dag_id
     try:
         dag = require_dag(dag_id)
@@ -187,7 +186,7 @@ def _plan(request: Request, ask_author: AskAuthor | None) -> tuple[Plan, Expecte
     except TypeError as error:
         raise InvalidBackfillConf(f"a backfill of DAG {dag_id!r}: conf {error}") from error
     require_limits(request.max_active_runs, request.max_cost)
-    dates = _dates(request, dag, now, ask_author)
+    dates = _dates(request, dag, now)
     keys = sorted(key_of(info) for info in (dates[0], dates[-1])) if dates else ()
     states = run_states(dag_id, *keys) if keys else {}
     return make_plan(request, dates, states), expect(dag_id)
@@ -232,19 +231,13 @@ def _require_order(request: Request, document: dict[str, object]) -> None:
         )
 
 
-def _dates(
-    request: Request, dag: Dags, now: DateTime, ask_author: AskAuthor | None
-) -> list[DagRunInfo]:
+def _dates(request: Request, dag: Dags, now: DateTime) -> list[DagRunInfo]:
     timetable = cursor.read_timetable(dag.timetable)
     found: Iterable[DagRunInfo]
-    if not is_foreign(timetable):
-        found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
-    elif ask_author is None:
-        raise RefusedError(
-            f"DAG {request.dag_id!r} has a custom timetable, which cannot be evaluated here"
-        )
+    if is_foreign(timetable):
+        found = custom_runs_between(dag, request.start, request.end)
     else:
-        found = ask_author(dag, request.start, request.end)
+        found = runs_between(timetable, request.start, request.end, now=now, anchor=dag.earliest)
     dates = list(islice(found, MAX_RUNS + 1))
     if len(dates) > MAX_RUNS:
         raise RefusedError(

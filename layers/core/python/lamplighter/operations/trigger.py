@@ -9,13 +9,14 @@ from lamplighter import clock, identifiers, queues
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.loading import json_mapping
+from lamplighter.registry.custom_timetables import custom_manual_interval
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import change_dag, require_dag
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
-from lamplighter.timetables.base import DagRunInfo, DataInterval, is_foreign
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_foreign, manual_interval
 
 MAX_WAITING = 500
 
@@ -31,7 +32,8 @@ def create_manual_run(
 ) -> Runs:
     """Create a run for a date, or without one; it starts when there is a free slot.
 
-    An existing run of that date is an error. A custom run id requires no date.
+    Without a data interval, the timetable infers that of the date; a custom timetable does so in
+    the sandbox. An existing run of that date is an error. A custom run id requires no date.
     """
     try:
         conf = json_mapping(conf or {})
@@ -39,6 +41,7 @@ def create_manual_run(
         raise RefusedError(f"a run of DAG {dag_id!r}: conf {error}") from error
     row = require_dag(dag_id)
     require_allowed(row, "manual")
+    require_usable(row)
     now = clock.now()
     info = _info(row, logical_date, data_interval, now)
     run = run_rows.new_run(
@@ -87,19 +90,21 @@ def _info(
         if interval is not None:
             raise RefusedError(f"DAG {row.dag_id!r}: a run without a date has no data interval")
         return DagRunInfo(now, None)
-    timetable = cursor.timetable_of(row)
-    if interval is None and is_foreign(timetable):
-        raise RefusedError(
-            f"DAG {row.dag_id!r} has a custom timetable, which cannot be evaluated here: give the"
-            " data interval"
-        )
     if interval is None:
-        interval = timetable.infer_manual_data_interval(run_after=logical_date)
+        interval = _inferred_interval(row, logical_date)
     if interval.end < interval.start:
         raise RefusedError(
             f"DAG {row.dag_id!r}: the data interval ends at {interval.end}, before it begins"
         )
     return DagRunInfo(now, interval)
+
+
+def _inferred_interval(row: Dags, date: DateTime) -> DataInterval:
+    # Of the newest definition, as the run itself is, even while runs of an old schedule are owed.
+    timetable = cursor.read_timetable(row.timetable)
+    if is_foreign(timetable):
+        return custom_manual_interval(row, date)
+    return manual_interval(timetable, run_after=date)
 
 
 def _run_id(

@@ -8,7 +8,12 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock, queues
-from lamplighter.dags.upcoming import NextRunsQuery, next_runs_query
+from lamplighter.dags.upcoming import (
+    ManualRunQuery,
+    NextRunsQuery,
+    TimetableQuery,
+    next_runs_query,
+)
 from lamplighter.errors import UNREADABLE, DefinitionError, RefusedError, TransientError, in_short
 from lamplighter.registry.definition import Definition
 from lamplighter.registry.sandbox import Sandbox
@@ -27,7 +32,8 @@ from lamplighter.store.dags import change_dag, read_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Put, Write, retry_attempts
-from lamplighter.timetables.base import DagRunInfo
+from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter.zones import iso
 
 # Runs of a past range per call.
 _RUNS_PER_CALL = 5_000
@@ -117,7 +123,7 @@ def query_after(
 
 
 def query_sandbox(
-    sandbox: Sandbox, queries: Sequence[NextRunsQuery], *, limit: int = PRECOMPUTED_COUNT
+    sandbox: Sandbox, queries: Sequence[TimetableQuery], *, limit: int = PRECOMPUTED_COUNT
 ) -> dict[str, NextRuns]:
     """Return the results by DAG, each with so many runs at most."""
     found = sandbox.upcoming_runs(queries)
@@ -162,7 +168,19 @@ def _refill(row: Dags) -> bool:
     return is_same
 
 
-# Runs of a past range, one call at a time.
+# What people ask for: a manual run; and runs of a past range, one call at a time.
+
+
+def custom_manual_interval(row: Dags, date: DateTime) -> DataInterval:
+    """Return the data interval of a manual run, which the newest definition's timetable infers."""
+    query = ManualRunQuery(file=row.file, dag_id=row.dag_id, date=iso(date), at=iso(clock.now()))
+    sandbox = Sandbox(row.bundle, row.bundle_version)
+    found = query_sandbox(sandbox, [query])[row.dag_id]
+    interval = found.runs[0].data_interval if found.runs else None
+    if interval is None:
+        why = found.error or "the sandbox returned no data interval"
+        raise RefusedError(f"{_failure(row, why)}; fix it, or give the data interval")
+    return interval
 
 
 def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[DagRunInfo]:
@@ -176,7 +194,7 @@ def custom_runs_between(row: Dags, start: DateTime, end: DateTime) -> Iterator[D
         query = next_runs_query(row.dag_id, row.file, last, count=_RUNS_PER_CALL, at=at)
         found = query_sandbox(sandbox, [query], limit=_RUNS_PER_CALL)[row.dag_id]
         if found.error is not None:
-            raise RefusedError(f"the timetable of DAG {row.dag_id!r} failed: {found.error}")
+            raise RefusedError(_failure(row, found.error))
         for info in found.runs:
             if info == last:
                 continue  # without catchup, a result begins with the newest due run
@@ -195,3 +213,8 @@ def _date_of(info: DagRunInfo) -> DateTime:
 
 def _complete_at(info: DagRunInfo) -> DateTime:
     return info.run_after if info.data_interval is None else info.data_interval.end
+
+
+def _failure(row: Dags, error: str) -> str:
+    # An author's message may have many lines.
+    return f"the timetable of DAG {row.dag_id!r} failed: {' '.join(error.split())}"

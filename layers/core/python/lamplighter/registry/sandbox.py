@@ -8,7 +8,7 @@ from typing import Any
 from lamplighter import aws, queues, settings
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
-from lamplighter.dags.upcoming import NextRunsQuery
+from lamplighter.dags.upcoming import TimetableQuery
 from lamplighter.errors import DefinitionError, TransientError, in_short
 from lamplighter.identifiers import bundle_key
 
@@ -47,7 +47,7 @@ class Sandbox:
             for file, data in zip(asked, found, strict=True):
                 yield _read_file(file, data)
 
-    def upcoming_runs(self, queries: Sequence[NextRunsQuery]) -> dict[str, Any]:
+    def upcoming_runs(self, queries: Sequence[TimetableQuery]) -> dict[str, Any]:
         """Return the results of custom timetables by DAG id."""
         found: dict[str, Any] = {}
         for asked in queues.chunks(queries, _QUERIES_PER_CALL):

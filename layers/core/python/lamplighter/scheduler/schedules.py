@@ -80,7 +80,9 @@ def own_schedule(row: Dags) -> Schedule:
     # Not as attributes of the row: a claim asks several times, and each costs a microsecond.
     values = row.attribute_values
     columns: dict[str, Any] = {name: values.get(name) for name in Schedule._fields}
-    return Schedule(**columns | {"words": row.schedule, "is_custom": bool(row.is_custom)})
+    # What is not stored under its own name.
+    others = {"words": row.schedule, "is_custom": bool(row.is_custom), "file": row.file}
+    return Schedule(**columns | others)
 
 
 def schedule_in_force(row: Dags) -> Schedule:

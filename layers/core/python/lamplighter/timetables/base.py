@@ -19,6 +19,7 @@ from lamplighter.errors import (
 )
 from lamplighter.identifiers import MAX_ID_LENGTH, run_id
 from lamplighter.loading import is_kept_as_data, json_mapping, load_class
+from lamplighter.zones import as_utc
 
 
 class DataInterval(NamedTuple):
@@ -228,25 +229,36 @@ def ask(
     return info
 
 
+def manual_interval(timetable: Timetable, *, run_after: DateTime) -> DataInterval:
+    """Return the interval of a run that a person starts; raise if the result is not an interval."""
+    interval = timetable.infer_manual_data_interval(run_after=run_after)
+    name = f"{type(timetable).__name__}.infer_manual_data_interval"
+    _require_interval(f"{name} returned", interval)
+    return interval
+
+
 def _require_valid(returned: str, info: object) -> None:
     if not isinstance(info, DagRunInfo):
         raise InvalidTimetableError(f"{returned} {info!r}, not a DagRunInfo")
     _require_aware(returned, "run_after", info.run_after)
     interval, key = info.data_interval, info.partition_key
     if interval is not None:
-        if not isinstance(interval, DataInterval):
-            raise InvalidTimetableError(
-                f"{returned} data_interval={interval!r}, not a DataInterval"
-            )
-        _require_aware(returned, "data_interval.start", interval.start)
-        _require_aware(returned, "data_interval.end", interval.end)
-        if interval.end < interval.start:
-            raise InvalidTimetableError(f"{returned} an interval that ends before it starts")
+        _require_interval(returned, interval)
     if key is not None and (not isinstance(key, str) or len(key) > MAX_ID_LENGTH):
         raise InvalidTimetableError(
             f"{returned} a partition key that is not a string of at most {MAX_ID_LENGTH}"
             f" characters: {str(key)[:40]!r}"
         )
+
+
+def _require_interval(returned: str, interval: object) -> None:
+    if not isinstance(interval, DataInterval):
+        raise InvalidTimetableError(f"{returned} data_interval={interval!r}, not a DataInterval")
+    _require_aware(returned, "data_interval.start", interval.start)
+    _require_aware(returned, "data_interval.end", interval.end)
+    # In UTC: times of one zone compare by the clock on the wall, which is set back once a year.
+    if as_utc(interval.end) < as_utc(interval.start):
+        raise InvalidTimetableError(f"{returned} an interval that ends before it starts")
 
 
 def _require_aware(returned: str, field: str, value: object) -> None:
@@ -259,10 +271,10 @@ def _require_aware(returned: str, field: str, value: object) -> None:
 
 
 def _require_forward(timetable: str, last: DagRunInfo, info: DagRunInfo) -> None:
-    before, after = place(last), place(info)
+    before, after = as_utc(place(last)), as_utc(place(info))
     if after == before:
         raise InvalidTimetableError(f"{timetable} did not advance: it returned {before} again")
-    if after < before or info.run_after < last.run_after:
+    if after < before or as_utc(info.run_after) < as_utc(last.run_after):
         raise InvalidTimetableError(
             f"{timetable} went backwards: from {before} to {after}, run after {info.run_after}"
         )

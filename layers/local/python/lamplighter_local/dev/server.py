@@ -2,9 +2,11 @@
 
 Owns: the socket and its threads. Refuses: other addresses, requests that are not signed with the
 session's access key, and answering while someone else has the emulator: requests are served one at
-a time, also those of services that `moto_guard` does not know.
+a time, also those of services that `moto_guard` does not know. The sandbox is invoked beside them,
+because author code may take long.
 """
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,12 +20,15 @@ from moto.moto_server.werkzeug_app import (
     create_backend_app,
 )
 from moto.sqs.models import SQSBackend
+from werkzeug import Request, Response
 from werkzeug.serving import make_server
 
+from lamplighter import aws
 from lamplighter.errors import RefusedError
 from lamplighter_local.emulator.guarded import AccessKey, guarded
 
 LOOPBACK = "127.0.0.1"
+_INVOKE = re.compile(r"/2015-03-31/functions/(?P<function>[^/]+)/invocations")
 # Clients of this library give up after three seconds.
 _WAIT_AT_MOST = 2.0
 
@@ -62,11 +67,12 @@ class QuietHandler(MotoRequestHandler):
 
 
 @contextmanager
-def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
+def serving(lock: threading.RLock, *, sandbox: str, port: int = 0) -> Iterator[Endpoint]:
     """Serve what moto has in this process until the block ends.
 
     Args:
         lock: The one of `moto_guard`.
+        sandbox: The name of the function that others may invoke, as operators may on AWS.
         port: Where to listen; any free one by default.
     """
     listener = _listen(port)
@@ -76,6 +82,9 @@ def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
 
     def serve_alone(environ: dict[str, Any], start_response: Any) -> Any:
         endpoint.wait()
+        invoked = _INVOKE.fullmatch(environ["PATH_INFO"])
+        if invoked is not None and invoked["function"] == sandbox:
+            return _invoke(sandbox, Request(environ).get_data())(environ, start_response)
         with lock:
             return application(environ, start_response)
 
@@ -96,6 +105,14 @@ def serving(lock: threading.RLock, *, port: int = 0) -> Iterator[Endpoint]:
             server.shutdown()
             thread.join()
             server.server_close()
+
+
+def _invoke(function: str, payload: bytes) -> Response:
+    """Return what Lambda would answer: the clients of this process reach the real handler."""
+    result = aws.client("lambda").invoke(FunctionName=function, Payload=payload)
+    failed = result.get("FunctionError")
+    headers = {"X-Amz-Function-Error": failed} if failed else {}
+    return Response(result["Payload"].read(), headers=headers, content_type="application/json")
 
 
 def _listen(port: int) -> socket.socket:

@@ -217,7 +217,8 @@ def dev_session(
         )
         if spark is not None:
             enter(spark.working())
-        endpoint = enter(serving(lamp.stack.lock, port=port))
+        sandbox = lamp.stack.settings.sandbox_function
+        endpoint = enter(serving(lamp.stack.lock, sandbox=sandbox, port=port))
         logs, files = enter(collected_logs()), enter(watching_files(root))
         info = SessionInfo(root, bundle, endpoint.url, spark.folder if spark else None)
         session = DevSession(lamp, info, endpoint, logs, files, catch_up=catch_up)
