@@ -46,7 +46,7 @@ class ChosenSettings:
     # minutes survive three lost ticks in a row. SQS delays a message by at most 900 seconds, and
     # the tick may start a minute late.
     look_ahead_seconds: Annotated[int, Range(60, 840)] = 300
-    # The minimum time between the ends of two intervals of @continuous.
+    # The minimum time between the starts of two runs of @continuous, for runs that end at once.
     continuous_gap_seconds: Annotated[int, Range(1, 86_400)] = 30
     # Work not handled within this time, because a message was lost, is sent again.
     resend_after_seconds: Annotated[int, Range(1, 3_600)] = 120
