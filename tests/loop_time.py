@@ -29,8 +29,9 @@ class _Jumping(selectors.DefaultSelector):
         self._is_busy = is_busy
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or self._is_busy():
-            return super().select(None if self._is_busy() else timeout)
+        # Not while something is to be done at once: it may be what a thread that has ended left.
+        if timeout is None or (timeout > 0 and self._is_busy()):
+            return super().select(None)
         found = super().select(0)
         if not found and timeout > 0:
             self._jump(timeout)

@@ -167,7 +167,7 @@ class OwnQueueTrigger(BaseEventTrigger):
 @pytest.mark.usefixtures("jumping_loops")
 def test_producer_reads_a_queue_of_its_own_with_the_permissions_of_watch() -> None:
     """What `watch_own_queues` grants is enough; nobody else takes messages from the queue."""
-    with LocalDeployment(at=START) as lamp:
+    with LocalDeployment(at=START, poll_real_sources=True) as lamp:
         url = aws.client("sqs").create_queue(QueueName="own")["QueueUrl"]
         watcher = AssetWatcher("own", OwnQueueTrigger(queue_url=url))
         with DAG("load", schedule=Asset("orders", watchers=[watcher])) as load:

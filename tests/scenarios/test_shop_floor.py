@@ -1,4 +1,4 @@
-"""The example of watchers, as it is shipped: two share a log, a third one has its own folder."""
+"""The example of watchers, as it is shipped: two share a log, two a scan, one is alone."""
 
 import json
 import shutil
@@ -22,12 +22,12 @@ PLACE = 'Path(gettempdir()) / "shop"'
 def lamp(tmp_path: Path) -> Iterator[LocalDeployment]:
     """Yield a deployment with the example, which finds its files in a folder of the test."""
     bundle = shutil.copytree(EXAMPLE, tmp_path / "bundle")
-    dags = bundle / "dags" / "shop_floor.py"
-    text = dags.read_text(encoding="utf-8")
-    assert PLACE in text
-    dags.write_text(text.replace(PLACE, f"Path({str(tmp_path)!r})"), encoding="utf-8")
-    (tmp_path / "log").mkdir()
-    (tmp_path / "inbox").mkdir()
+    for dags in (bundle / "dags").glob("*.py"):
+        text = dags.read_text(encoding="utf-8")
+        assert PLACE in text
+        dags.write_text(text.replace(PLACE, f"Path({str(tmp_path)!r})"), encoding="utf-8")
+    for folder in ("log", "inbox", "flags"):
+        (tmp_path / folder).mkdir()
     with LocalDeployment(bundle, at="2026-01-05T12:00:00Z", poll_real_sources=True) as lamp:
         yield lamp
 
@@ -39,30 +39,42 @@ def write(folder: Path, name: str, *records: dict[str, Any]) -> None:
 
 
 def runs(lamp: LocalDeployment) -> dict[str, int]:
-    """Return how many runs each DAG has had."""
-    return {dag.dag_id: len(lamp.runs(dag.dag_id)) for dag in lamp.dags()}
+    """Return how many runs each DAG has had, if any."""
+    found = {dag.dag_id: len(lamp.runs(dag.dag_id)) for dag in lamp.dags()}
+    return {dag_id: count for dag_id, count in found.items() if count}
 
 
 def test_siblings_share_the_log_and_the_folder_stands_alone(lamp: LocalDeployment) -> None:
-    """Three watchers make two streams, and all of them are polled."""
+    """Five watchers make three streams, and all of them are polled."""
     rows = Catalog.query(watcher_row_kind(None), consistent_read=True)
     shared = by_stream(watchers_in(rows)).values()
     names = sorted(sorted(watcher.path for watcher in together) for together in shared)
-    assert names == [["price_lists/inbox"], ["shop_orders/log", "shop_returns/log"]]
+    assert names == [
+        ["north_ready/flag", "south_ready/flag"],
+        ["price_lists/inbox"],
+        ["shop_orders/log", "shop_returns/log"],
+    ]
 
 
 @pytest.mark.slow
 def test_what_happens_in_the_shop_starts_its_runs(lamp: LocalDeployment, tmp_path: Path) -> None:
-    """A line of the log starts the DAG of its kind, a file that of the folder, each once."""
+    """A line, a file or a flag starts the DAG that waits for it, once."""
     lamp.advance(minutes=1)
-    assert runs(lamp) == {"count_orders": 0, "count_returns": 0, "load_prices": 0}
+    assert runs(lamp) == {}
     write(tmp_path, "till-1", {"kind": "order", "amount": 120}, {"kind": "other"})
     (tmp_path / "inbox" / "prices-2026-01.csv").write_text("lamp;12\n")
     (tmp_path / "inbox" / "notes.txt").write_text("not a price list\n")
+    (tmp_path / "flags" / "north.flag").touch()
     lamp.advance(minutes=2)
-    assert runs(lamp) == {"count_orders": 1, "count_returns": 0, "load_prices": 1}
+    assert runs(lamp) == {"count_orders": 1, "load_prices": 1, "load_north": 1}
+    assert list((tmp_path / "flags").iterdir()) == []
     assert (tmp_path / "log" / "till-1.committed").read_text() == "2"
     write(tmp_path, "till-2", {"kind": "return"})
     lamp.advance(minutes=1)
-    assert runs(lamp) == {"count_orders": 1, "count_returns": 1, "load_prices": 1}
+    assert runs(lamp) == {
+        "count_orders": 1,
+        "count_returns": 1,
+        "load_prices": 1,
+        "load_north": 1,
+    }
     lamp.check_invariants()

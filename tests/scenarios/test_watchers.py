@@ -1,7 +1,6 @@
 """Watchers of a queue, through the real function: who gets what, what comes again, what is kept."""
 
 import json
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -239,8 +238,7 @@ def test_many_watchers_of_a_queue_share_one_reading_of_it(stack: LocalStack) -> 
     scripts = {f"a{at}": {"m1": "1" if at < 20 else "skip"} for at in range(25)}
     stack.push_dags([watched(scripts)], bundle="objects")
     send(stack, "m1")
-    lines: list[str] = []
-    with log_lines(lines), counted_calls() as calls:
+    with counted_calls() as calls:
         deliver(stack.watched_queue("raw"), "watch", stack.call)
     # The second query is for those that are parked, of which there is one list.
     assert (calls["ReceiveMessage"], calls["Query"], calls["SendMessageBatch"]) == (1, 2, 2)
@@ -253,27 +251,20 @@ def test_many_watchers_of_a_queue_share_one_reading_of_it(stack: LocalStack) -> 
         "UpdateItem",
         "DeleteMessage",
     }
-    assert [line for line in lines if line.startswith("Shared stream group started key=")] == [
-        "Shared stream group started key=('queue', 'raw')"
+
+
+def test_log_says_once_who_shares_a_stream(
+    stack: LocalStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the level that functions have: the key, and the watchers that one reading serves."""
+    stack.push_dags([watched({"a": {"else": "1"}, "b": {}})], bundle="objects")
+    send(stack, "m1", "m2")
+    deliver(stack.watched_queue("raw"), "watch", stack.call)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    started = [line for line in lines if line["message"].startswith("Shared stream group started")]
+    assert [(line["message"], line["watchers"]) for line in started] == [
+        ("Shared stream group started key=('queue', 'raw')", ["a/a", "b/b"])
     ]
-
-
-@contextmanager
-def log_lines(lines: list[str]) -> Iterator[None]:
-    """Collect what sessions log, until the block ends."""
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    log, collect = logging.getLogger("lamplighter.streams.session"), Collect()
-    log.addHandler(collect)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(collect)
-        log.setLevel(logging.NOTSET)
 
 
 # What nobody takes.

@@ -1,12 +1,13 @@
 """A log in partitions, read the way Kafka's consumers do: in order, with cumulative commits.
 
 A partition is a file of JSON lines, `<partition>.log`; who has something to tell appends a line.
-Beside it `<partition>.committed` says how many lines are done with. A partition is a lane: its
-lines are committed in their order, and one that is not done with holds back those behind it, but no
-other partition.
+Beside it `<partition>.committed` says how many lines are done with, and `<partition>.failed` keeps
+the lines that a watcher did not finish. A partition is a lane: its lines are committed in their
+order, and one that is not done with holds back those behind it.
 
-To read a real Kafka, replace what `PartitionLog` does with files: `_uncommitted` by a consumer that
-is assigned partitions and does not commit by itself, `_commit` by a commit of offsets.
+To read a real Kafka, replace what `PartitionLog` does with files: `_next_records` by a consumer
+that is assigned partitions and does not commit by itself, `_commit` by a commit of offsets, and
+`_keep` by a topic for what has failed.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from typing import Any
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
-    AdvanceOutcome,
     SharedStreamProducer,
     reject_shared_stream_event,
 )
 
 log = logging.getLogger(__name__)
 
-# Fewer than may wait for one watcher.
+# Records that are read and not committed: fewer than may wait for one watcher, and no more than the
+# slowest watcher can take in half a session.
 AT_ONCE = 500
 PAUSE_SECONDS = 1.0
 
@@ -86,61 +87,53 @@ class PartitionLog(SharedStreamProducer):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # How many records are with the triggers, and the partitions in which one was not taken.
+        # The next offset to read, by partition, and how many records are with the triggers.
+        self._position: dict[str, int] = {}
         self._out = 0
-        self._held: set[str] = set()
-        self._is_settled = asyncio.Event()
+        self._has_room = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Record, Record]]:
-        while not self._held:
-            records = list(self._uncommitted())
-            self._out = len(records)
-            self._is_settled.clear()
-            # Without a pause, so that all triggers get all of them, and nothing new before these
-            # are settled: a trigger that fails at one misses none.
+        # It must not end by itself, because that would take from its readers what they have not
+        # read.
+        while True:
+            records = list(self._next_records())
             for record in records:
+                self._out += 1
+                self._position[record.partition] = record.offset + 1
                 yield record, record
-            if records:
-                await self._is_settled.wait()
-            else:
+            if not records:
                 await asyncio.sleep(PAUSE_SECONDS)
-        # Whoever opens the stream next reads again what was not taken. It must not end by itself,
-        # because that would take from its readers what they have not read.
-        await asyncio.Event().wait()
+            while self._out >= AT_ONCE:
+                self._has_room.clear()
+                await self._has_room.wait()
 
     def get_advance_lane(self, broker_payload: Record) -> Hashable:
         return broker_payload.partition
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        partition = batch[0].broker_payload.partition
-        done = []
         for record, outcome in batch:
-            if not is_done_with(outcome):
-                self._held.add(partition)
-            if partition in self._held:
-                break
             if outcome.rejected:
                 log.warning("%s is of no use to anyone: %s", record.message_id, record.text)
-            done.append(record)
-        if done:
-            self._commit(partition, done[-1].offset + 1)
+            if outcome.failed or not (outcome.acked or outcome.rejected):
+                self._keep(record)
+        last: Record = batch[-1].broker_payload
+        self._commit(last.partition, last.offset + 1)
         self._out -= len(batch)
-        if not self._out:
-            self._is_settled.set()
+        self._has_room.set()
 
-    def _uncommitted(self) -> Iterator[Record]:
-        """Yield the next records, of each partition its share."""
+    def _next_records(self) -> Iterator[Record]:
+        """Yield the records that were not read yet, of each partition its share."""
         paths = sorted(self._folder.glob("*.log"))
         for path in paths:
             partition = path.stem
-            start = self.committed(partition)
-            end = start + max(1, AT_ONCE // len(paths))
+            start = self._position.setdefault(partition, self._committed(partition))
+            end = start + max(1, (AT_ONCE - self._out) // len(paths))
             with path.open(encoding="utf-8", errors="replace") as lines:
                 for offset, line in enumerate(islice(lines, start, end), start):
                     if line.endswith("\n"):  # else someone is still writing it
                         yield Record(partition, offset, line.rstrip("\n"))
 
-    def committed(self, partition: str) -> int:
+    def _committed(self, partition: str) -> int:
         """Return how many records of a partition are done with."""
         path = self._folder / f"{partition}.committed"
         return int(path.read_text(encoding="utf-8")) if path.exists() else 0
@@ -152,7 +145,8 @@ class PartitionLog(SharedStreamProducer):
         written.write_text(str(offset), encoding="utf-8")
         written.replace(path)
 
-
-def is_done_with(outcome: AdvanceOutcome) -> bool:
-    """Whether a record can be committed: there was someone, and all have taken or refused it."""
-    return not outcome.failed and bool(outcome.acked or outcome.rejected)
+    def _keep(self, record: Record) -> None:
+        """Keep a record that a watcher did not finish; before the commit, so that none is lost."""
+        path = self._folder / f"{record.partition}.failed"
+        with path.open("a", encoding="utf-8") as kept:
+            kept.write(f"{record.offset} {record.text}\n")

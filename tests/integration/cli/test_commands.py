@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from lamplighter import __version__
@@ -31,6 +32,14 @@ def test_check_of_the_examples_finds_no_problem() -> None:
     assert result.returncode == 0
     assert result.stdout.endswith("1 file, 5 DAGs, 0 warnings, 0 errors\n")
     assert "\x1b[" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("bundle", ["watchers", "watchers_queue"])
+def test_check_of_the_examples_of_watchers_finds_no_problem(bundle: str) -> None:
+    """Their triggers are modules of the bundle, and nothing is connected to check them."""
+    result = CliRunner().invoke(app, ["check", str(Path(EXAMPLES) / bundle)])
+    assert result.exit_code == 0
+    assert result.stdout.endswith("DAGs, 0 warnings, 0 errors\n")
 
 
 def test_check_with_errors_exits_one_as_json(write_bundle: WriteBundle) -> None:

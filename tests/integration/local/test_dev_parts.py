@@ -1,5 +1,6 @@
 """The threads of a `dev` session, each alone: the one that runs jobs, the one that watches."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ from lamplighter.executors.base import JobRequest, JobState
 from lamplighter_local.dev import file_watch as dev_watch
 from lamplighter_local.dev.background_spark import BackgroundSpark
 from lamplighter_local.dev.file_watch import watching_files
+from lamplighter_local.dev.log import collected_logs
 from lamplighter_local.dev.server import serving
 from lamplighter_local.emulator.moto_guard import guarded_moto
 from lamplighter_local.emulator.moto_memory import queues
+from lamplighter_local.handlers import SESSION_LOG
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from tests.patience import LONG_SECONDS
 
@@ -131,3 +134,15 @@ def test_requests_wait_while_the_endpoint_is_busy() -> None:
         thread.join()
         assert [queue.name for queue in queues()] == ["later"]
         client.close()
+
+
+def test_stream_that_is_opened_every_minute_is_shown_once() -> None:
+    """Its key and its watchers are worth one line, and not one a minute."""
+    opened = logging.LoggerAdapter(logging.getLogger(SESSION_LOG), {"watchers": ["a/w", "b/w"]})
+    with collected_logs() as logs:
+        for _ in range(2):
+            opened.info("Shared stream group started key=%r", "log")
+        shown = [(each.about, each.state, each.detail) for each in logs.take()]
+    assert shown == [
+        ("watch", "shared", "Shared stream group started key='log' (watchers ['a/w', 'b/w'])")
+    ]

@@ -153,37 +153,23 @@ def test_folder_that_is_missing_has_no_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "expected"),
+    ("outcomes", "failed"),
     [
-        ([TAKEN, TAKEN], {"a": 2}),
-        ([TAKEN, FAILED, TAKEN], {"a": 1}),
-        ([FAILED, TAKEN], {}),
-        ([REFUSED, TAKEN], {"a": 2}),
-        ([TAKEN, NOBODY, TAKEN], {"a": 1}),
+        ([TAKEN, TAKEN], ""),
+        ([TAKEN, FAILED, TAKEN], "1 {}\n"),
+        ([REFUSED, TAKEN], ""),
+        ([TAKEN, NOBODY, FAILED], "1 {}\n2 {}\n"),
     ],
     ids=repr,
 )
-def test_commit_stops_before_what_was_not_taken(
-    tmp_path: Path, outcomes: list[AdvanceOutcome], expected: dict[str, int]
+def test_record_that_was_not_taken_is_kept_and_committed(
+    tmp_path: Path, outcomes: list[AdvanceOutcome], failed: str
 ) -> None:
-    """A commit says everything before it is done with; so it never passes a failure."""
-
-    async def advance() -> None:
-        producer = PartitionLog(tmp_path)
-        for offset, outcome in enumerate(outcomes):
-            await producer.advance([AdvanceItem(Record("a", offset, "{}"), outcome)])
-
-    asyncio.run(advance())
-    assert committed(tmp_path) == expected
-
-
-def test_failure_in_one_partition_lets_another_commit(tmp_path: Path) -> None:
-    """Lanes are judged each by itself."""
-
-    async def advance() -> None:
-        producer = PartitionLog(tmp_path)
-        await producer.advance([AdvanceItem(Record("a", 0, "{}"), FAILED)])
-        await producer.advance([AdvanceItem(Record("b", at, "{}"), TAKEN) for at in range(3)])
-
-    asyncio.run(advance())
-    assert committed(tmp_path) == {"b": 3}
+    """A commit says everything before it is done with; so a failure is written down before."""
+    batch = [
+        AdvanceItem(Record("a", offset, "{}"), outcome) for offset, outcome in enumerate(outcomes)
+    ]
+    asyncio.run(PartitionLog(tmp_path).advance(batch))
+    assert committed(tmp_path) == {"a": len(outcomes)}
+    kept = tmp_path / "a.failed"
+    assert (kept.read_text() if kept.exists() else "") == failed

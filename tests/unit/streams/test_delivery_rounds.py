@@ -5,6 +5,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import queues
+from lamplighter.streams.guarded_producer import Progress
 from tests.loop_time import let_pass
 from tests.unit.streams.scripted import (
     MadeUpWatcher,
@@ -274,9 +275,11 @@ def test_ten_thousand_messages_are_dealt_with_ten_to_a_call() -> None:
 
 def test_resumed_is_the_same_watcher_with_a_fresh_start() -> None:
     """Whoever begins anew has read nothing, and keeps its key and why it is parked."""
-    first = subscription(Scripted, parked_reason="parked", messages_read=3, fired=2, has_left=True)
+    first = subscription(
+        Scripted, parked_reason="parked", progress=Progress(read=3), fired=2, has_left=True
+    )
     again = first.resumed(frozenset({1}))
     assert isinstance(again.watcher, MadeUpWatcher)
     assert again.trigger is not first.trigger
     assert (again.key, again.parked_reason, again.already_read) == ("stream", "parked", {1})
-    assert (again.messages_read, again.fired, again.has_left) == (0, 0, False)
+    assert (again.progress.read, again.fired, again.has_left) == (0, 0, False)

@@ -348,6 +348,25 @@ def test_payload_that_cannot_be_sent_is_left_out_of_an_own_source() -> None:
     assert sent.events == ["w 1", "w 2"]
 
 
+@pytest.mark.parametrize(("failing", "deleted"), [((), ["1", "2"]), ((2,), ["1"])])
+def test_trigger_that_deletes_what_it_read_does_so_when_its_event_is_stored(
+    failing: tuple[int, ...], deleted: list[str]
+) -> None:
+    """What stands behind `yield` is a trigger's own acknowledgement, and may not come too early."""
+    trace: list[str] = []
+
+    class Deleting(Own):
+        async def run(self) -> AsyncIterator[TriggerEvent]:
+            for name in ("1", "2"):
+                yield TriggerEvent(name)
+                trace.append(name)
+
+    with sending(*failing) as sent:
+        listen(alone(Deleting()))
+    assert trace == deleted
+    assert sent.events == [f"w {name}" for name in deleted]
+
+
 class Acknowledging(Scripted):
     """Reads an author's own source, which is told what is done with."""
 

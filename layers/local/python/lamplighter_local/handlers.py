@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import logging
 import sys
 import threading
 import uuid
@@ -15,6 +16,9 @@ from lamplighter.errors import RefusedError
 from lamplighter_local.shipped import shipped
 
 FUNCTIONS = shipped("functions")
+# Functions log warnings here, and which watchers share a stream, as they do when deployed.
+SESSION_LOG = "lamplighter.streams.session"
+logging.getLogger(SESSION_LOG).setLevel(logging.INFO)
 
 # Standard output belongs to the process: it is redirected for one thread at a time.
 _one_at_a_time = threading.RLock()

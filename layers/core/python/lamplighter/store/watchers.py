@@ -117,18 +117,22 @@ def resume(watchers: Iterable[str]) -> None:
         Catalog(_PARKED, watcher).delete()
 
 
-# Polled sources. A session that lost its lease does not store what it saw; the items are read again
+# Polled sources. A session that lost its lease stores nothing of what it saw: items are read again
 # and deduplicated by id.
 
 
 @dataclass(frozen=True)
 class StreamLease:
-    """The right to poll a source for a limited time, and the items seen before."""
+    """The right to poll a source for a limited time, and what earlier sessions stored.
+
+    That is the items seen before, or by watcher how many of the newest sessions it has failed in.
+    """
 
     stream: str
     owner: str
     polled_at: DateTime | None
     seen_items: bytes | None
+    failed_sessions: Mapping[str, int]
 
 
 def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
@@ -142,13 +146,21 @@ def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
     ]
     if not update_if(row, actions, is_free):
         return None
-    return StreamLease(stream, owner, row.polled_at, row.seen_items)
+    failed = row.failed_sessions or {}
+    return StreamLease(stream, owner, row.polled_at, row.seen_items, failed)
 
 
-def release_lease(lease: StreamLease, *, seen_items: bytes | None) -> bool:
-    """End a lease and store the seen items, if any; return whether it was still held."""
+def release_lease(
+    lease: StreamLease,
+    *,
+    seen_items: bytes | None = None,
+    failed_sessions: Mapping[str, int] | None = None,
+) -> bool:
+    """End a lease and store what the session saw, if anything; return whether it was still held."""
     actions = [Catalog.lease_expires_at.set(clock.now())]
     if seen_items is not None:
         actions += [Catalog.seen_items.set(seen_items), Catalog.polled_at.set(clock.now())]
+    if failed_sessions is not None:
+        actions += [Catalog.failed_sessions.set(dict(failed_sessions))]
     row = Catalog(_STREAM, lease.stream)
     return update_if(row, actions, Catalog.lease_owner == lease.owner)

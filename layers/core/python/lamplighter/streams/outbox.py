@@ -31,6 +31,8 @@ class WatcherEvent:
     seq: int | None  # for confirming to the stream that it is persisted
     # If set, it goes to the dead-letter queue instead of `events`, and can be replayed.
     parked_reason: str | None = None
+    # Lets its message be delivered again, if its source can do that.
+    redeliver: Callable[[], None] = lambda: None
 
     @property
     def lane(self) -> str | None:

@@ -1,7 +1,8 @@
 """Polls sources without notifications: each once a minute, in one short session.
 
-Owns: that only one process polls a source at a time, and that an item counts as seen only after its
-events have been sent.
+Owns: that only one process polls a source at a time, that an item counts as seen only after its
+events have been sent, and how many sessions in a row a watcher may fail at what an author's own
+producer delivers.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -69,23 +70,24 @@ class _Poll:
         try:
             lease = store.acquire_lease(self.stream, seconds=seconds + _SECONDS_TO_FINISH)
             if lease is not None:
-                seen = await self._poll(lease, seconds)
-                if not store.release_lease(lease, seen_items=seen):
+                found = await self._poll(lease, seconds)
+                if not store.release_lease(
+                    lease, seen_items=found.seen_items, failed_sessions=found.failed_sessions
+                ):
                     log.warning("poll took too long; will retry", extra=fields)
         except Exception:  # the other sources go on
             log.exception("source could not be polled", extra=fields)
             self.report.failed_watchers += 1
 
-    async def _poll(self, lease: StreamLease, seconds: float) -> bytes | None:
-        """Return the seen items to store, if the source has any."""
+    async def _poll(self, lease: StreamLease, seconds: float) -> "_Found":
+        """Return what is to be stored, if anything."""
         subscriptions, broken = subscribe_all(self.watchers, self.parked)
         self.report.failed_watchers += len(broken)
         if broken:
-            return None  # if one cannot be built, none is given items that it would miss
+            return _Found()  # if one cannot be built, none is given items that it would miss
         trigger = subscriptions[0].trigger
         if not isinstance(trigger, PollingTrigger):
-            await self._listen(subscriptions, seconds)
-            return None
+            return await self._listen(lease, subscriptions, seconds)
         since = min(watcher.created_at for watcher in self.watchers)
         # A source that was polled before these watchers existed starts anew.
         is_known = lease.polled_at is not None and lease.polled_at >= since
@@ -94,16 +96,29 @@ class _Poll:
         items = await _items(trigger, seconds)
         new = [StreamMessage(item) for item in new_items(items, seen, since=since)]
         left = await self._deliver(new, subscriptions, seconds=deadline - monotonic())
-        return to_bytes(item for item in items if item.message_id not in left)
+        return _Found(to_bytes(item for item in items if item.message_id not in left))
 
-    async def _listen(self, subscriptions: Sequence[Subscription], seconds: float) -> None:
+    async def _listen(
+        self, lease: StreamLease, subscriptions: Sequence[Subscription], seconds: float
+    ) -> "_Found":
         """Run triggers that track what is new themselves, until time is up."""
+        limit = settings.current().watcher_retry_sessions
+        for one in subscriptions:
+            failed_before = lease.failed_sessions.get(one.watcher.versioned_id, 0)
+            one.progress.gives_up = failed_before >= limit
         session = Session(subscriptions, seconds=seconds)
         await session.run(asyncio.Event().wait())
+        self._note(session, subscriptions)
+        failed = {one.watcher.versioned_id: session.has_failed(one) for one in subscriptions}
+        counts = _count_failed(lease.failed_sessions, failed)
+        return _Found(failed_sessions=None if counts == lease.failed_sessions else counts)
+
+    def _note(self, session: Session, subscriptions: Sequence[Subscription]) -> None:
         self.report.sent_events += session.outbox.sent
         self.report.parked_events += session.outbox.parked
+        self.report.dead_lettered += session.given_up
         for subscription in subscriptions:
-            self.report.received += subscription.messages_read
+            self.report.received += subscription.progress.read
             self.report.failed_watchers += subscription.error is not None
             self.report.rejected += len(subscription.rejected)
             self.fired[subscription.watcher.id] += subscription.fired
@@ -127,6 +142,25 @@ class _Poll:
         not_done = {message.raw.message_id for message in new if message not in done}
         self.report.failed_watchers += bool(not_done)
         return not_done
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a session leaves for the next one."""
+
+    seen_items: bytes | None = None
+    failed_sessions: Mapping[str, int] | None = None
+
+
+def _count_failed(before: Mapping[str, int], failed: Mapping[str, bool | None]) -> dict[str, int]:
+    """Return in how many sessions in a row each of the present watchers has failed."""
+    counts = {name: before.get(name, 0) for name in failed}
+    counts |= {
+        name: counts[name] + 1 if is_failed else 0
+        for name, is_failed in failed.items()
+        if is_failed is not None
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 async def _items(trigger: PollingTrigger, seconds: float) -> Sequence[SourceItem]:

@@ -67,6 +67,11 @@ class Watcher:
         return f"{self.path}/{trigger_hash(self.trigger)}"
 
     @property
+    def versioned_id(self) -> str:
+        """Its identity in one version of its bundle, which may have mended it."""
+        return f"{self.id}@{self.bundle_version}"
+
+    @property
     def path(self) -> str:
         """The name for people."""
         return f"{self.asset}/{self.name}"

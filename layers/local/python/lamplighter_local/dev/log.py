@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lamplighter import clock
+from lamplighter_local import handlers
 from lamplighter_local.dev.activity import Activity
 from lamplighter_local.text_logs import SourcesOnce, line_of, logging_to
 
@@ -37,6 +38,8 @@ class LogCollector(logging.Handler):
             self._sources.forget()  # what was wrong may have been corrected
         elif record.levelno >= logging.WARNING:
             self.add(record.name, record.levelname.lower(), line_of(record))
+        elif record.name == handlers.SESSION_LOG:
+            self.add("watch", "shared", line_of(record))
 
     def add(self, about: str, state: str, detail: str = "") -> None:
         """Add an activity."""

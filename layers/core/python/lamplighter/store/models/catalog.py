@@ -54,11 +54,13 @@ class Catalog(Row):
     watcher = JSONAttribute(null=True)
     created_at = Instant(null=True)
 
-    # kind "stream", id = a polled source: its lease and seen items.
+    # kind "stream", id = a polled source: its lease and seen items, and by watcher how many
+    # sessions in a row have failed at the events of the author's own producer.
     lease_owner = UnicodeAttribute(null=True)
     lease_expires_at = Instant(null=True)
     polled_at = Instant(null=True)
     seen_items = BinaryAttribute(null=True, legacy_encoding=False)
+    failed_sessions = JSONAttribute(null=True)
 
     # kind "fired", id = a watcher: events per minute. kind "parked": those that fire too often.
     minute = Instant(null=True)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.shared_stream.lanes import Lanes, StreamEvent
@@ -27,6 +27,9 @@ _MIN_SCAN_INTERVAL = 0.01
 _SCANS_PER_TIMEOUT = 10
 
 S = TypeVar("S", bound=Subscriber)
+Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
+# Given the key of a group and its producer, returns the producer to use.
+WrapProducer: TypeAlias = Callable[[Hashable, SharedStreamProducer], SharedStreamProducer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,8 @@ class SharedStreamGroup(ABC, Generic[S]):
     kwargs: dict[str, Any]
     limits: Limits
     on_end: "Callable[[SharedStreamGroup[Any]], None]"
-    log: logging.Logger
+    wrap_producer: WrapProducer
+    log: Log
     task: asyncio.Task[None] = field(init=False)
     subscribers: dict[int, S] = field(init=False, default_factory=dict)
     # Those of them who get new events: all but the failed.
@@ -195,7 +199,8 @@ class AckGroup(SharedStreamGroup[AckSubscriber]):
 
         This is done for every event of every source, so what does not change is looked up once.
         """
-        producer = self.trigger_class.create_shared_stream_producer(self.kwargs)
+        created = self.trigger_class.create_shared_stream_producer(self.kwargs)
+        producer = self.wrap_producer(self.key, created)
         self._closing.push_async_callback(self._release, "producer", producer)
         lanes = Lanes(self._has_resolved.set)
         name = f"shared-stream-advance[{self.key!r}]"

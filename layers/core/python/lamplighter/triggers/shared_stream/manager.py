@@ -15,7 +15,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lamplighter.triggers.base import BaseEventTrigger
-from lamplighter.triggers.shared_stream.groups import AckGroup, FastGroup, Limits, SharedStreamGroup
+from lamplighter.triggers.shared_stream.groups import (
+    AckGroup,
+    FastGroup,
+    Limits,
+    Log,
+    SharedStreamGroup,
+    WrapProducer,
+)
 
 if TYPE_CHECKING:
     from lamplighter.triggers.shared_stream.lanes import StreamEvent
@@ -31,10 +38,11 @@ class SharedStreamManager:
     def __init__(
         self,
         *,
-        log: logging.Logger | None = None,
+        log: Log | None = None,
         max_subscriber_queue: int = DEFAULT_SUBSCRIBER_QUEUE_MAX,
         ack_timeout: float = DEFAULT_ACK_TIMEOUT,
         cohort_grace_period: float = 0.0,
+        wrap_producer: WrapProducer = lambda _, producer: producer,
         _now: Callable[[], float] = monotonic,
     ) -> None:
         self._log = log or logging.getLogger(__name__)
@@ -44,6 +52,7 @@ class SharedStreamManager:
             cohort_grace_period=cohort_grace_period,
             now=_now,
         )
+        self._wrap_producer = wrap_producer
         self._seqs = count()
         # What awaits confirmation, by its number, over all groups.
         self._unconfirmed: dict[int, tuple[AckSubscriber, StreamEvent]] = {}
@@ -70,6 +79,7 @@ class SharedStreamManager:
                 kwargs=trigger.serialize()[1],
                 limits=self._limits,
                 on_end=self._evict,
+                wrap_producer=self._wrap_producer,
                 log=self._log,
             )
             group.start()
