@@ -15,12 +15,12 @@ def main() -> int:
     app = cdk.App()
     try:
         config = Config.from_context(app.node.get_all_context())
+        account = config.account or os.environ.get("CDK_DEFAULT_ACCOUNT")
+        region = config.region or os.environ.get("CDK_DEFAULT_REGION")
+        LamplighterStack(app, config, env=cdk.Environment(account=account, region=region))
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - what a person reads
         return 1
-    account = config.account or os.environ.get("CDK_DEFAULT_ACCOUNT")
-    region = config.region or os.environ.get("CDK_DEFAULT_REGION")
-    LamplighterStack(app, config, env=cdk.Environment(account=account, region=region))
     app.synth()
     return 0
 

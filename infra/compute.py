@@ -21,6 +21,7 @@ from constructs import Construct
 
 from infra import layers
 from infra.config import Config
+from infra.environment import require_room
 from infra.functions import LIMITS, PERMISSIONS
 from infra.permissions import Arns, function_statements
 from infra.queues import Queues, title
@@ -62,6 +63,8 @@ class Compute(Construct):
         self._arns = arns
         self._key = key
         self._queues = queues
+        # Before the layers, which take a while: a setting may be refused.
+        self._environments = {name: self._environment(name) for name in FUNCTIONS}
         self._layers = self._make_layers() if has_layers else []
         self.roles: dict[str, iam.Role] = {}
         # EventBridge rules that send events to queues, by name.
@@ -106,9 +109,9 @@ class Compute(Construct):
         made = log_group.node.default_child
         assert isinstance(made, logs.CfnLogGroup)
         made.retention_in_days = self._config.log_days
-        is_in_vpc = name == "sandbox" and bool(self._config.vpc_id)
-        role = self._role(scope, name, is_in_vpc=is_in_vpc)
-        return lambda_.Function(
+        network = self._network(scope, name)
+        role = self._role(scope, name, is_in_vpc=bool(network))
+        function_made = lambda_.Function(
             scope,
             "Function",
             function_name=full_name,
@@ -124,7 +127,7 @@ class Compute(Construct):
             timeout=cdk.Duration.seconds(LIMITS[name].timeout_seconds),
             role=role.without_policy_updates(),
             log_group=log_group,
-            environment=self._environment(name),
+            environment=self._environments[name],
             snap_start=(
                 lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
                 if name in self._config.snap_start
@@ -135,13 +138,25 @@ class Compute(Construct):
             # The next minute does what this one could not.
             max_event_age=cdk.Duration.minutes(1) if function.every_minutes else None,
             retry_attempts=0 if function.every_minutes else None,
-            **(self._vpc(scope) if is_in_vpc else {}),
+            **network,
         )
+        if name == "watch" and self._config.watch_access_point:
+            self._mount_file_system(function_made)
+        return function_made
+
+    def _mount_file_system(self, function: lambda_.Function) -> None:
+        made = function.node.default_child
+        assert isinstance(made, lambda_.CfnFunction)
+        mount = lambda_.CfnFunction.FileSystemConfigProperty(
+            arn=self._config.watch_access_point, local_mount_path=self._config.watch_mount_path
+        )
+        made.file_system_configs = [mount]
 
     def _role(self, scope: Construct, name: str, *, is_in_vpc: bool) -> iam.Role:
         statements = list(function_statements(name, PERMISSIONS[name], self._arns))
         if is_in_vpc:
             statements += self._vpc_statements(name)
+        further = self._config.watch_policies if name == "watch" else ()
         role = iam.Role(
             scope,
             "Role",
@@ -149,6 +164,10 @@ class Compute(Construct):
             description=f"The function {name} of {self._config.stack_name}",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
+            managed_policies=[
+                iam.ManagedPolicy.from_managed_policy_arn(scope, f"Policy{number}", arn)
+                for number, arn in enumerate(further, start=1)
+            ],
         )
         self.roles[name] = role
         return role
@@ -165,12 +184,28 @@ class Compute(Construct):
             ),
         ]
 
-    def _vpc(self, scope: Construct) -> dict[str, Any]:
-        """Return where author code runs: in subnets, and with no way out of them but to S3."""
+    def _network(self, scope: Construct, name: str) -> dict[str, Any]:
+        """Return the network that a function is in, if it is in one."""
         config = self._config
+        subnets = {"sandbox": config.sandbox_subnets, "watch": config.watch_subnets}.get(name, ())
+        if not subnets:
+            return {}
         vpc = ec2.Vpc.from_vpc_attributes(
             scope, "Network", vpc_id=config.vpc_id, availability_zones=["unknown"]
         )
+        selected = [
+            ec2.Subnet.from_subnet_id(scope, f"Subnet{number}", subnet)
+            for number, subnet in enumerate(subnets, start=1)
+        ]
+        groups = self._way_to_s3(scope, vpc) if name == "sandbox" else self._given_groups(scope)
+        return {
+            "vpc": vpc,
+            "vpc_subnets": ec2.SubnetSelection(subnets=selected),
+            "security_groups": groups,
+        }
+
+    def _way_to_s3(self, scope: Construct, vpc: ec2.IVpc) -> list[ec2.ISecurityGroup]:
+        """Return what lets the sandbox out to nothing but S3."""
         group = ec2.SecurityGroup(
             scope,
             "SecurityGroup",
@@ -178,16 +213,18 @@ class Compute(Construct):
             description="Author code: nothing but S3 can be reached",
             allow_all_outbound=False,
         )
-        group.add_egress_rule(ec2.Peer.prefix_list(config.s3_prefix_list), ec2.Port.tcp(443), "S3")
-        subnets = [
-            ec2.Subnet.from_subnet_id(scope, f"Subnet{number}", subnet)
-            for number, subnet in enumerate(config.sandbox_subnets, start=1)
+        s3 = ec2.Peer.prefix_list(self._config.s3_prefix_list)
+        group.add_egress_rule(s3, ec2.Port.tcp(443), "S3")
+        return [group]
+
+    def _given_groups(self, scope: Construct) -> list[ec2.ISecurityGroup]:
+        """Return the deployer's groups for watchers, to which the stack adds no rule."""
+        return [
+            ec2.SecurityGroup.from_security_group_id(
+                scope, f"SecurityGroup{number}", group, mutable=False
+            )
+            for number, group in enumerate(self._config.watch_security_groups, start=1)
         ]
-        return {
-            "vpc": vpc,
-            "vpc_subnets": ec2.SubnetSelection(subnets=subnets),
-            "security_groups": [group],
-        }
 
     def _environment(self, name: str) -> Mapping[str, str]:
         logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
@@ -196,7 +233,9 @@ class Compute(Construct):
         local = {}
         if self._config.is_local and self._config.emr_endpoint:
             local = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": self._config.emr_endpoint}
-        return {**self._needed_settings(name).as_environment(), **logging, **local}
+        found = {**self._needed_settings(name).as_environment(), **logging, **local}
+        require_room(name, found, self._config)
+        return found
 
     def _needed_settings(self, function: str) -> Settings:
         """Return the settings without dead-letter queues of others: an environment has 4 KB."""

@@ -3,15 +3,14 @@
 Owns: the flags of `cdk deploy -c name=value`, their defaults by stage, and which go together.
 """
 
-import difflib
-import json
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Self
 
+from lamplighter.checked_fields import OneOf, Range, read_value, require_known
 from lamplighter.errors import SettingsError
+from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -19,24 +18,13 @@ _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LOCAL_ACCOUNT = "000000000000"
 _LOCAL_REGION = "us-east-1"
-_LIMITS = {
-    # DAG rows are spread over so many partitions of the index; see `Settings`.
-    "due_shards": (1, 256),
-    "look_ahead_seconds": (60, 840),
-    # Of an event source mapping.
-    "concurrency": (2, 1000),
-    "spark_vcpus": (4, 100_000),
-    "spark_memory_gb": (8, 1_000_000),
-    "spark_disk_gb": (20, 10_000_000),
-    "spark_concurrent_runs": (1, 1000),
-    "spark_queue_minutes": (15, 720),
-    "spark_idle_minutes": (1, 10_080),
-    "spark_warm_executors": (0, 1000),
-}
-# Of the 4 KB that the environment of a function may have; the names of the stack take most.
-MAX_OWN_BYTES = 1500
 # What CloudWatch Logs takes, as far as anyone keeps logs of functions.
-_RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
+_LogDays = Annotated[int, OneOf([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731])]
+# Where Lambda mounts file systems.
+_MOUNT_PATH = re.compile(r"/mnt/[a-zA-Z0-9_.-]{1,155}")
+_ACCESS_POINT = re.compile(
+    r"arn:aws[a-z-]*:elasticfilesystem:[a-z0-9-]+:\d{12}:access-point/fsap-[0-9a-f]+"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +41,21 @@ class Config:
     account: str = ""
     region: str = ""
     # "aws", or "local": an emulator that executes the functions with its own interpreter.
-    target: str = "aws"
+    target: Annotated[str, OneOf(["aws", "local"])] = "aws"
     # Only of a local target: where the fake EMR Serverless answers.
     emr_endpoint: str = ""
 
     # Whether tables, the bucket and the key stay when the stack is deleted.
     keep_data: bool = True
-    log_days: int = 30
+    log_days: _LogDays = 30
     alarm_email: str = ""
     # A customer-managed key that exists, by ARN, instead of one of the stack's own.
     kms_key_arn: str = ""
 
-    # The scheduler; see `lamplighter.settings`.
-    due_shards: int = 16
-    look_ahead_seconds: int = 300
-    unknown_assets: str = "reject"
-    variables: str = "{}"
-    # How many batches of one queue are worked on at once.
-    concurrency: int = 10
+    # Each setting of the deployment that can be chosen is a flag of its own name.
+    settings: ChosenSettings = field(default_factory=ChosenSettings)
+    # How many batches of one queue are worked on at once: as an event source mapping allows.
+    concurrency: Annotated[int, Range(2, 1_000)] = 10
     # Functions that start from a snapshot. Lambda takes about two dollars a month for each.
     snap_start: tuple[str, ...] = ()
 
@@ -80,18 +65,25 @@ class Config:
     watch_queues: tuple[str, ...] = ()
     watch_buckets: tuple[str, ...] = ()
     watch_event_sources: tuple[str, ...] = ()
+    # Queues that triggers of authors receive from themselves: no mapping competes for messages.
+    watch_own_queues: tuple[str, ...] = ()
+    # Further policies of the function that runs watchers, by ARN.
+    watch_policies: tuple[str, ...] = ()
+    # A file system that it sees: an access point of EFS by ARN, and a path below /mnt.
+    watch_access_point: str = ""
+    watch_mount_path: str = ""
 
     # Jobs. With `emr_application_id` the stack makes no application of its own.
     emr_application_id: str = ""
     emr_release: str = "emr-spark-8.0.0"
-    spark_vcpus: int = 64
-    spark_memory_gb: int = 256
-    spark_disk_gb: int = 2000
-    spark_concurrent_runs: int = 50
-    spark_queue_minutes: int = 360
-    spark_idle_minutes: int = 15
+    spark_vcpus: Annotated[int, Range(4, 100_000)] = 64
+    spark_memory_gb: Annotated[int, Range(8, 1_000_000)] = 256
+    spark_disk_gb: Annotated[int, Range(20, 10_000_000)] = 2000
+    spark_concurrent_runs: Annotated[int, Range(1, 1_000)] = 50
+    spark_queue_minutes: Annotated[int, Range(15, 720)] = 360
+    spark_idle_minutes: Annotated[int, Range(1, 10_080)] = 15
     # Executors that are kept warm, beside a driver; they are paid for while the application runs.
-    spark_warm_executors: int = 0
+    spark_warm_executors: Annotated[int, Range(0, 1_000)] = 0
     # Buckets that jobs read and write, and further policies of theirs, by ARN.
     data_buckets: tuple[str, ...] = ()
     job_policies: tuple[str, ...] = ()
@@ -100,6 +92,9 @@ class Config:
     vpc_id: str = ""
     sandbox_subnets: tuple[str, ...] = ()
     s3_prefix_list: str = ""
+    # Watchers go into subnets with security groups that exist: they say what can be reached.
+    watch_subnets: tuple[str, ...] = ()
+    watch_security_groups: tuple[str, ...] = ()
     spark_subnets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -112,13 +107,6 @@ class Config:
             raise SettingsError(
                 f"name {self.name!r}: use up to 32 small letters, digits and hyphens"
             )
-        if self.target not in ("aws", "local"):
-            raise SettingsError(f"target {self.target!r} must be aws or local")
-        for name, (least, limit) in _LIMITS.items():
-            if not least <= getattr(self, name) <= limit:
-                raise SettingsError(f"{name} must be between {least} and {limit}")
-        if self.log_days not in _RETENTIONS:
-            raise SettingsError(f"log_days must be one of {', '.join(map(str, _RETENTIONS))}")
         if self.stage == "prod" and not self.keep_data:
             raise SettingsError("keep_data=false: the data of prod are never deleted with a stack")
         for name in self.snap_start:
@@ -126,26 +114,46 @@ class Config:
             if name not in FUNCTIONS or name == "sandbox":
                 names = ", ".join(sorted(set(FUNCTIONS) - {"sandbox"}))
                 raise SettingsError(f"snap_start: {name!r} is not one of {names}")
-        self._require_room()
         self._require_whole_network()
-
-    def _require_room(self) -> None:
-        lists = (*self.watch_queues, *self.watch_buckets, *self.watch_event_sources)
-        if len(self.variables.encode()) + len(json.dumps(lists)) > MAX_OWN_BYTES:
-            raise SettingsError(
-                f"variables and watch_* have more than {MAX_OWN_BYTES} bytes together, which"
-                " Lambda has no room for"
-            )
+        self._require_sources_of_watchers()
 
     def _require_whole_network(self) -> None:
-        given = [bool(self.vpc_id), bool(self.sandbox_subnets), bool(self.s3_prefix_list)]
-        if any(given) and not all(given):
+        subnets = ("sandbox_subnets", "watch_subnets", "spark_subnets")
+        given = [name for name in subnets if getattr(self, name)]
+        if given and not self.vpc_id:
+            raise SettingsError(f"{given[0]} are subnets of vpc_id: give that too")
+        if self.vpc_id and not given:
+            raise SettingsError(f"vpc_id alone does nothing: give one of {', '.join(subnets)}")
+        if bool(self.sandbox_subnets) != bool(self.s3_prefix_list):
             raise SettingsError(
-                "a network needs vpc_id, sandbox_subnets and s3_prefix_list (of the gateway"
-                " endpoint for S3) together"
+                "sandbox_subnets and s3_prefix_list (of the gateway endpoint for S3) go together"
             )
-        if self.spark_subnets and not self.vpc_id:
-            raise SettingsError("spark_subnets are subnets of vpc_id: give that too")
+        if bool(self.watch_subnets) != bool(self.watch_security_groups):
+            raise SettingsError("watch_subnets and watch_security_groups go together")
+
+    def _require_sources_of_watchers(self) -> None:
+        if both := sorted({*self.watch_queues} & {*self.watch_own_queues}):
+            raise SettingsError(
+                f"queue {both[0]!r} is in watch_queues and in watch_own_queues: Lambda would take"
+                " messages away from its trigger; choose one"
+            )
+        if bool(self.watch_access_point) != bool(self.watch_mount_path):
+            raise SettingsError("watch_access_point and watch_mount_path go together")
+        if not self.watch_access_point:
+            return
+        if not self.watch_subnets:
+            raise SettingsError("watch_access_point is reached from subnets: give watch_subnets")
+        if not _ACCESS_POINT.fullmatch(self.watch_access_point):
+            raise SettingsError(
+                f"watch_access_point {self.watch_access_point!r} must be the ARN of an access"
+                " point of EFS, such as"
+                " arn:aws:elasticfilesystem:eu-central-1:111111111111:access-point/fsap-0123456789"
+            )
+        if not _MOUNT_PATH.fullmatch(self.watch_mount_path):
+            raise SettingsError(
+                f"watch_mount_path {self.watch_mount_path!r} must be a folder below /mnt, such as"
+                " /mnt/inbox"
+            )
 
     @property
     def stack_name(self) -> str:
@@ -162,15 +170,17 @@ class Config:
         """Return the stage that the flags of a command describe."""
         # The keys of the CDK itself have colons, slashes and at signs in them.
         given = {key: value for key, value in context.items() if re.fullmatch(r"[a-z0-9_-]+", key)}
-        known = {each.name: each for each in fields(cls)}
+        own = {each.name: each.type for each in fields(cls) if each.name != "settings"}
+        chosen = {each.name for each in fields(ChosenSettings)}
         for key in given:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise SettingsError(f"there is no flag {key!r}{hint}")
-        values = {key: _READERS[known[key].type](key, value) for key, value in given.items()}
+            require_known("flag", key, (*own, *chosen))
+        values = {
+            key: read_value(own[key], key, value) for key, value in given.items() if key in own
+        }
+        settings = {key: value for key, value in given.items() if key in chosen}
         stage = values.get("stage", "dev")
-        made = cls(**{"stage": stage, **_DEFAULTS.get(stage, {}), **values})
+        defaults = {"stage": stage, **_DEFAULTS.get(stage, {})}
+        made = cls(**{**defaults, **values}, settings=ChosenSettings.named(settings))
         if made.is_local:
             made = replace(made, account=_LOCAL_ACCOUNT, region=_LOCAL_REGION)
         return made
@@ -188,46 +198,4 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "spark_concurrent_runs": 10,
     },
     "prod": {"log_days": 90, "snap_start": ("claim", "submit")},
-}
-
-
-def _text(_: str, value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    found = {"true": True, "false": False}.get(str(value).lower())
-    if found is None:
-        raise SettingsError(f"{name}={value!r} must be true or false")
-    return found
-
-
-def _whole_number(name: str, value: Any) -> int:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not number.is_integer():
-        raise SettingsError(f"{name}={value!r} must be a whole number")
-    return int(number)
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) and value.startswith("["):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    elif isinstance(value, str):
-        value = [value] if value else []
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise SettingsError(f'{name} must be a name, or a JSON list of names such as ["orders"]')
-    return tuple(value)
-
-
-_READERS: Mapping[Any, Any] = {
-    str: _text,
-    bool: _flag,
-    int: _whole_number,
-    tuple[str, ...]: _names,
 }

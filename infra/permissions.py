@@ -14,6 +14,8 @@ from lamplighter.runs import effects
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+# What a trigger does with a queue that it receives from itself.
+_RECEIVE = (*_POLL, "ChangeMessageVisibility")
 _BATCHED = frozenset({"SendMessage", "DeleteMessage", "ChangeMessageVisibility"})
 _ON_APPLICATION = frozenset({"StartJobRun", "ListJobRuns"})
 EMR_SERVICE = "emr-serverless.amazonaws.com"
@@ -39,8 +41,8 @@ class Permissions:
     invokes: str = ""
     # Whether it may put `Run Finished` on the bus.
     publishes: bool = False
-    # Whether it is invoked by the external queues, and may list the external buckets, that the
-    # flags `watch_queues` and `watch_buckets` name.
+    # Whether it is invoked by the external queues, may list the external buckets, and reads the
+    # external queues and the file system, that the flags `watch_*` name.
     reads_watched_sources: bool = False
 
     def __or__(self, other: "Permissions") -> "Permissions":
@@ -151,6 +153,7 @@ def statements(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyState
     yield from _queues(permissions, arns)
     yield from _objects(permissions, arns)
     yield from _jobs(permissions, arns)
+    yield from _file_system(permissions, arns)
     if permissions.invokes:
         functions = [arns.function(each) for each in permissions.invokes.split()]
         yield _allow(["lambda:InvokeFunction"], functions)
@@ -184,12 +187,15 @@ def _queues(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatemen
     sends = [arns.queue(each) for each in permissions.sends.split()]
     receives = [arns.queue(each) for each in permissions.receives.split()]
     delays = [arns.queue(each) for each in permissions.delays.split()]
+    own = []
     if permissions.reads_watched_sources:
         receives += [arns.external_queue(each) for each in arns.config.watch_queues]
+        own = [arns.external_queue(each) for each in arns.config.watch_own_queues]
     for operations, queues in (
         (("SendMessage",), sends),
         (_POLL, receives),
         (("ChangeMessageVisibility",), delays),
+        (_RECEIVE, own),
     ):
         if queues:
             yield _allow(on_queues(operations, arns.config), queues)
@@ -217,6 +223,16 @@ def _objects(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStateme
     if watched:
         partition = arns.stack.partition
         yield _allow(["s3:ListBucket"], [f"arn:{partition}:s3:::{each}" for each in watched])
+
+
+def _file_system(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    access_point = arns.config.watch_access_point
+    if permissions.reads_watched_sources and access_point:
+        # An access point belongs to one file system, whose name it does not have.
+        file_systems = f"{access_point.partition(':access-point/')[0]}:file-system/*"
+        through = {"StringEquals": {"elasticfilesystem:AccessPointArn": access_point}}
+        actions = ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"]
+        yield _allow(actions, [file_systems], through)
 
 
 def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:

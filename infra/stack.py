@@ -4,8 +4,6 @@ Owns: the settings of the deployment, which functions find in their environment 
 in the outputs.
 """
 
-import json
-
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -86,13 +84,10 @@ class LamplighterStack(cdk.Stack):
             runtime=f"runtime/{layers.runtime_files().name}",
             job_logs_uri=f"s3://{bucket}/logs",
             event_bus="default",
-            variables=config.variables,
-            watch_queues=json.dumps(config.watch_queues),
-            watch_buckets=json.dumps(config.watch_buckets),
-            watch_event_sources=json.dumps(config.watch_event_sources),
-            due_shards=config.due_shards,
-            look_ahead_seconds=config.look_ahead_seconds,
-            unknown_assets=config.unknown_assets,
+            watch_queues=config.watch_queues,
+            watch_buckets=config.watch_buckets,
+            watch_event_sources=config.watch_event_sources,
+            **vars(config.settings),
         )
 
     def _ship_runtime(self) -> None:

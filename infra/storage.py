@@ -14,7 +14,6 @@ from constructs import Construct
 
 from infra.config import Config
 from infra.queues import Queues, sending_service
-from lamplighter.settings import Settings
 from lamplighter.store.tables import TableDefinition, table_definitions
 
 _USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -29,9 +28,8 @@ _LOG_WITH_KEY = (
 # Announcements may be delivered again for 14 days, answers of the sandbox are read at once.
 _KEEP_PUSHES_DAYS = 30
 _KEEP_RESULTS_DAYS = 7
-_KEEP_LOGS_DAYS = 90
 # A context is read by a job, and its report once; a run may wait for long before that.
-_KEEP_JOBS_DAYS = Settings().run_retention_days + 30
+_MORE_DAYS_FOR_JOBS = 30
 _KEEP_ACCESS_DAYS = 90
 
 
@@ -193,7 +191,7 @@ class Storage(Construct):
             versioned=self._config.keep_data,
             server_access_logs_bucket=self.access_logs,
             server_access_logs_prefix="bucket/" if self.access_logs else None,
-            lifecycle_rules=_lifecycle(),
+            lifecycle_rules=_lifecycle(self._config),
             removal_policy=_removal(self._config),
         )
         policy = queues.allow_bucket("registers", f"arn:{stack.partition}:s3:::{name}")
@@ -227,12 +225,13 @@ def _below(prefix: str) -> s3.CfnBucket.NotificationFilterProperty:
     )
 
 
-def _lifecycle() -> Sequence[s3.LifecycleRule]:
+def _lifecycle(config: Config) -> Sequence[s3.LifecycleRule]:
+    runs_days = config.settings.run_retention_days
     days = {
         "pushes/": _KEEP_PUSHES_DAYS,
         "results/": _KEEP_RESULTS_DAYS,
-        "jobs/": _KEEP_JOBS_DAYS,
-        "logs/": _KEEP_LOGS_DAYS,
+        "jobs/": runs_days + _MORE_DAYS_FOR_JOBS,
+        "logs/": runs_days,
     }
     return [
         *(

@@ -90,6 +90,7 @@ _._get_connection
 _.create_system
 _.current_account
 _.formatter_class
+_.file_system_configs
 _.intercepted_binops
 _.log_request
 _.notification_configuration

@@ -45,4 +45,7 @@ ACCEPTED = (
         "*/Sandbox/Role/*",
         "Lambda asks for network interfaces on everything, and the function itself is denied them",
     ),
+    Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Watch/Role/*", "as above"),
+    Accepted(_OURS.format("[*]"), "*/Watch/Role/*", "a file system, by its access point"),
+    Accepted("AwsSolutions-IAM4*", "*/Watch/Role/*", "a policy that the deployer has chosen"),
 )

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.permissions_file import WATCHED
+from tests.infra.permissions_file import OWN, WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
-_SYNTHESIZING = {_HERE / "test_permissions.py", _HERE / "test_template.py"}
+_SYNTHESIZING = {
+    _HERE / name
+    for name in ("test_permissions.py", "test_settings.py", "test_template.py", "test_watch.py")
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
@@ -22,7 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def dev() -> Synthesis:
     """Return a small stack: a stage for development, with something to watch."""
-    return synthesize({"stage": "dev", "watch_buckets": [WATCHED], "watch_queues": [WATCHED]})
+    sources = {"watch_buckets": [WATCHED], "watch_queues": [WATCHED], "watch_own_queues": [OWN]}
+    return synthesize({"stage": "dev", **sources})
 
 
 @pytest.fixture(scope="session")

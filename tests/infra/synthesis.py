@@ -20,6 +20,13 @@ from infra.stack import LamplighterStack
 ROOT = Path(__file__).parents[2]
 REPORT = "validation-report.json"
 ACCOUNT, REGION = "111111111111", "eu-central-1"
+# Settings that differ from their defaults, as text and as JSON.
+SETTINGS: Mapping[str, Any] = {
+    "watch_session_seconds": "45",
+    "run_retention_days": 400,
+    "price_vcpu_hour": "0.06",
+    "variables": {"root": "s3://lake"},
+}
 # Every flag that brings something into the stack.
 EVERYTHING = {
     "stage": "prod",
@@ -37,9 +44,18 @@ EVERYTHING = {
     "sandbox_subnets": ["subnet-12345678"],
     "s3_prefix_list": "pl-12345678",
     "spark_subnets": ["subnet-22345678"],
+    "watch_subnets": ["subnet-32345678"],
+    "watch_security_groups": ["sg-12345678"],
+    "watch_own_queues": ["own"],
+    "watch_policies": ["arn:aws:iam::aws:policy/AmazonKinesisReadOnlyAccess"],
+    "watch_access_point": (
+        f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:access-point/fsap-0123456789abcdef0"
+    ),
+    "watch_mount_path": "/mnt/inbox",
+    **SETTINGS,
 }
-# And with the longest name that a stack may have.
-LONGEST = {**EVERYTHING, "name": "l" * 32}
+# And with the longest name that a stack may have, and as many variables as there is room for.
+LONGEST = {**EVERYTHING, "name": "l" * 32, "variables": {"a": "b" * 1_000}}
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,14 @@ class Synthesis:
         """Return the properties of all resources of a type, by logical id."""
         found = self.template["Resources"].items()
         return {name: each["Properties"] for name, each in found if each["Type"] == kind}
+
+    def variables(self, function: str) -> dict[str, str]:
+        """Return the environment of a function, as short texts."""
+        for properties in self.resources("AWS::Lambda::Function").values():
+            if properties.get("FunctionName") == f"{self.config.stack_name}-{function}":
+                found: dict[str, Any] = properties["Environment"]["Variables"]
+                return {name: short(value) for name, value in found.items()}
+        raise AssertionError(f"there is no function {function}")
 
     @property
     def outputs(self) -> dict[str, str]:

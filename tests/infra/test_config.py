@@ -1,9 +1,18 @@
 """The flags of a stage: read, checked, and refused in one sentence."""
 
+from typing import Any
+
 import pytest
 
 from infra.config import Config
 from lamplighter.errors import SettingsError
+
+_ACCESS_POINT = "arn:aws:elasticfilesystem:eu-central-1:111111111111:access-point/fsap-01"
+_IN_A_NETWORK = {
+    "vpc_id": "vpc-1",
+    "watch_subnets": "subnet-1",
+    "watch_security_groups": "sg-1",
+}
 
 
 def test_flags_of_a_command_are_texts_and_become_values() -> None:
@@ -19,7 +28,7 @@ def test_flags_of_a_command_are_texts_and_become_values() -> None:
             "aws:cdk:enable-path-metadata": True,
         }
     )
-    assert (config.due_shards, config.keep_data) == (64, True)
+    assert (config.settings.due_shards, config.keep_data) == (64, True)
     assert (config.watch_buckets, config.data_buckets) == (("landing", "raw"), ("lake",))
     assert config.stack_name == "lamplighter-prod"
 
@@ -43,19 +52,56 @@ def test_stages_differ_in_what_they_keep() -> None:
         ({"name": "Shop"}, "name 'Shop': use up to 32 small letters"),
         ({"stage": "prod", "keep_data": "false"}, "the data of prod are never deleted"),
         ({"keep_data": "maybe"}, "keep_data='maybe' must be true or false"),
-        ({"due_shards": "many"}, "due_shards='many' must be a whole number"),
-        ({"due_shards": "0"}, "due_shards must be between 1 and 256"),
-        ({"look_ahead_seconds": "900"}, "look_ahead_seconds must be between 60 and 840"),
-        ({"log_days": "8"}, "log_days must be one of"),
-        ({"watch_queues": "[1]"}, "watch_queues must be a name, or a JSON list"),
-        ({"vpc_id": "vpc-1"}, "a network needs vpc_id, sandbox_subnets and s3_prefix_list"),
+        (
+            {"watch_sesion_seconds": "30"},
+            "there is no flag 'watch_sesion_seconds'; did you mean watch_session_seconds?",
+        ),
+        ({"settings": "{}"}, "there is no flag 'settings'"),
+        (
+            {"due_shards": "many"},
+            "due_shards='many' must be a whole number between 1 and 256",
+        ),
+        ({"due_shards": 0}, "due_shards=0 must be a whole number between 1 and 256"),
+        ({"price_vcpu_hour": "-1"}, "price_vcpu_hour='-1' must be a number between 0 and 1,000"),
+        ({"unknown_assets": "drop"}, "unknown_assets='drop' must be one of reject, register"),
+        ({"executor": "glue"}, "executor='glue' must be emr-serverless"),
+        ({"variables": '{"a": 1}'}, "must be a JSON object of texts"),
+        ({"spark_vcpus": "2"}, "spark_vcpus='2' must be a whole number between 4 and 100,000"),
+        ({"log_days": "8"}, "log_days='8' must be one of 1, 3,"),
+        ({"watch_queues": "[1]"}, "watch_queues='[1]' must be a name, or a JSON list"),
+        ({"vpc_id": "vpc-1"}, "vpc_id alone does nothing: give one of sandbox_subnets"),
+        (
+            {"vpc_id": "vpc-1", "sandbox_subnets": "subnet-1"},
+            "sandbox_subnets and s3_prefix_list (of the gateway endpoint for S3) go together",
+        ),
+        ({"watch_subnets": "subnet-1"}, "watch_subnets are subnets of vpc_id"),
+        (
+            {"vpc_id": "vpc-1", "watch_subnets": "subnet-1"},
+            "watch_subnets and watch_security_groups go together",
+        ),
+        (
+            {"watch_queues": ["a", "b"], "watch_own_queues": "b"},
+            "queue 'b' is in watch_queues and in watch_own_queues",
+        ),
+        ({"watch_mount_path": "/mnt/inbox"}, "watch_access_point and watch_mount_path go together"),
+        (
+            {"watch_access_point": _ACCESS_POINT, "watch_mount_path": "/mnt/inbox"},
+            "watch_access_point is reached from subnets: give watch_subnets",
+        ),
+        (
+            {**_IN_A_NETWORK, "watch_access_point": "fs-1", "watch_mount_path": "/mnt/inbox"},
+            "watch_access_point 'fs-1' must be the ARN of an access point of EFS",
+        ),
+        (
+            {**_IN_A_NETWORK, "watch_access_point": _ACCESS_POINT, "watch_mount_path": "/inbox"},
+            "watch_mount_path '/inbox' must be a folder below /mnt",
+        ),
         ({"spark_subnets": "subnet-1"}, "spark_subnets are subnets of vpc_id"),
         ({"snap_start": "sandbox"}, "snap_start: 'sandbox' is not one of claim, ingest"),
-        ({"target": "moon"}, "target 'moon' must be aws or local"),
-        ({"variables": f'{{"a": "{"b" * 2000}"}}'}, "variables and watch_* have more than 1500"),
+        ({"target": "moon"}, "target='moon' must be one of aws, local"),
     ],
 )
-def test_flags_that_cannot_be_are_refused(flags: dict[str, str], says: str) -> None:
+def test_flags_that_cannot_be_are_refused(flags: dict[str, Any], says: str) -> None:
     """A flag that AWS or another flag contradicts is named, with what it may be."""
     with pytest.raises(SettingsError) as refused:
         Config.from_context(flags)

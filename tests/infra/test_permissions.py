@@ -23,19 +23,24 @@ _PATTERNS = {
     "application/jobruns/*": "jobs get their ids when they start",
     "stack/": "its id is made with it",
     "lake": "the data of others",
+    "file-system/*": "its access point is named",
 }
 # Where the API takes nothing else.
-_STARS = {("sandbox", action) for action in (
-    "ec2:AssignPrivateIpAddresses",
-    "ec2:CreateNetworkInterface",
-    "ec2:DeleteNetworkInterface",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSubnets",
-    "ec2:UnassignPrivateIpAddresses",
-)}  # fmt: skip
+_STARS = {
+    (function, f"ec2:{action}")
+    for function in ("sandbox", "watch")
+    for action in (
+        "AssignPrivateIpAddresses",
+        "CreateNetworkInterface",
+        "DeleteNetworkInterface",
+        "DescribeNetworkInterfaces",
+        "DescribeSubnets",
+        "UnassignPrivateIpAddresses",
+    )
+}
 
 
-def _policies(synthesis: Synthesis) -> dict[str, list[Line]]:
+def policies_of(synthesis: Synthesis) -> dict[str, list[Line]]:
     """Return who may do what: functions, jobs, and the two policies for people."""
     stack = synthesis.config.stack_name
     found: dict[str, list[Line]] = {}
@@ -58,7 +63,7 @@ def _who(name: str, role: dict[str, Any], stack: str) -> str:
 @pytest.fixture(scope="session")
 def policies(dev: Synthesis) -> dict[str, list[Line]]:
     """Return the permissions of everyone in the smallest stack."""
-    return _policies(dev)
+    return policies_of(dev)
 
 
 def test_permissions_are_those_that_were_reviewed(policies: dict[str, list[Line]]) -> None:
@@ -85,7 +90,7 @@ def test_every_function_has_permissions_and_a_folder(policies: dict[str, list[Li
 @pytest.mark.parametrize("stage", ["dev", "prod"])
 def test_no_policy_allows_everything(stage: str, request: pytest.FixtureRequest) -> None:
     """No action has a star, and things have one only where no name could stand."""
-    for who, lines in _policies(request.getfixturevalue(stage)).items():
+    for who, lines in policies_of(request.getfixturevalue(stage)).items():
         for line in lines:
             assert "*" not in line.action, (who, line)
             if line.thing == "*":
@@ -102,11 +107,12 @@ def test_author_code_reaches_no_table_queue_or_job(policies: dict[str, list[Line
 
 
 def test_author_code_in_a_network_cannot_use_it(prod: Synthesis) -> None:
-    """What Lambda needs to place the sandbox in a network is denied to the sandbox itself."""
-    lines = _policies(prod)["sandbox"]
-    allowed = {line.action for line in lines if line.thing == "*" and not line.effect}
-    denied = {line.action for line in lines if line.thing == "*" and line.effect}
-    assert allowed == denied != set()
+    """What Lambda needs to place functions in a network is denied to the functions themselves."""
+    for function in ("sandbox", "watch"):
+        lines = policies_of(prod)[function]
+        allowed = {line.action for line in lines if line.thing == "*" and not line.effect}
+        denied = {line.action for line in lines if line.thing == "*" and line.effect}
+        assert allowed == denied != set()
 
 
 def test_only_submit_starts_jobs(policies: dict[str, list[Line]]) -> None:

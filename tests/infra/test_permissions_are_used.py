@@ -79,6 +79,12 @@ UNUSED = (
     ("*", "sqs:ReceiveMessage", "*", "Lambda polls for its function"),
     ("*", "sqs:DeleteMessage", "*", "as above"),
     ("*", "sqs:GetQueueAttributes", "*", "as above"),
+    (
+        "watch",
+        "sqs:ChangeMessageVisibility",
+        "queue/own",
+        "an author's trigger may delay a message",
+    ),
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
     ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),

@@ -13,7 +13,6 @@ from unittest.mock import Mock, patch
 import pytest
 
 from infra import layers
-from infra.config import MAX_OWN_BYTES
 from infra.functions import LIMITS
 from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
@@ -28,7 +27,7 @@ from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, URL_SETTINGS, queues_of
 from tests.infra.accepted import ACCEPTED
-from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, Synthesis, short, synthesize
+from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, synthesize
 
 STAGES = pytest.mark.parametrize("stage", ["dev", "prod"])
 
@@ -36,14 +35,6 @@ _NAMES = {*(field.name for field in fields(Settings)), *URL_SETTINGS.values()}
 
 # W3005: the CDK itself states dependencies that are there already.
 _NOT_LINTED = ("W3005",)
-
-
-def _variables(synthesis: Synthesis, function: str) -> dict[str, str]:
-    for properties in synthesis.resources("AWS::Lambda::Function").values():
-        if properties.get("FunctionName") == f"{synthesis.config.stack_name}-{function}":
-            found: dict[str, Any] = properties["Environment"]["Variables"]
-            return {name: short(value) for name, value in found.items()}
-    raise AssertionError(f"there is no function {function}")
 
 
 @STAGES
@@ -122,7 +113,7 @@ def test_environment_is_that_of_the_outputs(
     told = Settings.from_outputs(synthesis.outputs)
     assert set(synthesis.outputs) <= {output_key(name) for name in _NAMES}
     for function in set(FUNCTIONS) - {"sandbox"}:
-        variables = _variables(synthesis, function)
+        variables = synthesis.variables(function)
         with monkeypatch.context() as patched:
             for name, value in variables.items():
                 patched.setenv(name, value)
@@ -130,23 +121,7 @@ def test_environment_is_that_of_the_outputs(
             urls = {name: url for name, url in told.queue_urls.items() if name in {*QUEUES, *own}}
             assert Settings.from_environment() == replace(told, queue_urls=urls)
         ours = {name for name in variables if name.startswith("LAMPLIGHTER_")}
-        assert ours <= {f"LAMPLIGHTER_{name.upper()}" for name in _NAMES}
-
-
-def test_environment_has_room_for_what_flags_allow() -> None:
-    """Lambda takes 4 KB; whatever the name of the stack, what flags may bring fits in."""
-    longest = synthesize(LONGEST)
-    queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{longest.config.stack_name}-"
-    role_arn = f"arn:aws:iam::{ACCOUNT}:role/{longest.config.stack_name}-jobs-{REGION}"
-    variables = _variables(longest, "watch")
-    assert any("<" in value for value in variables.values())
-    lengths = [
-        len(name) + len(value) + len(queue_url if "_URL" in name else role_arn)
-        for name, value in variables.items()
-        if "<" in value
-    ]
-    plain = [len(name) + len(value) for name, value in variables.items() if "<" not in value]
-    assert sum(lengths) + sum(plain) <= 4096 - MAX_OWN_BYTES
+        assert ours == {"LAMPLIGHTER_SETTINGS"}
 
 
 def test_settings_name_everything(prod: Synthesis) -> None:
@@ -159,7 +134,7 @@ def test_settings_name_everything(prod: Synthesis) -> None:
 
 def test_author_code_is_told_nothing_of_the_deployment(dev: Synthesis) -> None:
     """The sandbox has no setting in its environment."""
-    assert set(_variables(dev, "sandbox")) == {"POWERTOOLS_LOG_LEVEL"}
+    assert set(dev.variables("sandbox")) == {"POWERTOOLS_LOG_LEVEL"}
 
 
 @STAGES
@@ -431,5 +406,5 @@ def test_stack_for_an_emulator_has_what_it_can_make() -> None:
     made = synthesize({"target": "local", "emr_endpoint": "http://127.0.0.1:1"})
     kinds = {each["Type"] for each in made.template["Resources"].values()}
     assert not kinds & {"AWS::EMRServerless::Application", "Custom::CDKBucketDeployment"}
-    variables = _variables(made, "submit")
+    variables = made.variables("submit")
     assert variables["AWS_ENDPOINT_URL_EMR_SERVERLESS"] == "http://127.0.0.1:1"

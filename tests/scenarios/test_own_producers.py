@@ -312,7 +312,7 @@ def test_ack_timeout_is_at_most_half_of_the_session(stack: LocalStack) -> None:
     """However long the setting is, the producer hears of who hangs while it still can act."""
     push(stack, "hangs", "sound")
     log.names, log.later, log.acts = ["a1"], ["b1"], {"hangs": {"a1": "hang"}}
-    with limited(stack, shared_stream_ack_timeout=600, watch_session_seconds=8):
+    with limited(stack, shared_stream_ack_timeout=90, watch_session_seconds=8):
         session(stack)
     # The other one came when the first was over.
     assert log.told == [("a1", (1, 1, 0))]

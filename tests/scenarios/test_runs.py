@@ -613,7 +613,7 @@ def test_postponed_start_whose_template_fails_by_now_fails_the_step(world: World
     world.emr.refuse_next("StartJobRun", "ThrottlingException")
     run = world.start(make("a", options={"a": {"arguments": ["{{ var.value.data_root }}"]}}))
 
-    with runtime.using(settings=replace(world.stack.settings, variables="{}")):
+    with runtime.using(settings=replace(world.stack.settings, variables={})):
         world.stack.advance(hours=1)
 
     assert (world.state(run), world.states(run)) == ("failed", {"a": "failed"})

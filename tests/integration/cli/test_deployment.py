@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, aws, runtime, settings
+from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.state import DevState
@@ -85,6 +86,29 @@ class TestStack:
         assert (result.code, "'theirs' is not a deployment of Lamplighter" in result.err) == (
             1,
             True,
+        )
+
+    def test_settings_of_a_function_are_those_of_a_command(
+        self, lamplighter: Command, elsewhere: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a function has in its environment selects its deployment for a command too."""
+        for name, text in elsewhere.as_environment().items():
+            monkeypatch.setenv(name, text)
+        with runtime.activate(Runtime("command")):
+            result = lamplighter("dags", "list", "--json")
+        assert (result.code, [dag["dag_id"] for dag in json.loads(result.out)]) == (0, ["there"])
+
+    def test_setting_that_cannot_be_is_one_line(
+        self, lamplighter: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The line names the variable, the setting, and what it may be."""
+        monkeypatch.setenv("LAMPLIGHTER_SETTINGS", '{"due_shards": "many"}')
+        with runtime.activate(Runtime("command")):
+            result = lamplighter("dags", "list")
+        assert (result.code, result.out) == (1, "")
+        assert result.err == (
+            "error: LAMPLIGHTER_SETTINGS.due_shards='many' must be a whole number between 1 and"
+            " 256\n"
         )
 
     def test_output_that_is_missing_is_named_when_needed(

@@ -155,7 +155,7 @@ def test_push_refuses_a_queue_that_is_not_wired(
     lamplighter: Command, write_bundle: WriteBundle
 ) -> None:
     """A watcher that would never hear anything is found before anything is sent."""
-    wired = replace(settings.current(), watch_queues='["other"]')
+    wired = replace(settings.current(), watch_queues=("other",))
     with runtime.using(settings=wired):
         result = lamplighter("push", write_bundle(FILES))
     assert result.code == 1

@@ -1,10 +1,13 @@
 """Executors side by side: a job is asked about, cancelled and found where it was started."""
 
+from dataclasses import fields
+from typing import get_args
+
 import pytest
 from pendulum import DateTime
 
 from lamplighter import clock, runtime
-from lamplighter.errors import PermanentError
+from lamplighter.errors import PermanentError, SettingsError
 from lamplighter.executors import current, job_of_event, named
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.executors.emr import EmrServerless
@@ -122,11 +125,17 @@ def test_executor_of_new_jobs_is_that_of_the_settings(name: str | None) -> None:
 
 def test_executor_that_nobody_knows_is_an_error() -> None:
     """Its name is in the message, so that an operator knows what to bring back."""
-    with (
-        runtime.using(settings=Settings(executor="glue")),
-        pytest.raises(PermanentError, match="'glue'"),
-    ):
-        current()
+    with runtime.using(settings=Settings()), pytest.raises(PermanentError, match="'glue'"):
+        named("glue")
+
+
+def test_executors_of_the_settings_are_those_that_exist() -> None:
+    """A deployer can choose every executor, and no other."""
+    with pytest.raises(SettingsError, match="executor='glue' must be emr-serverless"):
+        Settings(executor="glue")
+    (declared,) = (each.type for each in fields(Settings) if each.name == "executor")
+    with runtime.using(settings=Settings()):
+        assert [named(name).name for name in get_args(declared)[1]] == [EmrServerless.name]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_submit_with_a_variable_that_went_away_does_not_block_the_run(
     """A template that could be filled in, and now cannot, ends the step like any other mistake."""
     queue_run(one_task(arguments=["{{ var.value.root }}"]))
     emr.refuse_next("StartJobRun", "ThrottlingException")
-    with runtime.using(settings=replace(executing.settings, variables='{"root": "/lake"}')):
+    with runtime.using(settings=replace(executing.settings, variables={"root": "/lake"})):
         assert submit(of_run()) == []
     executing.advance(hours=1)
     assert (states(executing), emr.jobs) == (["failed", "failed"], [])

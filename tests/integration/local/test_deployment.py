@@ -437,7 +437,12 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         ({"executor": "sparks"}, "executor='sparks': use 'instant', 'spark', or an Executor"),
         ({"executor": object()}, "it has no start, find, describe, cancel"),
         ({"bundle": "nowhere"}, "nowhere is not a bundle"),
-        ({"variables": {"a": 1}}, "variables must be a JSON object of texts"),
+        ({"variables": {"a": 1}}, "variables={'a': 1} must be a JSON object of texts"),
+        ({"settings": {"due_shard": 2}}, "there is no setting 'due_shard'; did you mean"),
+        (
+            {"variables": {"a": "b"}, "settings": {"variables": {"a": "b"}}},
+            "variables are given twice: leave them out of settings",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_and_leave_nothing(

@@ -1,6 +1,5 @@
 """The rows of watchers: written by a push, heard at every moment, and gone with their DAGs."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -226,9 +225,7 @@ def test_crash_at_any_write_leaves_no_orphan_after_the_next_push(
 )
 def test_watcher_that_would_hear_nothing_is_told_so(trigger: Reading, missing: str | None) -> None:
     """The sentence names the DAG, the watcher and what to add where."""
-    deployment = settings.Settings(
-        watch_queues='["other"]', watch_event_sources='["shop"]', watch_buckets="[]"
-    )
+    deployment = settings.Settings(watch_queues=("other",), watch_event_sources=("shop",))
     trigger.given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in trigger.given.items()
@@ -243,7 +240,7 @@ def test_watcher_that_would_hear_nothing_is_told_so(trigger: Reading, missing: s
 
 def test_register_warns_of_what_is_not_wired(register_dags: Register, stack: LocalStack) -> None:
     """The DAG is registered all the same: its wiring may follow."""
-    with runtime.using(settings=replace(stack.settings, watch_queues=json.dumps(["other"]))):
+    with runtime.using(settings=replace(stack.settings, watch_queues=("other",))):
         report = register_dags(dag("dag", Reading(queue="raw")))
     (warning,) = report.warnings
     assert "queue 'raw' is not wired" in warning.message

@@ -1,6 +1,5 @@
 """A deployment in name only: what decides without AWS needs no more."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +15,7 @@ def in_name_only() -> Iterator[Settings]:
         bucket="lake",
         emr_application_id="00local",
         emr_job_role_arn="arn:aws:iam::123456789012:role/jobs",
-        variables=json.dumps({"data_root": "s3://lake/data"}),
+        variables={"data_root": "s3://lake/data"},
     )
     with runtime.using(settings=named):
         yield named

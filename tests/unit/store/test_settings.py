@@ -1,12 +1,14 @@
 """Settings: what a process is told by its environment, and what it is told when that is wrong."""
 
+import json
 from contextlib import suppress
+from dataclasses import fields
 
 import pytest
 
 from lamplighter import runtime, settings
 from lamplighter.errors import SettingsError
-from lamplighter.settings import Settings, output_key
+from lamplighter.settings import ChosenSettings, Settings, output_key
 
 
 def test_settings_of_an_empty_environment_are_the_defaults(
@@ -52,22 +54,92 @@ def test_output_is_named_like_its_field() -> None:
 
 
 def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables say what differs from the defaults, and a process with them has the settings."""
-    given = Settings(bucket="here", due_shards=64, unknown_assets="register")
+    """One variable says what differs from the defaults; a process with it has the settings."""
+    given = Settings(
+        bucket="here",
+        due_shards=64,
+        unknown_assets="register",
+        price_vcpu_hour=0.1,
+        variables={"root": "Zürich"},
+        watch_queues=("raw", "raw.fifo"),
+        queue_urls={"events.fifo": "there"},
+    )
     variables = given.as_environment()
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert set(variables) == {
-        "LAMPLIGHTER_BUCKET",
-        "LAMPLIGHTER_DUE_SHARDS",
-        "LAMPLIGHTER_UNKNOWN_ASSETS",
-    }
+    monkeypatch.setenv("LAMPLIGHTER_SETTINGS", variables["LAMPLIGHTER_SETTINGS"])
+
     assert Settings.from_environment() == given
+    assert set(variables) == {"LAMPLIGHTER_SETTINGS"}
+    assert set(json.loads(variables["LAMPLIGHTER_SETTINGS"])) == {
+        "bucket",
+        "due_shards",
+        "unknown_assets",
+        "price_vcpu_hour",
+        "variables",
+        "watch_queues",
+        "events_fifo_queue_url",
+    }
+
+
+def test_single_variable_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever works locally overrides one value, and leaves the others as they are."""
+    together = {"bucket": "b", "due_shards": 64, "claims_queue_url": "c", "events_queue_url": "e"}
+    monkeypatch.setenv("LAMPLIGHTER_SETTINGS", json.dumps(together))
+    monkeypatch.setenv("LAMPLIGHTER_DUE_SHARDS", "2")
+    monkeypatch.setenv("LAMPLIGHTER_EVENTS_QUEUE_URL", "other")
+
+    assert Settings.from_environment() == Settings(
+        bucket="b", due_shards=2, queue_urls={"claims": "c", "events": "other"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '{"due_shard": 30}',
+            "LAMPLIGHTER_SETTINGS: there is no setting 'due_shard'; did you mean due_shards?",
+        ),
+        (
+            '{"due_shards": "many"}',
+            "LAMPLIGHTER_SETTINGS.due_shards='many' must be a whole number between 1 and 256",
+        ),
+        (
+            '{"due_shards": 257}',
+            "LAMPLIGHTER_SETTINGS.due_shards=257 must be a whole number between 1 and 256",
+        ),
+        ("[]", "LAMPLIGHTER_SETTINGS must be a JSON object of settings by name"),
+        ("{", "LAMPLIGHTER_SETTINGS must be a JSON object of settings by name"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    """The line names the variable, the setting in it, and what that may be."""
+    monkeypatch.setenv("LAMPLIGHTER_SETTINGS", text)
+
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_environment()
+
+    assert str(refused.value) == says
+
+
+def test_defaults_are_within_their_limits() -> None:
+    """Every field of the settings has a type that can be read, and a default that may be given."""
+    given = {each.name: getattr(ChosenSettings(), each.name) for each in fields(ChosenSettings)}
+
+    assert ChosenSettings.named(given) == ChosenSettings()
 
 
 def test_settings_as_outputs_are_read_back() -> None:
     """What a stack says of itself is what it was made with, numbers and prices included."""
-    made = Settings(table_prefix="sales-", bucket="b", due_shards=3, price_vcpu_hour=0.1)
+    made = Settings(
+        table_prefix="sales-",
+        bucket="b",
+        due_shards=3,
+        price_vcpu_hour=0.1,
+        variables={"root": "/lake"},
+        watch_buckets=("landing",),
+    )
 
     outputs = made.as_outputs()
 

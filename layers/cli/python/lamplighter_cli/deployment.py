@@ -16,7 +16,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lamplighter import aws, runtime
-from lamplighter.errors import RefusedError
+from lamplighter.errors import RefusedError, SettingsError
 from lamplighter.settings import Settings, output_key
 from lamplighter_local.dev import state as dev_state
 
@@ -93,7 +93,7 @@ def _local_variables(state: dev_state.DevState) -> dict[str, str]:
 def _local_settings(state: dev_state.DevState) -> Settings:
     try:
         return Settings(**state.settings)
-    except TypeError as error:
+    except (TypeError, SettingsError) as error:
         raise RefusedError(
             "`lamplighter dev` was started by another version of lamplighter: restart it"
         ) from error

@@ -1,42 +1,116 @@
-"""Settings of a deployment: names of resources, limits and defaults.
+"""Settings of a deployment: what its deployer chooses, and the names of its resources.
 
-Owns: reading the environment, and the external names of each field: the variable
-`LAMPLIGHTER_EVENTS_QUEUE_URL` and the stack output `EventsQueueUrl`.
+Owns: defaults and limits, and the external names of each field: a function finds the fields that
+differ from their defaults in one variable, `LAMPLIGHTER_SETTINGS`; a single one may be given, and
+takes precedence, as `LAMPLIGHTER_EVENTS_QUEUE_URL`; a stack has the output `EventsQueueUrl`.
 """
 
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, NoReturn, Self
+from typing import Annotated, Any, NoReturn, Self
 
 from lamplighter import runtime
+from lamplighter.checked_fields import OneOf, Range, read_value, require_known
 from lamplighter.errors import SettingsError
-from lamplighter.topology import URL_SETTINGS
+from lamplighter.topology import RETENTION_DAYS, URL_SETTINGS
 
 _PREFIX = "LAMPLIGHTER_"
-_CHOICES = {"unknown_assets": ("reject", "register")}
-_BOUNDS = {
-    "transaction_actions": (10, 100),
-    # SQS delays a message by at most 900 seconds, and the tick may start a minute late.
-    "look_ahead_seconds": (1, 840),
-    # Queues keep messages for two weeks.
-    "max_message_age_hours": (1, 240),
-}
+VARIABLE = f"{_PREFIX}SETTINGS"
+
+_Shards = Annotated[int, Range(1, 256)]
+_Price = Annotated[float, Range(0, 1_000)]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The values of one deployment."""
+class ChosenSettings:
+    """What the deployer of a deployment may choose; docs/deploy.md says what for."""
+
+    # The executor for new jobs; existing jobs stay where they were started.
+    executor: Annotated[str, OneOf(["emr-serverless"])] = "emr-serverless"
+    # For templates and jobs.
+    variables: dict[str, str] = field(default_factory=dict, hash=False)
+    # Events of assets that no DAG names: "reject" them, or "register" the asset.
+    unknown_assets: Annotated[str, OneOf(["reject", "register"])] = "reject"
+
+    # A claim rewrites one entry of the due index; a shard takes about 500 writes per second. May be
+    # changed at any time: entries move when next written, and the tick reads every shard ever used.
+    due_shards: _Shards = 16
+    # Shards of the indexes on runs, and of the index of open assets. May be raised, not lowered:
+    # what is in higher shards would not be found.
+    run_shards: _Shards = 8
+    # DynamoDB allows 100; some emulators allow fewer.
+    transaction_actions: Annotated[int, Range(10, 100)] = 100
+    # Whatever is due within this time is sent as a delayed message. At one tick per minute, five
+    # minutes survive three lost ticks in a row. SQS delays a message by at most 900 seconds, and
+    # the tick may start a minute late.
+    look_ahead_seconds: Annotated[int, Range(60, 840)] = 300
+    # The minimum time between the ends of two intervals of @continuous.
+    continuous_gap_seconds: Annotated[int, Range(1, 86_400)] = 30
+    # Work not handled within this time, because a message was lost, is sent again.
+    resend_after_seconds: Annotated[int, Range(1, 3_600)] = 120
+    # A live job without events is polled after this time.
+    job_poll_seconds: Annotated[int, Range(60, 86_400)] = 600
+    # The maximum time between recording a submission and starting its job: more than the minute
+    # that `submit` has.
+    job_start_timeout_seconds: Annotated[int, Range(61, 3_600)] = 180
+    # How long a client token is sure to prevent a second job. EMR Serverless does not document the
+    # lifetime; after this time, the job is looked up by name first.
+    client_token_valid_seconds: Annotated[int, Range(1, 3_600)] = 300
+    # Consecutive rejections for lack of capacity that do not count as tries.
+    capacity_retries: Annotated[int, Range(0, 1_000)] = 10
+    # A message that still fails at this age goes to the dead-letter queue and can be replayed.
+    # Queues keep messages for two weeks.
+    max_message_age_hours: Annotated[int, Range(1, 240)] = 24
+    # Longer than messages about a run may be on their way.
+    run_retention_days: Annotated[int, Range(RETENTION_DAYS + 1, 3_650)] = 90
+    # How long an event is deduplicated by its id, and its extras can be read: longer than its
+    # message may be on a queue, and after that on the dead-letter queue.
+    event_retention_days: Annotated[int, Range(2 * RETENTION_DAYS + 2, 3_650)] = 90
+
+    # The maximum time for all watchers of a message; after that it counts as failed. Never more
+    # than half of a session, and that of a queue has the 180 seconds of the function `watch`.
+    shared_stream_ack_timeout: Annotated[int, Range(1, 90)] = 60
+    # The maximum number of events queued for one watcher; if it is exceeded, the watcher fails.
+    shared_stream_subscriber_queue_size: Annotated[int, Range(1, 100_000)] = 1_024
+    # A source without notifications is polled once a minute, for at most this time. What is left of
+    # the 180 seconds of `watch` is for storing what was seen.
+    watch_session_seconds: Annotated[int, Range(1, 150)] = 20
+    # In how many sessions in a row an event at which a watcher fails is withheld from the author's
+    # own producer; in the next one it is given up, and kept as a dead letter.
+    watcher_retry_sessions: Annotated[int, Range(1, 1_000)] = 5
+    # A watcher that fires more often than this is parked until an operator releases it.
+    watcher_events_per_minute: Annotated[int, Range(1, 1_000_000)] = 6_000
+
+    # EMR Serverless prices per hour in dollars, us-east-1 on x86.
+    price_vcpu_hour: _Price = 0.052624
+    price_memory_gb_hour: _Price = 0.0057785
+    price_storage_gb_hour: _Price = 0.000111
+
+    def __post_init__(self) -> None:
+        """Read every value as the type of its field; refuse those beyond its limits."""
+        for each in fields(self):
+            value = read_value(each.type, each.name, getattr(self, each.name))
+            object.__setattr__(self, each.name, value)
+
+    @classmethod
+    def named(cls, given: Mapping[str, object]) -> Self:
+        """Return the settings that are given by name; all others have their defaults."""
+        for name in given:
+            require_known("setting", name, (each.name for each in fields(cls)))
+        return cls(**given)  # type: ignore[arg-type] # read as each field's own type
+
+
+@dataclass(frozen=True)
+class Settings(ChosenSettings):
+    """The values of one deployment: also those that follow from its resources."""
 
     table_prefix: str = "lamplighter-"
     bucket: str = ""
     # By name of queue or dead-letter queue; each has a variable and an output of its own.
     queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
-    # The executor for new jobs; existing jobs stay where they were started.
-    executor: str = "emr-serverless"
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
     # The prefix in the bucket of the files that every job needs: the runner and its library.
@@ -45,129 +119,50 @@ class Settings:
     job_logs_uri: str = ""
     # The EventBridge bus for run-finished events; if empty, none are published.
     event_bus: str = ""
-    # A JSON object of strings for templates and jobs: {"data_root": "s3://lake"}.
-    variables: str = "{}"
-    # JSON lists of sources connected to watchers: external queues, buckets, and the `source` of
-    # events on the bus. A bundle with a watcher on any other source is refused.
-    watch_queues: str = "[]"
-    watch_buckets: str = "[]"
-    watch_event_sources: str = "[]"
-
-    # A claim rewrites one entry of the due index; a shard takes about 500 writes per second. May be
-    # changed at any time: entries move when next written, and the tick reads every shard ever used.
-    due_shards: int = 16
-    # Shards of the indexes on runs, and of the index of open assets.
-    run_shards: int = 8
-    # DynamoDB allows 100; some emulators allow fewer.
-    transaction_actions: int = 100
-    # Whatever is due within this time is sent as a delayed message. At one tick per minute, five
-    # minutes survive three lost ticks in a row.
-    look_ahead_seconds: int = 300
-    # The minimum time between the ends of two intervals of @continuous.
-    continuous_gap_seconds: int = 30
-    # Work not handled within this time, because a message was lost, is sent again.
-    resend_after_seconds: int = 120
-    # A live job without events is polled after this time.
-    job_poll_seconds: int = 600
-    # The maximum time between recording a submission and starting its job.
-    job_start_timeout_seconds: int = 180
-    # How long a client token is sure to prevent a second job. EMR Serverless does not document the
-    # lifetime; after this time, the job is looked up by name first.
-    client_token_valid_seconds: int = 300
-    # Consecutive rejections for lack of capacity that do not count as tries.
-    capacity_retries: int = 10
-    # A message that still fails at this age goes to the dead-letter queue and can be replayed.
-    max_message_age_hours: int = 24
-    run_retention_days: int = 90
-    # How long an event is deduplicated by its id, and its extras can be read.
-    event_retention_days: int = 90
-    # Events of assets that no DAG names: "reject" them, or "register" the asset.
-    unknown_assets: str = "reject"
-    # The maximum time for all watchers of a message, in seconds, and never more than half of the
-    # session: after that it counts as failed.
-    shared_stream_ack_timeout: int = 60
-    # The maximum number of events queued for one watcher; if it is exceeded, the watcher fails.
-    shared_stream_subscriber_queue_size: int = 1024
-    # A source without notifications is polled once a minute, for at most this time.
-    watch_session_seconds: int = 20
-    # In how many sessions an event at which a watcher fails is withheld from the author's own
-    # producer; in the next one it is given up, and kept among the dead letters.
-    watcher_retry_sessions: int = 5
-    # A watcher that fires more often than this is parked until an operator releases it.
-    watcher_events_per_minute: int = 6000
-    # EMR Serverless prices per hour in dollars, us-east-1 on x86.
-    price_vcpu_hour: float = 0.052624
-    price_memory_gb_hour: float = 0.0057785
-    price_storage_gb_hour: float = 0.000111
-
-    def __post_init__(self) -> None:
-        """Reject values that services or protocols do not allow."""
-        for name, (least, limit) in _BOUNDS.items():
-            if not least <= getattr(self, name) <= limit:
-                raise SettingsError(f"{name} must be between {least} and {limit}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise SettingsError(f"{name} must be one of {', '.join(choices)}")
-        self.read_variables()
-        for name in ("watch_queues", "watch_buckets", "watch_event_sources"):
-            self.read_names(name)
-
-    def read_names(self, name: str) -> frozenset[str]:
-        """Return the names in a setting that is a JSON list."""
-        try:
-            found = json.loads(getattr(self, name))
-        except ValueError:
-            found = None
-        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-            raise SettingsError(f'{name} must be a JSON list of names, such as ["orders"]')
-        return frozenset(found)
-
-    def read_variables(self) -> dict[str, str]:
-        """Return the deployment's variables."""
-        try:
-            found = json.loads(self.variables)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-            raise SettingsError(
-                'variables must be a JSON object of texts, such as {"root": "/lake"}'
-            )
-        return found
+    # Sources connected to watchers: external queues, buckets, and the `source` of events on the
+    # bus. A bundle with a watcher on any other source is refused.
+    watch_queues: tuple[str, ...] = ()
+    watch_buckets: tuple[str, ...] = ()
+    watch_event_sources: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls) -> Self:
         """Return the settings of this process."""
-        return cls._read(os.environ, _variable)
+        together = _read_together(os.environ.get(VARIABLE, "{}"))
+        values = cls._read(together, lambda name: f"{VARIABLE}.{name}")
+        single = cls._read(os.environ, _variable)
+        urls = {**values.pop("queue_urls"), **single.pop("queue_urls")}
+        return cls(**values | single, queue_urls=urls)
 
     @classmethod
     def from_outputs(cls, outputs: Mapping[str, str]) -> Self:
         """Return the settings that stack outputs describe; missing ones have defaults."""
-        return cls._read(outputs, output_key)
+        return cls(**cls._read(outputs, output_key))
 
     @classmethod
-    def _read(cls, texts: Mapping[str, str], name_of: Callable[[str], str]) -> Self:
-        values: dict[str, object] = {}
-        for each in _single_fields(cls):
-            name = name_of(each.name)
-            text = texts.get(name)
-            if text is not None:
-                values[each.name] = _READERS[each.type](name, text)
-        urls = {queue: texts.get(name_of(setting), "") for queue, setting in URL_SETTINGS.items()}
-        values["queue_urls"] = {queue: url for queue, url in urls.items() if url}
-        return cls(**values)  # type: ignore[arg-type] # read as each field's own type above
+    def _read(cls, given: Mapping[str, object], name_of: Callable[[str], str]) -> dict[str, Any]:
+        """Return values by field; each is given as `name_of` its field."""
+        values: dict[str, Any] = {
+            each.name: read_value(each.type, name, given[name])
+            for each in _single_fields(cls)
+            if (name := name_of(each.name)) in given
+        }
+        urls = {queue: given.get(name_of(setting)) for queue, setting in URL_SETTINGS.items()}
+        return {**values, "queue_urls": {queue: url for queue, url in urls.items() if url}}
 
     def as_outputs(self) -> dict[str, str]:
         """Return these settings as stack outputs; an output cannot be empty."""
         values = {each.name: getattr(self, each.name) for each in _single_fields(self)}
         values |= self._url_settings()
-        return {output_key(name): str(value) for name, value in values.items() if value != ""}
+        return {output_key(name): _as_text(value) for name, value in values.items() if value != ""}
 
     def as_environment(self) -> dict[str, str]:
-        """Return these settings as environment variables; defaults are left out."""
-        given = ((each, getattr(self, each.name)) for each in _single_fields(self))
-        values = {each.name: value for each, value in given if value != each.default}
+        """Return these settings as the environment of a function; defaults are left out."""
+        default = type(self)()
+        given = {each.name: getattr(self, each.name) for each in _single_fields(self)}
+        values = {name: value for name, value in given.items() if value != getattr(default, name)}
         values |= self._url_settings()
-        return {_variable(name): str(value) for name, value in values.items()}
+        return {VARIABLE: json.dumps(values, separators=(",", ":"), ensure_ascii=False)}
 
     def _url_settings(self) -> dict[str, str]:
         return {URL_SETTINGS[queue]: url for queue, url in self.queue_urls.items() if url}
@@ -203,31 +198,22 @@ def _variable(field: str) -> str:
     return _PREFIX + field.upper()
 
 
-def _price(name: str, text: str) -> float:
+def _as_text(value: object) -> str:
+    return json.dumps(value) if isinstance(value, dict | tuple) else str(value)
+
+
+def _read_together(text: str) -> dict[str, object]:
+    """Return what `LAMPLIGHTER_SETTINGS` says, by the names under which errors speak of it."""
     try:
-        price = float(text)
-    except ValueError:
-        price = -1.0
-    if not 0 <= price < math.inf:
-        raise SettingsError(f"{name}={text!r} must be a price, such as 0.05")
-    return price
-
-
-def _whole_number(name: str, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise SettingsError(f"{name}={text!r} must be a whole number of at least 1")
-    return number
-
-
-_READERS: Mapping[Any, Callable[[str, str], object]] = {
-    str: lambda _, text: text,
-    int: _whole_number,
-    float: _price,
-}
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise SettingsError(f"{VARIABLE} must be a JSON object of settings by name")
+    known = {*(each.name for each in _single_fields(Settings)), *URL_SETTINGS.values()}
+    for name in given:
+        require_known("setting", name, known, where=VARIABLE)
+    return {f"{VARIABLE}.{name}": value for name, value in given.items()}
 
 
 def current() -> Settings:

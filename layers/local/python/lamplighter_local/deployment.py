@@ -68,6 +68,7 @@ class LocalDeployment(DeploymentLifecycle):
         executor: What runs the steps: "instant" (they do nothing and last a second), "spark", or
             any `Executor`; or a `FakeEmr`, for instant steps with limits of your own.
         variables: What templates and jobs see as the deployment's variables.
+        settings: What a deployer can choose, by name: `{"watch_session_seconds": 5}`.
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
         seed: Where chance begins. The same seed gives the same history.
         folder: Where "spark" keeps the files and logs of jobs; a temporary one by default.
@@ -81,12 +82,19 @@ class LocalDeployment(DeploymentLifecycle):
         name: str = NAME,
         executor: str | Executor | FakeEmr = "instant",
         variables: Mapping[str, str] = MappingProxyType({}),
+        settings: Mapping[str, object] = MappingProxyType({}),
         catch_up: bool = True,
         seed: int = 0,
         folder: Path | str | None = None,
     ) -> None:
         super().__init__(
-            name=name, at=at, executor=executor, variables=variables, seed=seed, folder=folder
+            name=name,
+            at=at,
+            executor=executor,
+            variables=variables,
+            settings=settings,
+            seed=seed,
+            folder=folder,
         )
         self._bundle = bundle
         self._catch_up = catch_up

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar, cast
 from lamplighter import runtime
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor
+from lamplighter.settings import ChosenSettings
 from lamplighter_local.arguments import Instant, as_instant, require_executor
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
@@ -27,6 +28,8 @@ from lamplighter_local.stack import LocalStack, local_stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile("[a-z][a-z0-9-]{0,30}[a-z0-9]")
+# Timers read each shard, and a source is listened to in real time.
+_DEFAULTS: Mapping[str, object] = {"due_shards": 1, "run_shards": 1, "watch_session_seconds": 1}
 
 
 class DeploymentLifecycle:
@@ -39,13 +42,14 @@ class DeploymentLifecycle:
         at: Instant,
         executor: str | Executor | FakeEmr,
         variables: Mapping[str, str],
+        settings: Mapping[str, object],
         seed: int,
         folder: Path | str | None,
     ) -> None:
         self.name = _require_name(name)
         self._at = as_instant(at)
         self._executor_named = executor
-        self._variables = variables
+        self._settings = _chosen(settings, variables)
         self._seed = seed
         self._moto_random = MotoRandom(seed)
         self._folder = folder
@@ -66,13 +70,9 @@ class DeploymentLifecycle:
             self.executor = self._make_executor(opening)
             opening.callback(self._drop_stack)
             self._stack = stack = opening.enter_context(
-                local_stack(
-                    at=self._at, name=self.name, on=self.executor, variables=self._variables
-                )
+                local_stack(at=self._at, name=self.name, on=self.executor)
             )
-            # Timers read each shard, and a source is listened to in real time.
-            made = replace(stack.settings, due_shards=1, run_shards=1, watch_session_seconds=1)
-            stack.settings = made
+            stack.settings = replace(stack.settings, **vars(self._settings))
             stack.runtime.random = Random(self._seed)  # noqa: S311 - it must be repeatable
             opening.enter_context(self.faults.injected_into(stack))
             self._on_open()
@@ -138,6 +138,13 @@ class DeploymentLifecycle:
             folder = self._folder or opening.enter_context(temporary)
             return opening.enter_context(LocalSparkExecutor(Path(folder)))
         raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+
+
+def _chosen(given: Mapping[str, object], variables: Mapping[str, str]) -> ChosenSettings:
+    """Return the settings of a local deployment, of which some have other defaults."""
+    if variables and "variables" in given:
+        raise RefusedError("variables are given twice: leave them out of settings")
+    return ChosenSettings.named({**_DEFAULTS, "variables": variables, **given})
 
 
 def _require_name(name: str) -> str:

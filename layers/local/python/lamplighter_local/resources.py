@@ -15,7 +15,7 @@ from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
 from lamplighter_local.emulator import moto_memory
 
 APPLICATION = "00local"
-_EVERYTHING = json.dumps([EVERYTHING])
+_EVERYTHING = (EVERYTHING,)
 VISIBILITY_SECONDS = 180
 RETENTION_SECONDS = RETENTION_DAYS * 24 * 3600
 

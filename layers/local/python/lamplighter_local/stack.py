@@ -4,7 +4,6 @@ Owns: when timers fire and messages arrive. Between two instants at which someth
 nothing is done, so that days pass in moments.
 """
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -251,6 +250,6 @@ def local_stack(
         trigger_builds.wrapped(name, objects.building_triggers),
         resources.created(name) as made,
     ):
-        here.settings = replace(made, variables=json.dumps(dict(variables)))
+        here.settings = replace(made, variables=dict(variables))
         with executing(on) as execution:
             yield LocalStack(here, movable, execution, objects, lock)

@@ -111,7 +111,7 @@ def _missing(feed: Feed, deployment: Settings) -> str | None:
         ("event source", feed.event_sources, "watch_event_sources"),
     )
     for what, names, setting in wanted:
-        known = deployment.read_names(setting)
+        known = getattr(deployment, setting)
         for name in names:
             if name not in known and EVERYTHING not in known:
                 there = ", ".join(sorted(known)) or "none"

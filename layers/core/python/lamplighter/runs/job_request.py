@@ -201,7 +201,7 @@ def _context(
         "partition_key": run.partition_key,
         "params": {**dag.params, **conf},
         "conf": conf,
-        "variables": settings.current().read_variables(),
+        "variables": dict(settings.current().variables),
         "triggering_asset_events": {
             asset: [{"asset": asset, **event} for event in found] for asset, found in events.items()
         },
