@@ -46,6 +46,7 @@ from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot, begin_anew
 
 MIDNIGHT = datetime(2026, 1, 1)
+LATER = MIDNIGHT.add(minutes=10)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
 SOME = 3  # points of a scenario in the short form
 A_WHILE = timedelta(minutes=5)
@@ -334,6 +335,27 @@ SCENARIOS = {
         act=lambda _: unpause("one"),
         outcome=fates,
         expected={"one": ["-a e1", "-a e3", "-b e2"], "other": ["a e1", "a e3"]},
+    ),
+    "a start date that has come": Scenario(
+        dags=(
+            DAG("kept", schedule=(A & B), start_date=LATER),
+            DAG("fresh", schedule=(A & B), start_date=LATER, catchup=False),
+        ),
+        arrange=all_of(emit("a e1", "b e2"), deliver, lambda stack: stack.clock.move(to=LATER)),
+        act=lambda stack: stack.tick(),
+        outcome=fates,
+        expected={"kept": ["a e1", "b e2"], "fresh": ["-a e1", "-b e2"]},
+    ),
+    "an end date that is over": Scenario(
+        dags=(DAG("one", schedule=(A | X), end_date=LATER),),
+        arrange=all_of(
+            emit("a e1"),
+            deliver,
+            lambda stack: stack.clock.move(to=LATER.add(seconds=1)),
+            emit("a e2", "a e3", aliases=["x"]),
+        ),
+        outcome=fates,
+        expected={"one": ["-a e2", "-a e3", "-alias e2", "-alias e3", "a e1"]},
     ),
     "events that come while someone un-pauses": Scenario(
         dags=(DAG("kept", schedule=[A]), DAG("either", schedule=(A | X), catchup=False)),

@@ -369,6 +369,74 @@ def test_mended_timetable_goes_on(stack: LocalStack, push: Push) -> None:
     assert hours(stack, "bad") == [10, 11, 12]
 
 
+MIXED = "AssetOrTimeSchedule(timetable=Every(), assets=Asset('a'))"
+
+
+@pytest.mark.parametrize("schedule", ["Every()", MIXED], ids=["alone", "mixed"])
+def test_end_date_is_kept_though_the_timetable_ignores_it(
+    stack: LocalStack, push: Push, schedule: str
+) -> None:
+    """The last run is that of the end date, and the DAG leaves the index."""
+    push(
+        OWN.replace("Every()", schedule).replace(
+            "start_date", "end_date=NINE.add(hours=4), start_date"
+        )
+    )
+    assert precomputed().is_last
+    wake(stack, after=9)
+    assert hours(stack) == [10, 11, 12, 13, 14]
+    assert columns(stack.dag("own"), "next_run_after", "due_shard", "schedule_error") == (
+        None, None, None
+    )  # fmt: skip
+    require_sound()
+
+
+def test_claim_keeps_the_end_date_whatever_is_precomputed(stack: LocalStack, push: Push) -> None:
+    """Runs after the end date in the catalog, however they came there, are not created."""
+    push(OWN)
+    runs = precomputed().runs
+    push(OWN.replace("start_date", "end_date=NINE.add(hours=4), start_date"))
+    row = precomputed()
+    row.update([Catalog.runs.set(runs), Catalog.is_last.set(False)])
+    wake(stack, after=9)
+    assert hours(stack) == [10, 11, 12, 13, 14]
+    assert columns(stack.dag("own"), "next_run_after", "due_shard") == (None, None)
+    require_sound()
+
+
+EARLY = (
+    "Every.next_dagrun_info = lambda self, **_: DagRunInfo.interval(NINE.subtract(hours=1), NINE)\n"
+)
+
+
+def test_interval_before_the_start_date_is_a_schedule_error(stack: LocalStack, push: Push) -> None:
+    """It is refused for its DAG alone, with a sentence for the author, and no run is created."""
+    push(EARLY + OWN, other=PLAIN)
+    row = stack.dag("own")
+    assert "from 2026-01-05T08:00:00+00:00, before the start date" in (row.schedule_error or "")
+    assert columns(row, "next_run_after", "due_shard", "has_import_errors") == (None, None, False)
+    assert (stack.runs("own"), hours(stack, "plain")) == ([], [10, 11, 12])
+    (problem,) = Catalog.get("problems#bundle", "dags/own.py").problems
+    assert "begin at restriction.earliest" in problem["message"]
+    require_sound()
+
+
+@pytest.mark.parametrize("schedule", ["Every()", "'0 * * * *'"], ids=["custom", "built-in"])
+def test_start_dates_of_tasks_alone_are_where_it_begins(
+    stack: LocalStack, push: Push, schedule: str
+) -> None:
+    """A DAG that has no start date catches up from that of its first task."""
+    push(
+        "from lamplighter import SparkTask\n"
+        f"with DAG('own', schedule={schedule}, catchup=True):\n"
+        "    SparkTask('late', entry_point='dags/z.py', start_date=NINE.add(hours=1))\n"
+        "    SparkTask('early', entry_point='dags/z.py', start_date=NINE)\n"
+    )
+    assert stack.dag("own").earliest == datetime(2026, 1, 5, 9)
+    assert hours(stack) == [10, 11, 12]
+    require_sound()
+
+
 def test_timetable_that_fails_later_keeps_its_runs(stack: LocalStack, push: Push) -> None:
     """An error in a refill is on the row, and what was created stays."""
     text = BAD.replace("hours=3", "days=3").replace("start_date", "max_active_runs=500, start_date")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter import DAG, Asset
+from lamplighter import DAG, Asset, SparkTask
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable
@@ -18,6 +18,7 @@ from lamplighter.timetables.trigger import (
     MultipleCronTriggerTimetable,
 )
 from lamplighter_local.stack import LocalStack
+from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound
@@ -60,26 +61,40 @@ def test_once_runs_once_and_never_again(deploy: Deploy, is_catchup: bool) -> Non
     require_sound()
 
 
-def test_continuous_runs_follow_each_other_without_overlap(deploy: Deploy) -> None:
-    """`@continuous` starts when the run before has ended, and not within the gap after it began."""
-    stack = deploy(FIVE_PAST)
+@pytest.mark.parametrize(
+    ("seconds", "apart"), [(1, 30), (31, 31), (90, 90)], ids=lambda value: f"{value} s"
+)
+def test_continuous_runs_follow_at_their_end_but_not_within_the_gap(
+    seconds: int, apart: int
+) -> None:
+    """The gap spreads runs that end quickly; it delays none after a longer run, nor the first."""
+    begin = MIDNIGHT.add(minutes=1)
+    endless = dag("@continuous", max_active_runs=1, start_date=begin)
+    SparkTask("load", job="jobs:load", dag=endless)
+    with LocalDeployment([endless], at=FIVE_PAST) as lamp:
+        lamp.takes("dag", "load", seconds=seconds)
+        lamp.advance(seconds=60 + 2 * apart)
+        first, second, third = lamp.runs("dag")
+
+        assert first.created_at == begin
+        assert third.created_at - second.created_at == timedelta(seconds=apart)
+        lamp.check_invariants()
+
+
+def test_continuous_intervals_touch_and_are_never_empty(deploy: Deploy) -> None:
+    """The first run starts at its start date, although no time has passed since then."""
+    stack = deploy(MIDNIGHT)
     store_dags([dag("@continuous", max_active_runs=1)])
     stack.tick()
-    stack.advance(minutes=5)
+    stack.run_until_idle()
     (first,) = stack.runs("dag")
-    assert first.created_at == first.data_interval_end == MIDNIGHT.add(seconds=30)
-
     finish_run("dag", first.run_key, state="success")
-    stack.run_until_idle()
-    _, second = stack.runs("dag")
-    finish_run("dag", second.run_key, state="success")
-    stack.run_until_idle()
-    assert len(stack.runs("dag")) == 2
-    stack.advance(seconds=31)
+    stack.advance(minutes=1)
 
-    third = stack.runs("dag")[2]
-    assert third.data_interval_start == second.data_interval_end
-    assert third.created_at - second.created_at == timedelta(seconds=30)
+    first, second = stack.runs("dag")
+    assert first.created_at == first.data_interval_start == MIDNIGHT
+    assert first.data_interval_end == second.data_interval_start == MIDNIGHT.add(microseconds=1)
+    assert second.created_at - first.created_at == timedelta(seconds=31)
     require_sound()
 
 

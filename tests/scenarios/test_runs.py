@@ -14,6 +14,7 @@ from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Runs
+from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter_local.emr.fake_emr import EventFaults, Outcome
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
 
@@ -700,6 +701,27 @@ def test_outlet_reaches_its_consumer_with_what_the_job_said(world: World) -> Non
         "task_id": "load",
         "try_number": 2,
     }
+
+
+def test_outlet_of_a_partitioned_run_carries_its_key(world: World) -> None:
+    """Each event says which partition was updated, to the consumer's job as well."""
+    hourly = CronPartitionTimetable("0 * * * *", timezone="UTC", key_format="%Y-%m-%dT%H")
+    options = {"load": {"outlets": [ORDERS]}}
+    world.register(
+        make("load", dag_id="producer", schedule=hourly, start_date=BEGIN, options=options),
+        make("use", dag_id="user", schedule=ORDERS),
+    )
+    world.stack.advance(hours=2, minutes=5)
+
+    keys = ["2026-01-05T13", "2026-01-05T14"]
+    assert [run.partition_key for run in world.stack.runs("producer")] == keys
+    assert [event.partition_key for event in world.events("orders")] == keys
+    used = [world.context(world.jobs(run)[0]) for run in world.stack.runs("user")]
+    told = [context["triggering_asset_events"]["orders"] for context in used]
+    assert [[event["partition_key"] for event in events] for events in told] == [
+        [key] for key in keys
+    ]
+    world.require_sound()
 
 
 def test_consumer_can_use_events_in_its_templates(world: World) -> None:

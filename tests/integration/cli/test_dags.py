@@ -34,7 +34,7 @@ def shop(stack: LocalStack) -> LocalStack:
     register_dags(
         hourly,
         DAG("both", schedule=(ORDERS & FX)),
-        DAG("either", schedule=EITHER, start_date=START.add(days=1)),
+        DAG("either", schedule=EITHER, start_date=START.add(hours=8)),
     )
     stack.emit("orders", event_id="e1")
     stack.run_until_idle()

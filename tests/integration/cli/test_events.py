@@ -131,7 +131,7 @@ class TestTrace:
         unpause("asleep")
         state, why = consumers_of(lamplighter, "e1")["asleep"]
         assert state == "dropped"
-        assert why == "dropped while paused, un-paused at 2026-01-05T12:00:05+00:00"
+        assert why == "dropped while paused, at 2026-01-05T12:00:05+00:00"
         assert consumers.runs("asleep") == []
 
     def test_events_from_before_are_not_owed(

@@ -136,9 +136,11 @@ def _of_order(runs: Iterable[Runs]) -> Iterator[str]:
 def _of_continuous(runs: Iterable[Runs]) -> Iterator[str]:
     gap = settings.current().continuous_gap_seconds
     for run in runs:
-        if _length(run) < gap:
-            yield f"interval {run.run_key} has {_length(run)} seconds, at least {gap} are wanted"
+        if not _length(run):
+            yield f"interval {run.run_key} is empty"
     for before, after in pairwise(runs):
+        if _length(after) < gap:
+            yield f"interval {after.run_key} has {_length(after)} s, at least {gap} are wanted"
         if after.data_interval_start != before.data_interval_end:
             yield f"interval {after.run_key} does not begin where {before.run_key} ends"
         if before.ended_at is None or after.created_at < before.ended_at:

@@ -396,6 +396,24 @@ def test_bounds_of_dag_include_tasks(row: list[str]) -> None:
     assert dag.restriction() == TimeRestriction(earliest, latest, False)
 
 
+def test_start_date_of_a_task_is_enough_to_catch_up_from() -> None:
+    """A DAG without one begins with the first of its tasks."""
+    with DAG("orders", schedule="@daily", catchup=True) as dag:
+        task("late", start_date=day(3))
+        task("early", start_date=day(2))
+        task("any")
+    assert dag.next_dagrun_info() == DagRunInfo.interval(utc(2), utc(3))
+
+
+def test_catchup_without_any_start_date_is_refused() -> None:
+    """There is nothing to catch up from; known when the definition is complete."""
+    with (
+        pytest.raises(DefinitionError, match="DAG 'orders': start_date: is needed to catch up"),
+        DAG("orders", schedule="@daily", catchup=True),
+    ):
+        task()
+
+
 def test_bounds_asked_with_catchup_obey() -> None:
     """Whoever asks may say how missed runs are to be treated."""
     dag = DAG("orders", schedule="@daily", start_date=START, catchup=False)

@@ -13,7 +13,9 @@ from lamplighter import DAG, Asset, clock
 from lamplighter.dags import upcoming
 from lamplighter.dags.upcoming import FollowingRuns, following_runs, owed_runs
 from lamplighter.errors import DefinitionError
+from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter.zones import UTC
 
 MONDAY = pendulum.datetime(2026, 1, 5)
@@ -178,12 +180,82 @@ def test_last_run_that_timetable_sees_is_in_utc() -> None:
             day = datetime(start.year, start.month, start.day, tzinfo=start.tzinfo)
             return DagRunInfo.interval(day, day + timedelta(days=1))  # type: ignore[arg-type]
 
-    found = follow(dag(Local()), None, at=0)
+    found = follow(dag(Local(), start_date=MONDAY - HOUR), None, at=0)
     assert zones == {UTC}
     assert [info.run_after.isoformat() for info in found.runs[:2]] == [
         "2026-01-05T23:00:00+00:00",
         "2026-01-06T23:00:00+00:00",
     ]
+
+
+class Fixed(Hourly):
+    """An author's timetable that begins when it likes and heeds no bounds."""
+
+    def __init__(self, first: float) -> None:
+        super().__init__()
+        self.first = first
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,  # noqa: ARG002 - it heeds none
+    ) -> DagRunInfo | None:
+        last = last_automated_data_interval
+        start = last.end if last else MONDAY + timedelta(hours=self.first)
+        return DagRunInfo.interval(start, start + HOUR)
+
+
+def in_mixed(timetable: Timetable) -> Timetable:
+    """Return the timetable as a part of a schedule on assets or time."""
+    return AssetOrTimeSchedule(timetable=timetable, assets=[Asset("a")])
+
+
+@pytest.mark.parametrize("made", [lambda timetable: timetable, in_mixed], ids=["alone", "mixed"])
+@pytest.mark.parametrize(
+    ("last", "end", "expected", "is_last", "owed"),
+    [
+        pytest.param(None, 1, [0, 1], True, 2, id="the last one begins at the end date"),
+        pytest.param(None, 1.5, [0, 1], True, 2, id="or before it"),
+        pytest.param(0, 1, [1], True, 1, id="one more"),
+        pytest.param(1, 1, [], True, 0, id="none"),
+        pytest.param(None, 9, [0, 1, 2], False, 10, id="far away"),
+    ],
+)
+def test_end_date_bounds_a_timetable_that_ignores_it(
+    made: Callable[[Timetable], Timetable],
+    last: float | None,
+    end: float,
+    expected: list[float],
+    *,
+    is_last: bool,
+    owed: int,
+) -> None:
+    """Runs that begin after the end date are none, whatever the timetable says."""
+    ends = dag(made(Fixed(0)), end_date=MONDAY + timedelta(hours=end))
+    found = follow(ends, None if last is None else run(last), at=24)
+    assert (hours(found), found.is_last, found.owed) == (expected, is_last, owed)
+
+
+@pytest.mark.parametrize("made", [lambda timetable: timetable, in_mixed], ids=["alone", "mixed"])
+@pytest.mark.parametrize("catchup", [True, False])
+def test_interval_before_the_start_date_is_an_error(
+    made: Callable[[Timetable], Timetable], catchup: bool
+) -> None:
+    """The tasks of such a run would not be meant to run; the sentence says what to do."""
+    early = dag(made(Fixed(-1)), catchup=catchup)
+    with pytest.raises(DefinitionError) as caught:
+        follow(early, None, at=0)
+    assert str(caught.value).endswith(
+        " returned an interval from 2026-01-04T23:00:00+00:00, before the start date"
+        " 2026-01-05T00:00:00+00:00: begin at restriction.earliest, or later"
+    )
+
+
+def test_built_in_trigger_may_look_back_before_the_start_date() -> None:
+    """The interval before the first tick is not the author's to choose."""
+    daily = CronTriggerTimetable("0 12 * * *", timezone="UTC", interval=timedelta(days=1))
+    assert hours(follow(dag(daily), None, at=0, count=1)) == [-12]
 
 
 def test_partition_without_zone_is_an_error() -> None:

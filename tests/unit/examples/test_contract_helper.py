@@ -35,16 +35,14 @@ class Rolling(Timetable):
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
         last = last_automated_data_interval
-        day_of_last = last and DataInterval(last.end - timedelta(days=1), last.end)
+        day_of_last = last and DataInterval(last.start, last.start + timedelta(days=1))
         info = DAILY.next_dagrun_info(
             last_automated_data_interval=day_of_last, restriction=restriction
         )
         if info is None or info.data_interval is None:
             return None
-        start = info.data_interval.end - timedelta(days=7)
-        if restriction.latest is not None and start > restriction.latest:
-            return None
-        return DagRunInfo.interval(start, info.data_interval.end)
+        start = info.data_interval.start
+        return DagRunInfo.interval(start, start + timedelta(days=7))
 
 
 class Broken(Rolling):
@@ -91,6 +89,8 @@ class Broken(Rolling):
             return DagRunInfo.exact(datetime(2026, 1, 1))  # type: ignore[arg-type]
         if self.how == "too early":
             return DagRunInfo.exact(info.run_after - timedelta(days=30))
+        if self.how == "looks back":
+            return DagRunInfo.interval(info.run_after - timedelta(days=14), info.run_after)
         return info
 
 
@@ -132,7 +132,8 @@ def test_built_in_timetables_keep_the_contract(timetable: Timetable) -> None:
         ("tuple", "not a DagRunInfo"),
         ("wavers", "to one question"),
         ("naive", "without a time zone"),
-        ("too early", "before the earliest instant"),
+        ("too early", "returns a run at .*, before the earliest instant"),
+        ("looks back", "returns an interval from .*, before the earliest instant"),
         ("stands still", "does not move forward"),
         ("ignores latest", "although the latest date is"),
         ("ignores catchup", "ignores catchup=False"),

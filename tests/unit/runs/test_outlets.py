@@ -23,10 +23,11 @@ def told(
     *outlets: Asset | AssetAlias,
     extras: dict[str, Any] | None = None,
     aliases: dict[str, Any] | None = None,
+    partition_key: str | None = None,
     **columns: Any,
 ) -> tuple[list[AssetEvents], str | None]:
     """Return the events of a step with these outlets, given what its job reported."""
-    run = make_run()
+    run = make_run(partition_key=partition_key)
     step = make_step(run, **columns)
     view = make_view(make_dag(load={"outlets": list(outlets)}), run, step)
     report = JobReport(extras=extras or {}, aliases=aliases or {})
@@ -110,6 +111,36 @@ def test_extra_that_is_no_mapping_is_left_out(extra: Any) -> None:
     """What is not an object is no extra; the event comes all the same."""
     rows, _ = told(ORDERS, extras={"orders": extra})
     assert extras(rows) == [None]
+
+
+@pytest.mark.parametrize(
+    ("extra", "problem"),
+    [({"rows": 5}, None), ({"x": "y" * 40_000}, "outlet 'orders': extra")],
+    ids=["valid extra", "extra too large"],
+)
+def test_events_of_a_partitioned_run_have_its_key(
+    extra: dict[str, Any], problem: str | None
+) -> None:
+    """Each event has the key of the run, also one of an alias, or one that loses its extra."""
+    added = {"found": [{"name": "fx rates"}]}
+
+    rows, said = told(
+        ORDERS, FOUND, extras={"orders": extra}, aliases=added, partition_key="2026-01-31"
+    )
+
+    keys = [message["partition_key"] for message in messages(rows)]
+    assert keys == ["2026-01-31", "2026-01-31"]
+    assert said is None if problem is None else str(said).startswith(problem)
+
+
+@pytest.mark.parametrize("key", ["", " ", "a\nb"])
+def test_key_that_no_event_can_have_is_left_out(key: str) -> None:
+    """A custom timetable may have odd keys; the step still tells of its outlets, and says so."""
+    [row], problem = told(ORDERS, extras={"orders": {"rows": 5}}, partition_key=key)
+
+    [message] = messages([row])
+    assert ("partition_key" in message, message["extra"]) == (False, {"rows": 5})
+    assert str(problem).startswith("partition_key must not")
 
 
 def _deep(levels: int) -> dict[str, Any]:

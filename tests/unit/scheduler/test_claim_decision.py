@@ -14,6 +14,7 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.asset_bounds import set_asset_start
 from lamplighter.scheduler.claim_decision import (
     BACKING_OFF,
     ClaimDecision,
@@ -84,11 +85,16 @@ def waiting(*keys: str, since: DateTime = NOW) -> set[str]:
 
 def pending(*assets: str, of: Iterable[str] = "ab") -> PendingEvents:
     """Return what is pending if `assets` have an event each, of all that the DAG waits for."""
+    return recorded_events(dict.fromkeys(assets, at(12)), of=of)
+
+
+def recorded_events(recorded: dict[str, DateTime], *, of: Iterable[str] = "ab") -> PendingEvents:
+    """Return what is pending if assets have an event each, recorded at these instants."""
     events = {}
-    for name in assets:
+    for name, instant in recorded.items():
         row = AssetQueue("dag", name, since_seq=0, consumed_seq=0)
         row.stored = dict(row.attribute_values)
-        events[name] = Pending(row, last_seq=1, recorded_at=at(12))
+        events[name] = Pending(row, last_seq=1, recorded_at=instant)
     return PendingEvents(events, {name: Assets(name, "#", seq=1) for name in of})
 
 
@@ -345,6 +351,113 @@ def test_condition_that_no_longer_holds_is_forgotten() -> None:
     decision = made(row, pending=pending("a"))
     assert row.asset_condition_met_at is None
     assert [type(write) for write in decision.writes] == [Check, Check, Change]
+
+
+ALL = {"all": ["a", "b"]}
+FULL: dict[str, Any] = {"max_active_runs": 1, "active": {"x"}}
+
+
+@pytest.mark.parametrize(
+    ("columns", "recorded", "runs", "dropped", "met_at"),
+    [
+        # The start date.
+        pytest.param({"asset_start_at": at(13)}, {"a": at(12)}, [], [], NOW, id="before the start"),
+        pytest.param({"asset_start_at": at(13), "catchup": False}, {"a": at(12)}, [], [], NOW,
+                     id="before the start, without catchup"),
+        pytest.param({"asset_start_at": NOW}, {"a": at(12)}, [["a"]], [], None, id="at the start"),
+        pytest.param({"asset_start_at": NOW, "catchup": False}, {"a": at(12)}, [], ["a"], None,
+                     id="at the start, without catchup"),
+        pytest.param({"asset_start_at": at(12), "catchup": False}, {"a": at(12)}, [["a"]], [], None,
+                     id="recorded at the start"),
+        pytest.param({"asset_start_at": at(12), "catchup": False},
+                     {"a": at(11), "b": at(12, 1)}, [], ["a"], None, id="before and after"),
+        pytest.param({"asset_start_at": at(12), "catchup": False, "asset_condition_met_at": at(11)},
+                     {"a": at(11)}, [], ["a"], at(11), id="met before: the next claim forgets"),
+        pytest.param({"asset_start_at": at(12), "catchup": False},
+                     {"alias:a": at(11), "b": at(12, 1)}, [["alias:a", "b"]], [], None,
+                     id="one event may be in both"),
+        # The end date.
+        pytest.param({"latest": at(12)}, {"a": at(12)}, [["a"]], [], None, id="at the end"),
+        pytest.param({"latest": at(12)}, {"a": at(12, 1)}, [], ["a"], None, id="after the end"),
+        pytest.param({"latest": at(12)}, {"a": at(12), "b": at(12, 1)}, [], ["b"], None,
+                     id="one in time: the next claim is for it"),
+        pytest.param({"latest": at(12), **FULL}, {"a": at(11)}, [], [], at(12),
+                     id="in time, no slot"),
+        pytest.param({"latest": at(12), **FULL}, {"a": at(12, 1)}, [], ["a"], None,
+                     id="after the end, no slot"),
+        pytest.param({"latest": at(12), "is_paused": True}, {"a": at(12, 1)}, [], ["a"], None,
+                     id="after the end, paused"),
+        pytest.param({"latest": at(12), "asset_condition_met_at": at(12)},
+                     {"a": at(12, 1)}, [["a"]], [], None, id="owed since before the end"),
+        pytest.param({"latest": at(12), "asset_condition_met_at": at(12, 1)},
+                     {"a": at(12, 1)}, [], ["a"], at(12, 1), id="claimed since after the end"),
+        pytest.param({"latest": at(12), "asset_condition": ALL}, {"a": at(11)}, [], [], None,
+                     id="half a condition"),
+        pytest.param({"latest": at(12)}, {"alias:a": at(11), "b": at(12, 1)}, [],
+                     ["alias:a", "b"], None, id="one late event may be in both"),
+    ],
+)  # fmt: skip
+def test_events_count_between_start_and_end_date(
+    columns: dict[str, Any],
+    recorded: dict[str, DateTime],
+    runs: list[list[str]],
+    dropped: list[str],
+    met_at: DateTime | None,
+) -> None:
+    """Those before the start wait, and are kept only with catchup; those after the end are over."""
+    condition = {"any": ["a", "b", "alias:a"]}
+    row = dag(**{**NO_NEXT_RUN, "asset_condition": condition, **columns})
+    events = recorded_events(recorded)
+
+    decision = decide(row, pending=events)
+
+    made_runs = [] if isinstance(decision, Skipped) else decision.runs
+    assert [sorted(run.events or ()) for run in made_runs] == runs
+    assert [name for name, found in events.events.items() if found.row.dropped] == dropped
+    assert row.asset_condition_met_at == met_at
+
+
+def test_dropped_events_are_written_with_the_start() -> None:
+    """The start date is passed in the transaction that drops what came before it."""
+    row = dag(**NO_NEXT_RUN, asset_condition=ALL, asset_start_at=NOW, catchup=False)
+    events = pending("a", "b")
+    decision = made(row, pending=events)
+
+    assert [write.row for write in decision.writes] == [
+        events.events[name].row for name in "ab"
+    ] + [row]
+    assert row.asset_start_at is None
+    assert [found.row.dropped for found in events.events.values()] == [
+        [[0, 1, "2026-01-05T12:30:00+00:00", "dropped before the start date"]]
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "earliest", "expected"),
+    [
+        (None, None, None),
+        (None, at(12), None),
+        (None, at(13), at(13)),
+        (at(13), at(14), at(14)),
+        (at(13), at(11), at(11)),
+        (at(13), None, None),
+    ],
+    ids=["none", "over", "to come", "later", "earlier", "removed"],
+)
+def test_start_of_assets_follows_a_push(
+    before: DateTime | None, earliest: DateTime | None, expected: DateTime | None
+) -> None:
+    """A start date that is to come, or takes the place of such a one, is yet to be passed."""
+    row = dag(asset_condition="a", asset_start_at=before, earliest=earliest)
+    set_asset_start(row, now=NOW)
+    assert row.asset_start_at == expected
+
+
+def test_schedule_without_assets_has_no_start_of_assets() -> None:
+    """Times have bounds of their own."""
+    row = dag(earliest=at(13))
+    set_asset_start(row, now=NOW)
+    assert row.asset_start_at is None
 
 
 @pytest.mark.parametrize(

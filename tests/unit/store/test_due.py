@@ -55,6 +55,11 @@ def test_entry_of_dag_without_anything_is_empty() -> None:
         ({"waiting": {waiting_entry(ELEVEN, "x")}}, TEN),
         ({"waiting": {waiting_entry(ELEVEN, "a"), waiting_entry(NINE, "z")}}, NINE),
         ({"next_run_after": None, "asset_condition_met_at": ELEVEN}, ELEVEN),
+        ({"asset_start_at": NINE}, NINE),
+        (
+            {"next_run_after": None, "asset_start_at": ELEVEN, "asset_condition_met_at": NINE},
+            ELEVEN,
+        ),
         ({"next_run_after": None, "waiting": {waiting_entry(ELEVEN, "x")}}, ELEVEN),
     ],
 )

@@ -239,7 +239,7 @@ def test_timetable_may_keep_anything_inside(inner: object) -> None:
     made = DAG("moon", schedule=KeepingTimetable(daily), start_date=MONDAY)
     assert made.next_dagrun_info() == DagRunInfo.interval(MONDAY, MONDAY + DAY)
     with pytest.raises(DefinitionError, match="DAG 'moon': start_date: "):
-        DAG("moon", schedule=KeepingTimetable(daily))
+        DAG("moon", schedule=KeepingTimetable(daily)).validate()
 
 
 FIRST_TWO_THIRTY = pendulum.datetime(2026, 10, 25, 0, 30).in_timezone("Europe/Zurich")

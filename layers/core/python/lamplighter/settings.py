@@ -46,7 +46,7 @@ class ChosenSettings:
     # minutes survive three lost ticks in a row. SQS delays a message by at most 900 seconds, and
     # the tick may start a minute late.
     look_ahead_seconds: Annotated[int, Range(60, 840)] = 300
-    # The minimum time between the ends of two intervals of @continuous.
+    # The minimum time between the starts of two runs of @continuous, for runs that end at once.
     continuous_gap_seconds: Annotated[int, Range(1, 86_400)] = 30
     # Work not handled within this time, because a message was lost, is sent again.
     resend_after_seconds: Annotated[int, Range(1, 3_600)] = 120
@@ -77,8 +77,8 @@ class ChosenSettings:
     # A source without notifications is polled once a minute, for at most this time. What is left of
     # the 180 seconds of `watch` is for storing what was seen.
     watch_session_seconds: Annotated[int, Range(1, 150)] = 20
-    # In how many sessions in a row an event at which a watcher fails is withheld from the author's
-    # own producer; in the next one it is given up, and kept as a dead letter.
+    # In how many sessions an event at which a watcher fails is withheld from the author's own
+    # producer; in the next one it is given up, and kept among the dead letters.
     watcher_retry_sessions: Annotated[int, Range(1, 1_000)] = 5
     # A watcher that fires more often than this is parked until an operator releases it.
     watcher_events_per_minute: Annotated[int, Range(1, 1_000_000)] = 6_000

@@ -23,7 +23,7 @@ from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.loading import json_mapping
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable, next_run
+from lamplighter.timetables.base import DagRunInfo, TimeRestriction, Timetable, next_run, place
 from lamplighter.timetables.simple import AssetTriggeredTimetable
 from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
@@ -173,10 +173,6 @@ class DAG:
                 f"schedule {timetable.summary!r} allows {limit} at most: pass"
                 f" max_active_runs={limit}",
             )
-        if self.catchup and self.start_date is None and _has_periods(timetable):
-            raise self._error(
-                "start_date", "is needed to catch up from: give one, or pass catchup=False"
-            )
         assets = len(set(timetable.asset_condition.leaves()))
         if not assets and isinstance(timetable, AssetTriggeredTimetable):
             raise self._error("schedule", "needs at least one asset")
@@ -214,6 +210,11 @@ class DAG:
         cycle = find_cycle({t.task_id: t.downstream_task_ids for t in self.tasks.values()})
         if cycle:
             raise self._error("tasks", f"they form a cycle: {' >> '.join(cycle)}")
+        # One of a task is enough.
+        if self.catchup and self.restriction().earliest is None and _has_periods(self.timetable):
+            raise self._error(
+                "start_date", "is needed to catch up from: give one, or pass catchup=False"
+            )
 
     # Time.
 
@@ -239,9 +240,13 @@ class DAG:
 
     def _next_run(self, last: DagRunInfo | None, restriction: TimeRestriction) -> DagRunInfo | None:
         try:
-            return next_run(self.timetable, last, restriction)
+            info = next_run(self.timetable, last, restriction)
         except (TypeError, ValueError) as error:
             raise self._error("schedule", error) from error
+        # A timetable of an author's may ignore the end date.
+        latest = restriction.latest
+        is_over = info is not None and latest is not None and place(info) > latest
+        return None if is_over else info
 
     def iter_dagrun_infos_between(
         self, earliest: DateTime | None, latest: DateTime

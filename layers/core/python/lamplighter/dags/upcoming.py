@@ -15,7 +15,7 @@ from lamplighter import clock, runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import DefinitionError, InvalidTimetableError, NoTickError
 from lamplighter.timetables.assets import AssetOrTimeSchedule
-from lamplighter.timetables.base import DagRunInfo, DataInterval, manual_interval
+from lamplighter.timetables.base import DagRunInfo, DataInterval, is_custom, manual_interval
 from lamplighter.timetables.cron import CronTimetable
 from lamplighter.timetables.delta import DeltaTimetable, fixed_length
 from lamplighter.timetables.trigger import CronPartitionTimetable
@@ -176,6 +176,14 @@ def _next(dag: DAG, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | N
         raise InvalidTimetableError(
             f"DAG {dag.dag_id!r}: schedule: partition_date={day} has no time zone: add one, such as"
             " tz='UTC'"
+        )
+    earliest = dag.restriction().earliest
+    # Built-in triggers with an interval look back before the start date, as in Airflow.
+    if interval and earliest and interval.start < earliest and is_custom(dag.timetable):
+        raise InvalidTimetableError(
+            f"DAG {dag.dag_id!r}: schedule: {type(dag.timetable).__name__} returned an interval"
+            f" from {iso(interval.start)}, before the start date {iso(earliest)}: begin at"
+            " restriction.earliest, or later"
         )
     return DagRunInfo(
         run_after=as_utc(info.run_after),

@@ -14,6 +14,7 @@ from pendulum import DateTime
 
 from lamplighter.assets.asset import normalize_uri
 from lamplighter.errors import DefinitionError, RejectedError
+from lamplighter.identifiers import MAX_ID_LENGTH
 from lamplighter.zones import parse_instant
 
 MAX_BODY_BYTES = 262_144
@@ -86,6 +87,11 @@ def line(value: object, field: str, *, limit: int) -> str:
     if _CONTROLS.search(found):
         raise RejectedError(f"{field} must not have control characters or line breaks")
     return found
+
+
+def partition_key(value: object, field: str) -> str:
+    """Return the key of a partition."""
+    return line(value, field, limit=MAX_ID_LENGTH)
 
 
 def uri(value: object, field: str) -> str:

@@ -112,7 +112,7 @@ def _consumer_status(event: AssetEvents, queue: AssetQueue) -> ConsumerStatus:
         return ConsumerStatus(dag_id, "not owed", "recorded before the DAG waited for it")
     for after, until, when, why in queue.dropped or ():
         if after < seq <= until:
-            return ConsumerStatus(dag_id, "dropped", f"{why}, un-paused at {when}")
+            return ConsumerStatus(dag_id, "dropped", f"{why}, at {when}")
     if seq > queue.consumed_seq:
         row = read_dag(dag_id)
         return ConsumerStatus(dag_id, *(_why_pending(row) if row else ("pending", "no such DAG")))
@@ -128,6 +128,9 @@ def _why_pending(row: Dags) -> tuple[str, str]:
         return "pending", f"until the DAG is un-paused; {then}"
     if row.is_stale or row.has_import_errors:
         return "pending", "the DAG's file is gone or broken; kept until it is pushed again"
+    if row.asset_start_at is not None:
+        then = "kept for then" if row.catchup else "dropped then"
+        return "pending", f"until the start date {iso(row.asset_start_at)}; {then}"
     missing = set(ids_of(row.asset_condition)) - pending_of([row])[row.dag_id].events.keys()
     if row.asset_condition_met_at is None and missing:
         names = asset_names(missing)

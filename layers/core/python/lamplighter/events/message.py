@@ -16,7 +16,6 @@ from pendulum import DateTime
 
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
-from lamplighter.identifiers import MAX_ID_LENGTH
 
 # A DynamoDB key is limited to 1,024 bytes; under an alias it includes the asset's id.
 MAX_EVENT_ID = 200
@@ -78,7 +77,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "extra": fields.extra,
     "event_id": partial(fields.line, limit=MAX_EVENT_ID),
     "timestamp": fields.instant,
-    "partition_key": partial(fields.line, limit=MAX_ID_LENGTH),
+    "partition_key": fields.partition_key,
     "source": fields.source,
     "aliases": fields.aliases,
 }

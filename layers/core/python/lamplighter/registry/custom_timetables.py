@@ -66,7 +66,8 @@ class NextRuns:
         """Assign the next run to a DAG's row; return the write of the precomputed runs."""
         row.schedule_error = self.error
         schedule = schedule_in_force(row)
-        run_source = PrecomputedRuns(self.runs, is_last=self.is_last or self.error is not None)
+        has_ended = self.is_last or self.error is not None
+        run_source = PrecomputedRuns.of(schedule, self.runs, is_last=has_ended)
         # If the DAG has moved past all of them, it keeps its next run until a claim finds no
         # precomputed run and requests new ones.
         with suppress(PrecomputedRunsExhausted):

@@ -18,6 +18,7 @@ from lamplighter.loading import author_code_as_data
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import MAX_KEY_BYTES
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.asset_bounds import set_asset_start
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.scheduler.schedules import own_schedule
 from lamplighter.serialization import MAX_BYTES, content_hash, decode_dag, to_json
@@ -146,6 +147,7 @@ def define(row: Dags, definition: Definition, condition: Any, push: Push, *, now
         # DAG had references before its row: the claim checks.
         row.asset_condition_met_at = now if condition else None
         row.asset_condition = condition
+    set_asset_start(row, now=now)
     if row.hash != definition.hash:
         row.version = f"{int(row.version or 0) + 1:06}"
         row.hash = definition.hash

@@ -51,8 +51,14 @@ def outlet_events(
         "task_id": step.step_id,
         "try_number": int(step.try_number),
     }
+    common: dict[str, Any] = {"timestamp": now, "source": source}
     rows: dict[tuple[str, str], AssetEvents] = {}
     problems: list[str] = []
+    if view.run.partition_key is not None:
+        try:
+            common["partition_key"] = fields.partition_key(view.run.partition_key, "partition_key")
+        except RejectedError as error:  # of a custom timetable; the events are recorded without it
+            problems.append(str(error))
     for event in _reported_events(view, step, report):
         if isinstance(event, str):
             problems.append(event)
@@ -61,11 +67,7 @@ def outlet_events(
             problems.append(f"only the first {_max_events()} assets were told of")
             break
         key = event.asset or event.uri or ""
-        facts: dict[str, Any] = {
-            "event_id": name.event_id("|".join((key, *event.aliases))),
-            "timestamp": now,
-            "source": source,
-        }
+        facts = {**common, "event_id": name.event_id("|".join((key, *event.aliases)))}
         facts |= {"asset": event.asset} if event.asset else {"uri": event.uri}
         try:
             body = event_body(aliases=event.aliases, extra=event.extra, **facts)

@@ -17,6 +17,7 @@ from pendulum import DateTime
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler import cursor
+from lamplighter.scheduler.asset_bounds import drop_out_of_bounds, in_time
 from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
@@ -68,6 +69,8 @@ class ClaimDecision:
     released: list[str] = field(default_factory=list)
     pending: PendingEvents = field(default_factory=PendingEvents)
     is_consuming: bool = False
+    # The writes that drop events outside the DAG's start and end date.
+    drops: list[Change] = field(default_factory=list)
 
     def create(self, info: DagRunInfo, **columns: Any) -> None:
         """Create a run."""
@@ -89,7 +92,9 @@ class ClaimDecision:
         return [*map(Put, self.runs), *released, *self._of_events(), dag_write(self.row)]
 
     def _of_events(self) -> Sequence[Change | Check]:
-        """Return the writes that consume events, or check that there are still too few."""
+        """Return the writes that drop or consume events, or check that there are still too few."""
+        if self.drops:
+            return self.drops
         if self.is_consuming:
             return [events.consume() for events in self.pending.events.values()]
         is_forgotten = self.row.asset_condition_met_at is None and self.row.stored.get(
@@ -128,10 +133,15 @@ def decide_claim(
     if is_backing_off(row, now):
         return Skipped(BACKING_OFF)
     decision = ClaimDecision(row, claim_id, now, pending=pending)
-    is_noted = note_condition(row, pending, now)
-    if row.claim_failures is not None or row.claim_error is not None:
+    is_noted = row.claim_failures is not None or row.claim_error is not None
+    if is_noted:
         row.claim_failures = row.claim_failed_at = row.claim_error = None
-        is_noted = True
+    decision.drops = drop_out_of_bounds(row, pending.events, now=now)
+    if decision.drops:
+        # Alone, for want of room in the transaction. If the condition was met, the DAG stays due.
+        return decision
+    is_noted |= row.asset_start_at != row.stored.get("asset_start_at")
+    is_noted |= note_condition(row, pending, now)
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return decision if is_noted else Skipped(_why_closed(row))
@@ -174,12 +184,14 @@ def note_condition(row: Dags, pending: PendingEvents, now: DateTime) -> bool:
     """Note on the row whether its asset condition is met; return whether that is new."""
     before = (row.asset_condition_met_at, row.schedule_error)
     try:
-        waits = is_met(row.asset_condition, pending.events)
+        waits = is_met(row.asset_condition, in_time(row, pending.events))
     except UNREADABLE as error:
         waits = False
         row.schedule_error = in_short(f"the asset condition cannot be read: {error!r}")
     if waits != (row.asset_condition_met_at is not None):
-        row.asset_condition_met_at = now if waits else None
+        # The events are in time, even if the claim is not.
+        met_at = now if row.latest is None else min(now, row.latest)
+        row.asset_condition_met_at = met_at if waits else None
     return (row.asset_condition_met_at, row.schedule_error) != before
 
 
@@ -199,7 +211,8 @@ def _take_turns(
     In each round every kind gets one slot: manual ones first, the others by age. The row records
     whose turn it was, so that a long backlog of one kind never holds up the others.
     """
-    waiting, met_at = sorted(row.waiting or (), key=by_logical_date), row.asset_condition_met_at
+    waiting = sorted(row.waiting or (), key=by_logical_date)
+    met_at = row.asset_condition_met_at if row.asset_start_at is None else None
     lines: dict[str, deque[DagRunInfo | str | None]] = {
         MANUAL: deque(waiting),
         SCHEDULED: deque(timed),
@@ -247,7 +260,8 @@ def _due(row: Dags, run_source: RunSource | None, *, now: DateTime, limit: int) 
     now = followed_until(row, now)
     if cursor.is_continuous(row):
         info = cursor.continuous_now(row, stored, now=now)
-        return Due((info,), cursor.next_continuous(row, info.run_after, now=now))
+        assert info.data_interval is not None
+        return Due((info,), cursor.next_continuous(row, info.data_interval.end, now=now))
     assert run_source is not None
     until = row.catch_up_until
     if until is not None and stored.run_after <= until:

@@ -166,10 +166,15 @@ def newest_missed(
 
 
 def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> DagRunInfo | None:
-    """Return the announced next run of `@continuous`: where it begins and when it may start."""
+    """Return the announced next run of `@continuous`: where it begins and when it may start.
+
+    That is a gap after the last run began, or else runs that end at once would follow each other
+    without pause. A run that lasts longer holds the only slot until its end, and is followed then.
+    """
     bounds = schedule_in_force(row)
     start = last_end or bounds.earliest or now
-    at = start.add(seconds=settings.current().continuous_gap_seconds)
+    gap = settings.current().continuous_gap_seconds if last_end is not None else 0
+    at = start.add(seconds=gap)
     if bounds.latest is not None and at > bounds.latest:
         return None
     return DagRunInfo(at, DataInterval(start, at))
@@ -178,9 +183,10 @@ def next_continuous(row: Dags, last_end: DateTime | None, *, now: DateTime) -> D
 def continuous_now(row: Dags, stored: DagRunInfo, *, now: DateTime) -> DagRunInfo:
     """Return the run of `@continuous` that is claimed now: it ends now."""
     assert stored.data_interval is not None
-    latest = schedule_in_force(row).latest
+    start, latest = stored.data_interval.start, schedule_in_force(row).latest
     end = now if latest is None else min(now, latest)
-    return DagRunInfo.interval(stored.data_interval.start, end)
+    # Never empty: the next run begins at its end, and the start of a run is its key.
+    return DagRunInfo(end, DataInterval(start, max(end, start.add(microseconds=1))))
 
 
 # A push replaces the schedule: due runs of the previous one are created first.

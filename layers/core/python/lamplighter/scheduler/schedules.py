@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from pendulum import DateTime
@@ -161,6 +162,15 @@ class PrecomputedRuns:
     runs: Sequence[DagRunInfo]
     is_last: bool
 
+    @classmethod
+    def of(
+        cls, schedule: Schedule, runs: Sequence[DagRunInfo], *, is_last: bool
+    ) -> "PrecomputedRuns":
+        """Return the runs up to the end date, which an author's timetable may ignore."""
+        latest = schedule.latest
+        in_time = tuple(takewhile(lambda info: latest is None or place(info) <= latest, runs))
+        return cls(in_time, is_last=is_last or len(in_time) < len(runs))
+
     def after(
         self,
         last: DagRunInfo | None,
@@ -198,13 +208,15 @@ def precomputed_runs_of(rows: Iterable[Dags]) -> dict[str, PrecomputedRuns]:
     malformed: list[Malformed] = []
     for found in read_precomputed_runs(custom, malformed=malformed):
         # Those of another definition are ignored.
-        if (found.version, found.bundle, found.bundle_version) == custom[found.id].source:
+        schedule = custom[found.id]
+        if (found.version, found.bundle, found.bundle_version) == schedule.source:
             try:
                 runs = tuple(run_from_json(run) for run in found.runs)
             except UNREADABLE as error:
                 malformed.append(Malformed((PRECOMPUTED_RUNS, found.id), str(error)))
             else:
-                runs_of[found.id] = PrecomputedRuns(runs, is_last=bool(found.is_last))
+                is_last = bool(found.is_last)
+                runs_of[found.id] = PrecomputedRuns.of(schedule, runs, is_last=is_last)
     # The claim finds none and requests new ones.
     for (_, dag_id), problem in malformed:
         about = {"dag_id": dag_id, "error": problem}

@@ -169,7 +169,9 @@ def index_entry(row: Dags, *, shards: int) -> Entry:
     """Return the index entry that a DAG's row must have."""
     is_held_up = row.waiting_for_past and not slots_for_schedule(row)
     scheduled = None if is_held_up else row.next_run_after
-    reasons = (scheduled, row.asset_condition_met_at, oldest_waiting(row))
+    # At the start date, events that came before it are considered.
+    assets = row.asset_condition_met_at if row.asset_start_at is None else row.asset_start_at
+    reasons = (scheduled, assets, oldest_waiting(row))
     key = min((instant for instant in reasons if instant is not None), default=None)
     is_member = key is not None and is_open(row) and free_slots(row) > 0
     return Entry(key, shard_of(row.dag_id, shards) if is_member else None)

@@ -359,6 +359,12 @@ class ForeignTimetable(Timetable):
     next_dagrun_info = infer_manual_data_interval
 
 
+def is_custom(timetable: Timetable) -> bool:
+    """Return True for a timetable of an author's, also inside an `AssetOrTimeSchedule`."""
+    is_built_in = timetable.type_name in _BUILT_IN
+    return not is_built_in or getattr(timetable, "timetable", timetable).type_name not in _BUILT_IN
+
+
 def is_foreign(timetable: Timetable) -> bool:
     """Return True for a stand-in, also for one inside an `AssetOrTimeSchedule`."""
     # By attribute, because that class is read with the help of this module and not the reverse.

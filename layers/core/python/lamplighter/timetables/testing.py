@@ -11,7 +11,14 @@ from itertools import pairwise
 from pendulum import DateTime
 
 from lamplighter import clock, runtime
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable, place
+from lamplighter.timetables.base import (
+    DagRunInfo,
+    DataInterval,
+    TimeRestriction,
+    Timetable,
+    is_custom,
+    place,
+)
 from lamplighter.zones import UTC
 
 _EARLIEST = DateTime(2026, 1, 1, tzinfo=UTC)
@@ -91,6 +98,11 @@ class _Contract:
         for at in (run.run_after for run in runs):
             problem = f"returns a run at {at}, before the earliest instant {self.earliest}"
             self.require(at >= self.earliest, problem)
+        for date in (run.logical_date for run in runs if is_custom(self.timetable)):
+            problem = (
+                f"returns an interval from {date}, before the earliest instant {self.earliest}"
+            )
+            self.require(date is None or date >= self.earliest, problem)
         for one, other in pairwise(runs):
             self.require(
                 one.run_after < other.run_after and place(one) < place(other),

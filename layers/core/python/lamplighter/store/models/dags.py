@@ -99,6 +99,8 @@ class Dags(Row):
     # Since when the asset condition is met without a run.
     asset_condition_met_at = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
+    # A start date that is still to come: until then, events cause no run.
+    asset_start_at = Instant(null=True)
     referenced_assets = UnicodeSetAttribute(null=True)  # assets that may list it as a consumer
     watchers = UnicodeSetAttribute(null=True)  # keys of watchers that it may have
     consecutive_failed_runs = NumberAttribute(null=True)
