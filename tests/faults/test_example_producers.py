@@ -103,7 +103,7 @@ EXAMPLES = {
         {name: [f"{name}.flag"] for name in REGIONS},
     ),
     "queue": Example(
-        lambda _: {name: OwnQueueTrigger(queue=QUEUE, region=name) for name in REGIONS},
+        lambda _: {name: OwnQueueTrigger(queue_url=queue_url(), region=name) for name in REGIONS},
         send_parcels,
         lambda _: [message.body for message in queue_at(queue_url())._messages],
         {"north": [0, 2], "south": [1, 3]},

@@ -1,7 +1,7 @@
 """A queue of SQS, received and deleted by a producer of our own.
 
-`SqsTrigger` needs none of this: Lambda receives for it. This is for a queue that Lambda cannot be
-connected to, and a pattern for every broker that redelivers what is not deleted.
+`SqsTrigger` needs none of this: Lambda receives for it. This is for a queue that Lambda does not
+receive (`watch_own_queues`), and a pattern for every broker that redelivers what is not deleted.
 
 A message is deleted when all watchers have taken or refused it. Any other message appears again
 when its visibility timeout is over, which is longer than a session and shorter than a minute. Give
@@ -43,21 +43,21 @@ class Message:
 class OwnQueueTrigger(BaseEventTrigger):
     """Fires for the messages of one region; triggers on one queue share its messages."""
 
-    def __init__(self, *, queue: str, region: str) -> None:
+    def __init__(self, *, queue_url: str, region: str) -> None:
         super().__init__()
-        self.queue = queue
+        self.queue_url = queue_url
         self.region = region
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        arguments = {"queue": self.queue, "region": self.region}
+        arguments = {"queue_url": self.queue_url, "region": self.region}
         return "triggers.own_queue.OwnQueueTrigger", arguments
 
     def shared_stream_key(self) -> Hashable | None:
-        return ("own-queue", self.queue)
+        return ("own-queue", self.queue_url)
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        return OwnQueue(kwargs["queue"])
+        return OwnQueue(kwargs["queue_url"])
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[Message]
@@ -76,14 +76,13 @@ class OwnQueueTrigger(BaseEventTrigger):
 class OwnQueue(SharedStreamProducer):
     """One consumer of the queue, for everyone who watches it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, url: str) -> None:
+        self._url = url
         # Made when the stream is opened: whoever only builds a trigger needs no connection.
         self._sqs: Any = None
-        self._url = ""
 
     async def open_stream(self) -> AsyncIterator[tuple[Message, str]]:
-        await asyncio.to_thread(self._connect)
+        self._sqs = await asyncio.to_thread(boto3.client, "sqs")
         while True:
             messages = await asyncio.to_thread(self._receive)
             for message in messages:
@@ -100,12 +99,8 @@ class OwnQueue(SharedStreamProducer):
             if outcome.failed or not (outcome.acked or outcome.rejected):
                 continue  # it comes again
             if outcome.rejected:
-                log.warning("a message of %s is refused and deleted", self._name)
+                log.warning("a message of %s is refused and deleted", self._url)
             await asyncio.to_thread(self._delete, receipt)
-
-    def _connect(self) -> None:
-        self._sqs = boto3.client("sqs")
-        self._url = self._sqs.get_queue_url(QueueName=self._name)["QueueUrl"]
 
     def _receive(self) -> list[dict[str, str]]:
         answer = self._sqs.receive_message(
