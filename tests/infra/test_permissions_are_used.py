@@ -47,7 +47,7 @@ STORIES = (
     "test_backfills.py::test_reprocess_says_which_runs_are_run_again",
     "test_backfills.py::test_spend_cap_pauses_before_it_is_exceeded",
     "test_bad_bundles.py::test_good_push_clears_an_unreadable_one",
-    "test_built_in_triggers.py::test_source_that_is_asked_fires_once_for_what_is_new",
+    "test_built_in_triggers.py::test_source_that_is_polled_fires_once_for_what_is_new",
     "test_custom_timetables.py::test_assets_or_own_time_fires_on_assets",
     "test_custom_timetables.py::test_assets_or_own_time_has_both",
     "test_custom_timetables.py::test_long_outage_is_caught_up_wholly",

@@ -1,5 +1,6 @@
 """Timetables of authors: asked in the sandbox, precomputed in the catalog, claimed with no call."""
 
+import inspect
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -336,8 +337,9 @@ def test_failing_timetable_marks_only_its_dag(stack: LocalStack, push: Push) -> 
 
     def push_with_limit(seconds: float) -> int:
         limits = Limits(seconds=seconds, memory_bytes=700 * 1024**2, processes=1)
-        few = {"limits_within": lambda _: limits}
-        with patch.dict(handler_of("sandbox").__globals__, few):
+        with patch.object(
+            inspect.getmodule(handler_of("sandbox")), "limits_within", lambda _: limits
+        ):
             push(text + OWN, other=PLAIN)
         errors = (stack.dag(f"bad{at}").schedule_error or "" for at in range(len(FAILURES)))
         return sum("took longer than" in error for error in errors)
