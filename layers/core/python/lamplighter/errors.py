@@ -9,6 +9,7 @@
     ├── RefusedError             someone asked for what the state does not allow
     ├── RejectedError            a producer mends what it sends
     ├── TransientError           nobody acts: the same call may succeed later
+    │   └── ThrottledError           too many calls: nothing has happened, the pace must fall
     └── PermanentError           an operator acts: the same call will never succeed
 
 A definition error is also a `ValueError`, so that code written against Airflow, which raises that,
@@ -50,6 +51,10 @@ class RejectedError(LamplighterError):
 
 class TransientError(LamplighterError):
     """A service was busy or out of reach; whoever delivered the work delivers it again."""
+
+
+class ThrottledError(TransientError):
+    """A service refused a call because of its rate; the call had no effect."""
 
 
 class PermanentError(LamplighterError):

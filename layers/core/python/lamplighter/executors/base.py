@@ -103,6 +103,14 @@ class Executor(Protocol):
         """Request that a job be cancelled; it continues until its state is final."""
         ...
 
+    def capacity(self) -> Mapping[str, float]:
+        """Return what all jobs together may use, by resource; empty if there is no limit."""
+        return {}
+
+    def footprint(self, sizes: Mapping[str, str]) -> Mapping[str, float]:  # noqa: ARG002 - for subclasses
+        """Return the least that a job of these sizes needs to make progress, by resource."""
+        return {}
+
     def read_event(self, event: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the job that an EventBridge event is about, or None if it is not one of ours.
 

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, settings
-from lamplighter.errors import PermanentError, RefusedError, TransientError
+from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
 from lamplighter.zones import as_utc
 
@@ -43,10 +43,9 @@ _TRANSIENT = frozenset(
         "InternalServerException",
         "ServiceQuotaExceededException",
         "ServiceUnavailableException",
-        "ThrottlingException",
-        "TooManyRequestsException",
     }
 )
+_THROTTLED = frozenset({"ThrottlingException", "TooManyRequestsException"})
 
 
 class EmrServerless(Executor):
@@ -213,6 +212,8 @@ def _translate(error: ClientError) -> Exception:
         return _NotFound(f"EMR Serverless: {error}")
     if code == "ValidationException":
         return RefusedError(f"EMR Serverless refuses the job: {error}")
+    if code in _THROTTLED:
+        return ThrottledError(f"EMR Serverless is asked too often: {error}")
     if code in _TRANSIENT:
         return TransientError(f"EMR Serverless is busy: {error}")
     return PermanentError(f"EMR Serverless: {error}")
