@@ -73,6 +73,8 @@ _ADVANCE = Permissions(
         "DagVersions": "GetItem",
         "Runs": "GetItem Query UpdateItem",
         "Steps": "GetItem Query PutItem UpdateItem",
+        # What steps give back of pools and capacity, and whether others wait for it.
+        "Limits": "BatchGetItem UpdateItem",
     },
     publishes=True,
 )
@@ -122,6 +124,8 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             # The events that a run consumed, for the job to see.
             "Assets": "BatchGetItem",
             "AssetEvents/by_seq": "Query",
+            "Limits": "GetItem",
+            "Steps/waiting": "Query",
         },
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",

@@ -14,7 +14,14 @@ from lamplighter.store.models import TABLES
 from lamplighter.topology import QUEUES, URL_SETTINGS
 
 _TABLES = tuple(model.__name__ for model in TABLES)
-_INDEXES = ("Dags/by_file", "Runs/by_state", "Runs/wake", "AssetEvents/by_seq", "Assets/open")
+_INDEXES = (
+    "Dags/by_file",
+    "Runs/by_state",
+    "Runs/wake",
+    "AssetEvents/by_seq",
+    "Assets/open",
+    "Steps/waiting",
+)
 
 _DLQS = " ".join(queue.dlq for queue in QUEUES.values())
 
@@ -38,6 +45,7 @@ OPERATOR = Permissions(
         "Assets": "ConditionCheckItem",
         "AssetQueue": "UpdateItem",
         "AssetEvents": "PutItem",
+        "Limits": "UpdateItem DeleteItem",
         # Watchers that are parked have rows, which are deleted when they may go on.
         "Catalog": "UpdateItem DeleteItem",
     },

@@ -35,6 +35,7 @@ DEPLOYMENT = Settings(
     # What stays open for a moment is swept while others are still at it.
     resend_after_seconds=1,
     bucket="bucket",
+    job_starts_per_second=0,
     queue_urls={
         name: f"https://sqs/{name}"
         for name in ("claims", "submits", "registers", "events", "events.fifo", "events-dlq")

@@ -1,189 +1,323 @@
-"""Slots: how many runs may be active, what frees a slot, and what happens when the DAG changes."""
+"""Steps that share a limit: starts of jobs, pools, and the capacity of the executor."""
 
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from unittest.mock import patch
 
-from pendulum import datetime
+import pendulum
+import pytest
+from pendulum import DateTime
 
-from lamplighter import DAG
-from lamplighter.operations.pause import unpause
-from lamplighter.operations.trigger import create_manual_run
-from lamplighter.scheduler.claim import claim_all
-from lamplighter.store.dags import change_dag, read_dag
-from lamplighter_local.stack import LocalStack
-from tests.tools.definitions import row_of, store_dags
-from tests.tools.finish_run import finish_run
-from tests.tools.invariants.tables import require_sound
+from lamplighter import DAG, SparkTask, aws
+from lamplighter.errors import RefusedError
+from lamplighter.executors.emr import EmrServerless
+from lamplighter.operations import pools
+from lamplighter.operations.runs import cancel_run
+from lamplighter.store import limits
+from lamplighter.views import Run
+from lamplighter_local import LocalDeployment
+from lamplighter_local.emr.fake_emr import FakeEmr
 
-Deploy = Callable[..., LocalStack]
-
-MIDNIGHT = datetime(2026, 1, 1)
-FIVE_PAST = MIDNIGHT.add(seconds=5)
-
-
-def hourly(**arguments: Any) -> DAG:
-    """Return an hourly DAG of which nine intervals have ended at midnight."""
-    return DAG("hourly", schedule="0 * * * *", start_date=MIDNIGHT.subtract(hours=9), **arguments)
+AT = "2026-01-01T00:59:00Z"
+DUE = pendulum.datetime(2026, 1, 1, 1)
+PACED = {"job_starts_per_second": 1, "job_start_burst": 5}
 
 
-def redefine(**arguments: Any) -> None:
-    """Define the DAG anew, as a push does, and tell the claim."""
-
-    def change(row: Any) -> list[Any]:
-        row_of(hourly(**arguments), row=row)
-        return []
-
-    change_dag("hourly", change)
-    claim_all(["hourly"])
-
-
-def active(stack: LocalStack) -> int:
-    """Return how many slots are occupied."""
-    return len(stack.dag("hourly").active or ())
+def hourly(number: int, **options: object) -> list[DAG]:
+    """Return DAGs of one task that are due at the same instant."""
+    dags = []
+    for each in range(number):
+        start = pendulum.datetime(2026, 1, 1)
+        with DAG(f"dag{each:03}", schedule="0 * * * *", start_date=start) as dag:
+            SparkTask("step", job="jobs.any:run", **options)  # type: ignore[arg-type] # as given
+        dags.append(dag)
+    return dags
 
 
-def finish_one(stack: LocalStack, state: str = "success") -> bool:
-    """Let the oldest active run end, and deliver what follows."""
-    is_first = finish_run("hourly", min(stack.dag("hourly").active or ()), state=state)
-    stack.run_until_idle()
-    return is_first
+def starts(lamp: LocalDeployment) -> list[DateTime]:
+    """Return when jobs were started."""
+    assert isinstance(lamp.executor, FakeEmr)
+    return sorted(job.created_at for job in lamp.executor.jobs)
 
 
-def test_lowered_limit_creates_none_until_below_it(deploy: Deploy) -> None:
-    """Active runs above a lowered limit go on; the next one starts when there is room again."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=5)])
-    stack.tick()
-    stack.run_until_idle()
-    redefine(max_active_runs=2)
-    assert active(stack) == 5
-
-    for left in (4, 3, 2, 2, 2):
-        finish_one(stack)
-        assert active(stack) == left
-        require_sound(limits={"hourly": 5})
-
-    assert len(stack.runs("hourly")) == 7
-    require_sound()
+def most_at_once(lamp: LocalDeployment) -> int:
+    """Return how many jobs were live at the same time at most."""
+    assert isinstance(lamp.executor, FakeEmr)
+    moments = []
+    for job in lamp.executor.jobs:
+        moments += [(job.created_at, 1), (job.ended_at or pendulum.datetime(9999, 1, 1), -1)]
+    live, most = 0, 0
+    for _, change in sorted(moments, key=lambda each: (each[0], each[1])):
+        live += change
+        most = max(most, live)
+    return most
 
 
-def test_raised_limit_fills_at_once(deploy: Deploy) -> None:
-    """A DAG that was at its limit gets more runs as soon as the limit is raised."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=1)])
-    stack.tick()
-    stack.run_until_idle()
-    assert active(stack) == 1
-
-    redefine(max_active_runs=4)
-    stack.run_until_idle()
-
-    assert active(stack) == 4
-    require_sound()
+def run_of(lamp: LocalDeployment, dag_id: str) -> Run:
+    """Return the only run of a DAG."""
+    (run,) = lamp.runs(dag_id)
+    return run
 
 
-def test_finish_of_a_finished_run_changes_nothing(deploy: Deploy) -> None:
-    """The second report of an end frees no second slot and counts no second failure."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=2, max_consecutive_failed_dag_runs=3)])
-    stack.tick()
-    stack.run_until_idle()
-    key = min(stack.dag("hourly").active or ())
-
-    assert finish_run("hourly", key, state="failed") is True
-    before = stack.dag("hourly").rev
-    assert finish_run("hourly", key, state="failed") is False
-    assert finish_run("hourly", key, state="success") is False
-
-    row = stack.dag("hourly")
-    assert (row.rev, row.consecutive_failed_runs) == (before, 1)
-    assert stack.runs("hourly")[0].state == "failed"
-    require_sound()
+def states(lamp: LocalDeployment, dags: Sequence[DAG]) -> set[str]:
+    """Return the states of all runs."""
+    return {run.state for dag in dags for run in lamp.runs(dag.dag_id)}
 
 
-def test_finish_of_a_run_that_never_was_changes_nothing(deploy: Deploy) -> None:
-    """An end that is reported for an unknown run or DAG is not believed."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly()])
-
-    assert finish_run("hourly", "2020-01-01T00:00:00+00:00", state="success") is False
-    assert finish_run("unheard-of", "2020-01-01T00:00:00+00:00", state="success") is False
-
-    assert stack.runs("hourly") == []
-    require_sound()
+# Starts.
 
 
-def test_failures_in_a_row_pause_the_dag(deploy: Deploy) -> None:
-    """After so many failures in a row the DAG is paused, says why, and gets no more runs."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=1, max_consecutive_failed_dag_runs=2)])
-    stack.tick()
-    stack.run_until_idle()
-    for state in ("failed", "success", "failed"):
-        finish_one(stack, state)
-    assert stack.dag("hourly").is_paused is False
-
-    finish_one(stack, "failed")
-    stack.clock.advance(timedelta(minutes=1))
-    stack.tick()
-
-    row = stack.dag("hourly")
-    assert row.is_paused is True
-    assert (row.active or set(), row.due_shard or 0) == (set(), 0)
-    assert row.pause_reason == "2 runs failed in a row"
-    require_sound()
-
-    unpause("hourly")
-    stack.run_until_idle()
-    finish_one(stack, "failed")
-    assert stack.dag("hourly").is_paused is False
-    assert active(stack) == 1
-    require_sound()
+def test_starts_beyond_the_burst_follow_at_the_rate() -> None:
+    """Due together, five start at once and the others one a second, none of them late."""
+    dags = hourly(30)
+    with LocalDeployment(dags, at=AT, settings=PACED) as lamp:
+        lamp.advance(minutes=10)
+        found = starts(lamp)
+        assert states(lamp, dags) == {"success"}
+        lamp.check_invariants()
+    assert found[:5] == [DUE] * 5
+    assert found[5:] == [DUE.add(seconds=second) for second in range(1, 26)]
 
 
-def test_dag_deleted_while_a_run_lives_lets_it_end(deploy: Deploy) -> None:
-    """A run whose DAG is gone still ends, and does not bring the DAG back."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=2)])
-    stack.tick()
-    stack.run_until_idle()
-    first, second = stack.runs("hourly")
-    stack.dag("hourly").delete()
-
-    assert finish_run("hourly", first.run_key, state="success") is True
-    assert finish_run("hourly", first.run_key, state="success") is False
-    stack.clock.advance(timedelta(minutes=1))
-    stack.tick()
-    claim_all(["hourly"])
-
-    assert [run.state for run in stack.runs("hourly")] == ["success", "queued"]
-    assert second.run_key == stack.runs("hourly")[1].run_key
-    assert read_dag("hourly") is None
-    require_sound()
+def test_step_that_waits_for_a_start_says_so() -> None:
+    """A step is scheduled until it may start, spends no try, and its run is queued."""
+    dags = hourly(6)
+    with LocalDeployment(dags, at=AT, settings=PACED) as lamp:
+        lamp.advance(to=DUE)
+        (waiting,) = [dag.dag_id for dag in dags if run_of(lamp, dag.dag_id).state == "queued"]
+        step = run_of(lamp, waiting).step("step")
+        assert (step.state, step.try_number, step.waits_for) == (
+            "scheduled",
+            0,
+            "starts:emr-serverless",
+        )
+        lamp.advance(seconds=30)
+        assert run_of(lamp, waiting).step("step").waits_for is None
 
 
-def test_dag_deleted_during_its_claim_gets_no_run(deploy: Deploy) -> None:
-    """A claim that finds the DAG gone at the last moment creates nothing."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly()])
-    row = stack.dag("hourly")
-    row.delete()
-
-    report = claim_all(["hourly"])
-
-    assert report.claimed_runs == 0
-    assert stack.runs("hourly") == []
+def test_heavier_steps_start_first() -> None:
+    """Among those that wait for a start, the weight decides, not who came first."""
+    dags = [*hourly(20), *_weighted(20, 3)]
+    with LocalDeployment(dags, at=AT, settings={**PACED, "job_start_burst": 1}) as lamp:
+        lamp.advance(minutes=10)
+        assert isinstance(lamp.executor, FakeEmr)
+        order = [job.dag for job in sorted(lamp.executor.jobs, key=lambda job: job.created_at)]
+    assert max(order.index(f"heavy{each}") for each in range(3)) < 10
 
 
-def test_manual_run_at_the_limit_counts_once(deploy: Deploy) -> None:
-    """Manual and scheduled runs share the slots: together they never exceed the limit."""
-    stack = deploy(FIVE_PAST)
-    store_dags([hourly(max_active_runs=2)])
-    create_manual_run("hourly", logical_date=None, run_id="by-hand")
+def _weighted(weight: int, number: int) -> Iterator[DAG]:
+    for each in range(number):
+        start = pendulum.datetime(2026, 1, 1)
+        with DAG(f"heavy{each}", schedule="0 * * * *", start_date=start) as dag:
+            SparkTask("step", job="jobs.any:run", priority_weight=weight)
+        yield dag
 
-    stack.tick()
-    stack.run_until_idle()
 
-    assert active(stack) == 2
-    require_sound()
+def test_throttled_start_slows_all_down_and_spends_no_try() -> None:
+    """Someone else uses up the quota: the step waits again, and starts come at half the rate."""
+    dags = hourly(8)
+    emr = FakeEmr()
+    with LocalDeployment(dags, at=AT, executor=emr, settings=PACED) as lamp:
+        emr.refuse_next("StartJobRun", "ThrottlingException", times=2)
+        lamp.advance(minutes=5)
+        found = starts(lamp)
+        assert states(lamp, dags) == {"success"}
+        tries = {run_of(lamp, dag.dag_id).step("step").try_number for dag in dags}
+        lamp.check_invariants()
+    assert tries == {1}
+    assert emr.doubles() == []
+    assert found[-1] >= DUE.add(seconds=8)
+
+
+def test_reserved_start_whose_message_is_lost_is_found_by_the_sweep() -> None:
+    """Nothing but rows is left of those that wait, and they start all the same."""
+    dags = hourly(8)
+    with LocalDeployment(dags, at=AT, settings=PACED) as lamp:
+        lamp.advance(to=DUE)
+        with lamp.in_own_runtime():
+            url = lamp.stack.settings.queue_url("submits")
+            aws.client("sqs").purge_queue(QueueUrl=url)
+        lamp.advance(minutes=30)
+        assert states(lamp, dags) == {"success"}
+
+
+def test_paused_dag_gives_its_turn_to_others() -> None:
+    """A step of a paused DAG leaves the queue, and starts when the DAG goes on."""
+    dags = hourly(3)
+    with LocalDeployment(dags, at=AT, settings={**PACED, "job_start_burst": 1}) as lamp:
+        lamp.advance(to=DUE)
+        waiting = [dag.dag_id for dag in dags if run_of(lamp, dag.dag_id).state == "queued"]
+        lamp.pause(waiting[0])
+        lamp.advance(minutes=5)
+        assert [run_of(lamp, dag_id).state for dag_id in waiting] == ["queued", "success"]
+        lamp.unpause(waiting[0])
+        lamp.advance(minutes=5)
+        assert run_of(lamp, waiting[0]).state == "success"
+
+
+def test_cancelled_run_leaves_the_queue() -> None:
+    """A run that is cancelled while its step waits is over at once, and holds nobody up."""
+    dags = hourly(3)
+    with LocalDeployment(dags, at=AT, settings={**PACED, "job_start_burst": 1}) as lamp:
+        lamp.advance(to=DUE)
+        victim = next(run for dag in dags if (run := run_of(lamp, dag.dag_id)).state == "queued")
+        with lamp.in_own_runtime():
+            cancel_run(victim.dag_id, victim.run_key)
+        lamp.advance(minutes=5)
+        assert sorted(run_of(lamp, dag.dag_id).state for dag in dags) == [
+            "cancelled",
+            "success",
+            "success",
+        ]
+        with lamp.in_own_runtime():
+            assert list(limits.waiting_steps("starts:emr-serverless")) == []
+
+
+# Pools.
+
+
+def test_pool_is_never_exceeded_and_all_steps_finish() -> None:
+    """Ten steps of different DAGs share two slots."""
+    dags = hourly(10, pool="db")
+    with LocalDeployment(dags, at=AT) as lamp:
+        lamp.set_pool("db", 2)
+        lamp.advance(minutes=10)
+        assert states(lamp, dags) == {"success"}
+        assert most_at_once(lamp) == 2
+        assert [(pool.used, pool.waiting) for pool in lamp.pools()] == [(0, 0)]
+
+
+def test_step_of_a_pool_that_does_not_exist_waits_for_it() -> None:
+    """The step says what it waits for, and starts when someone creates the pool."""
+    dags = hourly(1, pool="later")
+    with LocalDeployment(dags, at=AT) as lamp:
+        lamp.advance(minutes=20)
+        run = run_of(lamp, "dag000")
+        assert run.step("step").waits_for == "pool:later"
+        lamp.set_pool("later", 1)
+        lamp.advance(minutes=1)
+        assert run_of(lamp, "dag000").state == "success"
+
+
+def test_step_takes_as_many_slots_as_it_says() -> None:
+    """Of five slots, two steps with two slots each run at once."""
+    dags = hourly(6, pool="db", pool_slots=2)
+    with LocalDeployment(dags, at=AT) as lamp:
+        lamp.set_pool("db", 5)
+        lamp.advance(minutes=10)
+        assert states(lamp, dags) == {"success"}
+        assert most_at_once(lamp) == 2
+
+
+def test_step_that_needs_more_than_a_pool_has_fails_with_the_reason() -> None:
+    """What can never start does not wait for ever, nor hold up those behind it."""
+    dags = hourly(1, pool="db", pool_slots=3)
+    with LocalDeployment(dags, at=AT) as lamp:
+        lamp.set_pool("db", 2)
+        lamp.advance(minutes=5)
+        run = run_of(lamp, "dag000")
+        assert run.state == "failed"
+        assert run.error == (
+            "it needs 3 slots of pool:db, which has 2: make the step smaller or the limit larger"
+        )
+
+
+def test_pool_made_smaller_is_respected_when_steps_end() -> None:
+    """Steps that run keep their slots; nobody starts before enough of them are free."""
+    dags = hourly(6, pool="db")
+    emr = FakeEmr(takes_seconds=60)
+    with LocalDeployment(dags, at=AT, executor=emr) as lamp:
+        lamp.set_pool("db", 3)
+        lamp.advance(to=DUE.add(seconds=10))
+        assert lamp.set_pool("db", 1).used == 3
+        lamp.advance(minutes=10)
+        later = [job for job in emr.jobs if job.created_at > DUE]
+        assert len(emr.jobs) == 6
+        assert all(
+            one.ended_at is not None and one.ended_at <= two.created_at
+            for one, two in pairwise(later)
+        )
+
+
+def test_pool_in_use_is_not_deleted() -> None:
+    """A pool goes only when nobody holds or wants its slots."""
+    dags = hourly(2, pool="db")
+    emr = FakeEmr(takes_seconds=60)
+    with LocalDeployment(dags, at=AT, executor=emr) as lamp, lamp.in_own_runtime():
+        lamp.set_pool("db", 1)
+        lamp.advance(to=DUE.add(seconds=10))
+        with pytest.raises(RefusedError, match="steps wait for it"):
+            pools.delete_pool("db")
+        lamp.advance(seconds=70)
+        with pytest.raises(RefusedError, match="is in use"):
+            pools.delete_pool("db")
+        lamp.advance(minutes=10)
+        pools.delete_pool("db")
+        assert lamp.pools() == []
+
+
+# Capacity.
+
+
+@contextmanager
+def capacity(of_all: Mapping[str, float], of_one: Mapping[str, float]) -> Iterator[None]:
+    """Let the executor have so much for all jobs, of which each needs some."""
+    with (
+        patch.object(EmrServerless, "capacity", lambda _: of_all),
+        patch.object(EmrServerless, "footprint", lambda _, sizes: _footprint(of_one, sizes)),
+    ):
+        yield
+
+
+def _footprint(of_one: Mapping[str, float], sizes: Mapping[str, str]) -> Mapping[str, float]:
+    return {name: amount * float(sizes.get("driver_cores", 1)) for name, amount in of_one.items()}
+
+
+def test_jobs_never_ask_for_more_than_the_capacity() -> None:
+    """Steps wait in our queue until those before them have ended; none is rejected."""
+    dags = hourly(12)
+    with (
+        capacity({"vcpus": 16, "memory_gb": 64}, {"vcpus": 4, "memory_gb": 8}),
+        LocalDeployment(dags, at=AT) as lamp,
+    ):
+        lamp.advance(minutes=10)
+        assert states(lamp, dags) == {"success"}
+        assert most_at_once(lamp) == 4
+        with lamp.in_own_runtime():
+            (row,) = limits.all_counters()
+            assert limits.free_of(row) == {"vcpus": 16, "memory_gb": 64}
+
+
+def test_large_steps_are_not_starved_by_small_ones() -> None:
+    """Whoever is next waits for enough room, and nobody who comes later takes it away."""
+    large = hourly(2, driver_cores=4)
+    with (
+        capacity({"vcpus": 16}, {"vcpus": 4}),
+        LocalDeployment([*large, *_small(20)], at=AT) as lamp,
+    ):
+        lamp.advance(minutes=30)
+        assert states(lamp, large) == {"success"}
+        assert {run.state for each in range(20) for run in lamp.runs(f"small{each}")} == {"success"}
+
+
+def _small(number: int) -> Iterator[DAG]:
+    for each in range(number):
+        start = pendulum.datetime(2026, 1, 1)
+        with DAG(f"small{each}", schedule="0 * * * *", start_date=start) as dag:
+            SparkTask("step", job="jobs.any:run")
+        yield dag
+
+
+def test_capacity_that_was_changed_by_a_deployment_counts_at_once() -> None:
+    """The row follows the setting; what jobs hold meanwhile stays held."""
+    dags = hourly(8)
+    emr = FakeEmr(takes_seconds=60)
+    with LocalDeployment(dags, at=AT, executor=emr) as lamp:
+        with capacity({"vcpus": 4}, {"vcpus": 4}):
+            lamp.advance(to=DUE.add(seconds=10))
+            assert len(emr.live()) == 1
+        with capacity({"vcpus": 12}, {"vcpus": 4}):
+            lamp.advance(minutes=10)
+        assert states(lamp, dags) == {"success"}
+        assert most_at_once(lamp) == 3

@@ -305,7 +305,7 @@ def test_transaction_that_is_full_is_continued_later(in_name_only: Settings) -> 
     dag = make_dag(**{key: {} for key in names})
     with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag).decide()
-    assert (started(decision), decision.is_partial) == (names[:8], True)
+    assert (started(decision), decision.is_partial) == (names[:6], True)
 
 
 def test_failures_that_do_not_fit_are_continued_later(in_name_only: Settings) -> None:
@@ -314,7 +314,7 @@ def test_failures_that_do_not_fit_are_continued_later(in_name_only: Settings) ->
     dag = make_dag([("first", name) for name in names], first={}, **{key: {} for key in names})
     with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag, {"first": FAILED}).decide()
-    assert list(states_of(decision).values()).count("upstream_failed") == 8
+    assert list(states_of(decision).values()).count("upstream_failed") == 6
     assert (decision.is_partial, decision.view.run.state) == (True, "running")
 
 

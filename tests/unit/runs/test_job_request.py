@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lamplighter import Asset, AssetAlias, runtime
-from lamplighter.errors import DefinitionError, RefusedError, TransientError
+from lamplighter.errors import DefinitionError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import JobState
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.job_request import JobName, PreparedJob, prepare
@@ -404,14 +404,20 @@ def test_cancel_of_a_job_that_is_over_is_nothing(emr: FakeEmr) -> None:
         "InternalServerException",
         "ServiceQuotaExceededException",
         "ServiceUnavailableException",
-        "ThrottlingException",
-        "TooManyRequestsException",
     ],
 )
 def test_error_that_may_pass_is_transient(emr: FakeEmr, code: str) -> None:
     """A busy service is asked again later."""
     emr.refuse_next("StartJobRun", code)
     with pytest.raises(TransientError, match="EMR Serverless is busy"):
+        started(emr)
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "TooManyRequestsException"])
+def test_throttled_start_is_told_apart(emr: FakeEmr, code: str) -> None:
+    """A call that was refused for its rate had no effect, and the rate must fall."""
+    emr.refuse_next("StartJobRun", code)
+    with pytest.raises(ThrottledError, match="asked too often"):
         started(emr)
 
 

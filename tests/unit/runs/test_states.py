@@ -9,11 +9,20 @@ from tests.unit.runs.rows import make_run, make_step
 
 # Written down a second time, so that a slip in the table does not go unseen.
 STEPS = {
-    "none": {"submitted", "success", "failed", "skipped", "upstream_failed"},
-    "submitted": {"running", "cancelling", "success", "failed", "up_for_retry", "skipped"},
+    "none": {"scheduled", "submitted", "success", "failed", "skipped", "upstream_failed"},
+    "scheduled": {"submitted", "failed", "none"},
+    "submitted": {
+        "scheduled",
+        "running",
+        "cancelling",
+        "success",
+        "failed",
+        "up_for_retry",
+        "skipped",
+    },
     "running": {"cancelling", "success", "failed", "up_for_retry", "skipped"},
     "cancelling": {"none", "success", "failed", "up_for_retry", "skipped"},
-    "up_for_retry": {"submitted", "failed", "none"},
+    "up_for_retry": {"scheduled", "submitted", "failed", "none"},
     "success": {"none"},
     "failed": {"none"},
     "skipped": {"none"},

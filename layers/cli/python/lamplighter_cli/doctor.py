@@ -1,8 +1,8 @@
 """`lamplighter doctor`: reports what is wrong with a deployment, and how to fix it."""
 
 import platform
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, TypeVar
 
 import typer
 from rich.text import Text
@@ -22,6 +22,8 @@ from lamplighter_cli.doctor_checks import (
     check_resources,
 )
 from lamplighter_cli.options import AsJson
+
+T = TypeVar("T")
 
 _DRIFT = "drift"
 _WOULD_CHANGE = 3
@@ -75,25 +77,43 @@ def _all(*, repair: bool) -> Iterator[Finding]:
 
 
 def _slots(*, repair: bool) -> Iterator[Finding]:
-    drifts = slot_repair.find_drift()
+    found = [
+        *_drift(slot_repair.find_drift(), slot_repair.repair_dag, _described, repair=repair),
+        *_drift(
+            slot_repair.find_backfill_drift(),
+            slot_repair.repair_backfill,
+            _of_backfill,
+            repair=repair,
+        ),
+        *_drift(slot_repair.find_limit_drift(), slot_repair.repair_limit, _of_limit, repair=repair),
+    ]
+    yield from found or [Finding("slots", OK, "slots match the runs")]
+
+
+def _drift(
+    drifts: Iterable[T],
+    mend: Callable[[T], T | None],
+    describe: Callable[[T], str],
+    *,
+    repair: bool,
+) -> Iterator[Finding]:
     for drift in drifts:
         if not repair:
-            yield Finding("slots", _DRIFT, _described(drift), "lamplighter doctor --repair")
-        elif (repaired := slot_repair.repair_dag(drift)) is not None:
-            yield Finding("slots", OK, f"repaired: {_described(repaired)}")
-    stuck = slot_repair.find_backfill_drift()
-    for each in stuck:
-        if not repair:
-            yield Finding("slots", _DRIFT, _of_backfill(each), "lamplighter doctor --repair")
-        elif (done := slot_repair.repair_backfill(each)) is not None:
-            yield Finding("slots", OK, f"repaired: {_of_backfill(done)}")
-    if not drifts and not stuck:
-        yield Finding("slots", OK, "slots match the runs")
+            yield Finding("slots", _DRIFT, describe(drift), "lamplighter doctor --repair")
+        elif (repaired := mend(drift)) is not None:
+            yield Finding("slots", OK, f"repaired: {describe(repaired)}")
 
 
 def _of_backfill(drift: slot_repair.BackfillDrift) -> str:
     keys = ", ".join(drift.dead)
     return f"backfill {drift.backfill_id}: {keys} has a slot, but is finished or deleted"
+
+
+def _of_limit(drift: slot_repair.LimitDrift) -> str:
+    parts = (
+        f"{drift.recorded[each]:g} of {actual:g} {each}" for each, actual in drift.actual.items()
+    )
+    return f"{drift.limit_id}: {', '.join(parts)} are recorded as free"
 
 
 def _described(drift: Drift) -> str:

@@ -65,6 +65,7 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
     table = Rows("task", "state", "try", "job", "started", "ended", "cost", "error")
     for step in steps:
         retry = instant(step.retry_at, zone)
+        since = instant(step.waits_since, zone)
         table.add(
             step.task_id,
             console.state(step.state),
@@ -73,7 +74,9 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
             instant(step.started_at, zone),
             instant(step.ended_at, zone) or (f"retry at {retry}" if retry else ""),
             "" if step.cost is None else f"${step.cost:.4f}",
-            last_line(step.error),
+            f"waits for {step.waits_for} since {since}"
+            if step.waits_for
+            else last_line(step.error),
         )
     return table
 

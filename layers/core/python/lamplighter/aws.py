@@ -21,6 +21,11 @@ _LIMITS = Config(
 )
 
 
+# EMR Serverless is asked once: its calls are paced by rows, not by sleeping, and a throttle after a
+# lost response would look as if nothing had been started.
+_ASKED_ONCE = Config(retries={"total_max_attempts": 1})
+
+
 def bucket_and_key(uri: str) -> tuple[str, str]:
     """Return the bucket and key of an S3 URI."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -29,7 +34,9 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
 
 def client(service: str, *, read_seconds: float = READ_SECONDS) -> Any:
     """Return the client of a service; region and credentials come from the environment."""
+    limits = _LIMITS.merge(Config(read_timeout=read_seconds))
+    if service == "emr-serverless":
+        limits = limits.merge(_ASKED_ONCE)
     return runtime.current().client(
-        (service, read_seconds),
-        lambda: boto3.client(service, config=_LIMITS.merge(Config(read_timeout=read_seconds))),
+        (service, read_seconds), lambda: boto3.client(service, config=limits)
     )

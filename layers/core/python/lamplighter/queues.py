@@ -19,6 +19,7 @@ from pendulum import DateTime, from_timestamp
 from lamplighter import aws, clock, settings
 from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, TransientError
 from lamplighter.identifiers import require_id
+from lamplighter.zones import iso, parse_instant
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,16 @@ def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
     _send_runs("submits", runs, delay)
 
 
+def send_start(limit_id: str, *, at: DateTime | None = None) -> None:
+    """Request that steps be started that wait for a limit; with `at`, one that is reserved then."""
+    body: dict[str, Any] = {"limit": limit_id}
+    if at is not None:
+        body["at"] = iso(at)
+    delay = 0 if at is None else math.ceil((at - clock.now()).total_seconds())
+    later = {"DelaySeconds": min(delay, LONGEST_DELAY)} if delay > 0 else {}
+    send("submits", [{"MessageBody": json.dumps(body), **later}])
+
+
 def send_settles(runs: Iterable[RunName], *, delay: float = 0) -> None:
     """Request that runs be advanced by `settle`, which may cancel jobs."""
     _send_runs("jobstates", runs, delay)
@@ -124,6 +135,12 @@ def send_job(job_run_id: str, *, executor: str) -> None:
 def read_runs(body: Mapping[str, Any]) -> list[RunName]:
     """Return the runs that a message on `submits` or `jobstates` names."""
     return [(require_id(dag_id, what="DAG"), str(run_key)) for dag_id, run_key in body["runs"]]
+
+
+def read_start(body: Mapping[str, Any]) -> tuple[str, DateTime | None]:
+    """Return the limit that a message on `submits` names, and when its reserved start is."""
+    at = body.get("at")
+    return str(body["limit"]), None if at is None else parse_instant(at)
 
 
 def send_refill(dag_ids: Iterable[str]) -> None:

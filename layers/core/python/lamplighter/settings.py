@@ -55,6 +55,10 @@ class ChosenSettings:
     # The maximum time between recording a submission and starting its job: more than the minute
     # that `submit` has.
     job_start_timeout_seconds: Annotated[int, Range(61, 3_600)] = 180
+    # How many jobs are started a second, and at once after a pause. EMR Serverless allows 1 and 25
+    # per account and region; what is left of the burst absorbs clocks that differ. 0 is no limit.
+    job_starts_per_second: Annotated[float, Range(0, 1_000)] = 1.0
+    job_start_burst: Annotated[int, Range(1, 10_000)] = 20
     # How long a client token is sure to prevent a second job. EMR Serverless does not document the
     # lifetime; after this time, the job is looked up by name first.
     client_token_valid_seconds: Annotated[int, Range(1, 3_600)] = 300

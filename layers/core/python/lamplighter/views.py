@@ -66,6 +66,9 @@ class Step:
     started_at: DateTime | None = None
     ended_at: DateTime | None = None
     retry_at: DateTime | None = None
+    # The limit that it waits for: a pool, the capacity of its executor, or a start of a job.
+    waits_for: str | None = None
+    waits_since: DateTime | None = None
     # Of all its jobs.
     vcpu_hours: float | None = None
     memory_gb_hours: float | None = None

@@ -26,7 +26,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.base import Executor
-from lamplighter.operations import backfills, pause
+from lamplighter.operations import backfills, pause, pools
 from lamplighter.operations.backfills import create_backfill
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.backfills import backfills_of
@@ -281,6 +281,16 @@ class LocalDeployment(DeploymentLifecycle):
             raise RefusedError(f"unpause: missed={missed!r}: use one of {', '.join(choices)}")
         choice = None if missed is None else choices[missed]
         pause.unpause(dag_id, missed=choice, keep_events=keep_events)
+
+    @when_open
+    def set_pool(self, pool: str, slots: int) -> pools.Pool:
+        """Create a pool, or change how many slots it has."""
+        return pools.set_pool(pool, slots)
+
+    @when_open
+    def pools(self) -> list[pools.Pool]:
+        """Return all pools by name."""
+        return list(pools.list_pools())
 
     # Backfills.
 

@@ -30,7 +30,12 @@ from lamplighter_local.stack import LocalStack, local_stack
 F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile("[a-z][a-z0-9-]{0,30}[a-z0-9]")
 # Timers read each shard, and a source is listened to in real time.
-_DEFAULTS: Mapping[str, object] = {"due_shards": 1, "run_shards": 1, "watch_session_seconds": 1}
+_DEFAULTS: Mapping[str, object] = {
+    "due_shards": 1,
+    "run_shards": 1,
+    "watch_session_seconds": 1,
+    "job_starts_per_second": 0,  # nothing is shared with others
+}
 
 
 class DeploymentLifecycle:

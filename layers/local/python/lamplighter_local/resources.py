@@ -58,6 +58,7 @@ def create_all(name: str) -> Settings:
         emr_application_id=APPLICATION,
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",
+        job_starts_per_second=0,
     )
 
 

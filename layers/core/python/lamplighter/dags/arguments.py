@@ -16,7 +16,7 @@ from pendulum import DateTime
 
 from lamplighter.assets import AssetCondition
 from lamplighter.errors import DefinitionError
-from lamplighter.identifiers import RUN_TYPES
+from lamplighter.identifiers import RUN_TYPES, require_id
 from lamplighter.timetables.base import Timetable
 from lamplighter.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from lamplighter.timetables.simple import (
@@ -218,6 +218,11 @@ def job(value: object) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", string(value)):
         raise ValueError(f"{value!r} is not of the form 'package.module:function'")
     return string(value)
+
+
+def pool(value: object) -> str:
+    """Return the name of a pool."""
+    return require_id(value, what="pool")
 
 
 def memory(value: object) -> str:

@@ -46,6 +46,8 @@ class TaskOptions(TypedDict, total=False):
     start_date: datetime.datetime | None
     end_date: datetime.datetime | None
     priority_weight: int
+    pool: str | None
+    pool_slots: int
     driver_cores: int | None
     driver_memory: str | None
     executor_cores: int | None
@@ -78,6 +80,8 @@ class SparkTask:
     start_date: DateTime | None
     end_date: DateTime | None
     priority_weight: int
+    pool: str | None
+    pool_slots: int
     driver_cores: int | None
     driver_memory: str | None
     executor_cores: int | None
@@ -178,6 +182,8 @@ OPTIONS: dict[str, Option] = {
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),
+    "pool": Option(optional(arguments.pool)),
+    "pool_slots": Option(whole_number(minimum=1), 1),
     "driver_cores": Option(optional(whole_number(minimum=1))),
     "driver_memory": Option(optional(arguments.memory)),
     "executor_cores": Option(optional(whole_number(minimum=1))),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pendulum import DateTime
 
@@ -76,6 +76,13 @@ class Job:
     usage: Usage = field(default_factory=Usage)
 
 
+class StartRate(NamedTuple):
+    """How many jobs may be started: on average a second, and at once after a pause."""
+
+    per_second: float
+    burst: int
+
+
 class Executor(Protocol):
     """Runs jobs. Raises `TransientError` for temporary errors, `PermanentError` for others.
 
@@ -102,6 +109,10 @@ class Executor(Protocol):
     def cancel(self, job_run_id: str) -> None:
         """Request that a job be cancelled; it continues until its state is final."""
         ...
+
+    def start_rate(self) -> StartRate | None:
+        """Return how often jobs may be started; None if there is no limit."""
+        return None
 
     def capacity(self) -> Mapping[str, float]:
         """Return what all jobs together may use, by resource; empty if there is no limit."""

@@ -16,7 +16,7 @@ from pendulum import DateTime
 
 from lamplighter import aws, settings
 from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Usage
 from lamplighter.zones import as_utc
 
 # The folder of the bundle on driver and executors.
@@ -54,6 +54,13 @@ class EmrServerless(Executor):
     name = "emr-serverless"
     # The minimum that EMR Serverless accepts.
     min_timeout = timedelta(minutes=5)
+
+    def start_rate(self) -> StartRate | None:
+        """Return how often the deployment may start jobs, of the quota of the account."""
+        given = settings.current()
+        if not given.job_starts_per_second:
+            return None
+        return StartRate(given.job_starts_per_second, given.job_start_burst)
 
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""

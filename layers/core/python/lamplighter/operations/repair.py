@@ -1,4 +1,4 @@
-"""Finds and repairs slots of DAGs and backfills that do not match their runs.
+"""Finds and repairs slots of DAGs, backfills and limits that do not match their runs.
 
 Lamplighter itself leaves none behind, but manual edits, deleted rows or a restored table can. Then
 a DAG or a backfill waits for runs that are over, or runs too many.
@@ -8,14 +8,14 @@ after the row is valid if the row is unchanged.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamplighter import clock, queues
-from lamplighter.store import slots
+from lamplighter.store import limits, slots
 from lamplighter.store.backfills import backfills_of, change_backfill, read_backfill, release_dead
 from lamplighter.store.dags import all_dags, change_dag, read_dag
-from lamplighter.store.models import Backfills, Dags, Runs
+from lamplighter.store.models import Backfills, Dags, Limits, Runs
 from lamplighter.store.runs import FINISHED, RUNNING, read_runs, unfinished_runs
 from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Write, retry_attempts
@@ -147,3 +147,49 @@ def _dead(row: Backfills) -> set[str]:
     runs = read_runs((row.dag_id, key) for key in keys)
     living = (run for run in runs if run.state not in FINISHED)
     return keys - {run.run_key for run in living if run.slot_backfill_id == row.backfill_id}
+
+
+# Pools and capacities.
+
+
+@dataclass(frozen=True)
+class LimitDrift:
+    """A counter of which more or less is free than its steps leave, by resource."""
+
+    limit_id: str
+    recorded: Mapping[str, float]
+    actual: Mapping[str, float]
+
+
+def find_limit_drift() -> list[LimitDrift]:
+    """Return the limits that are wrong; reads all steps."""
+    before = {row.limit_id: row for row in limits.all_counters()}
+    held = limits.held_by_steps()
+    # A limit that changes meanwhile is used, and kept right by those who use it.
+    same = [row for row in limits.all_counters() if _is_same(row, before.get(row.limit_id))]
+    found = (_limit_drift(row, held) for row in same)
+    return [drift for drift in found if drift is not None]
+
+
+def _is_same(row: Limits, before: Limits | None) -> bool:
+    return before is not None and row.attribute_values == before.attribute_values
+
+
+def _limit_drift(row: Limits, held: Mapping[str, Mapping[str, float]]) -> LimitDrift | None:
+    taken = held.get(row.limit_id, {})
+    actual = {each: size - taken.get(each, 0) for each, size in row.sizes.items()}
+    recorded = limits.free_of(row)
+    return LimitDrift(row.limit_id, recorded, actual) if recorded != actual else None
+
+
+def repair_limit(drift: LimitDrift) -> LimitDrift | None:
+    """Correct a limit and start what waits for it; return what was repaired, if anything."""
+    row = limits.read_limit(drift.limit_id)
+    if (
+        row is None
+        or limits.free_of(row) != drift.recorded
+        or not limits.set_free(row, drift.actual)
+    ):
+        return None
+    queues.send_start(drift.limit_id)
+    return drift

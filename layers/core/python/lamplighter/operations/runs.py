@@ -28,6 +28,7 @@ from lamplighter.runs.states import (
     UPSTREAM_FAILED,
     assign_mark,
     end_run,
+    end_step,
     expire_step,
     mark_text,
     move_run,
@@ -61,6 +62,7 @@ def cancel_run(dag_id: str, run_key: str, *, reason: str = "someone asked for it
             view.run.wake_at = now
         else:
             for step in view.steps.values():
+                end_step(view, step, now)
                 expire_step(step, now)
             end_run(view.run, view.row, CANCELLED, now=now, backfill=view.backfill)
         return True

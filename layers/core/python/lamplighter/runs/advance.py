@@ -13,21 +13,34 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lamplighter import clock, queues, settings
+from pendulum import DateTime
+
+from lamplighter import clock, executors, queues, settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.executors import NamedJob, job_of_event, named
 from lamplighter.executors.base import Job, JobState
 from lamplighter.queues import RunName
+from lamplighter.runs.admission import Admission, in_turn
 from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs
 from lamplighter.runs.job_observation import JobObservation
 from lamplighter.runs.job_request import JobName, SubmissionKey
 from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store import limits
 from lamplighter.store.models import Steps
 from lamplighter.store.runs import record_running, run_ref, runs_to_wake
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
-__all__ = ["SETTLE", "SUBMIT", "JobPermissions", "RunsReport", "advance", "advance_all", "settle"]
+__all__ = [
+    "SETTLE",
+    "SUBMIT",
+    "JobPermissions",
+    "RunsReport",
+    "advance",
+    "advance_all",
+    "settle",
+    "submit",
+]
 
 log = logging.getLogger(__name__)
 
@@ -41,21 +54,24 @@ def advance(
     *,
     observations: Sequence[JobObservation] = (),
     permissions: JobPermissions,
+    admission: Admission | None = None,
 ) -> RunsReport:
     """Advance a run as far as possible, given observations of its jobs."""
     report = RunsReport()
+    admission = admission or Admission()
     pause = _FIRST_PAUSE
     for _ in range(_TRIES):
         view = RunView.read(dag_id, run_key)
         if view is None:
             report.cancelled_jobs += cancel_orphaned_jobs(observations, permissions)
             return report
-        decision = RunDecision(view, permissions, report)
+        decision = RunDecision(view, permissions, report, admission=admission)
         decision.decide(observations)
         if view.is_changed:
             try:
                 view.commit()
             except TransactionCanceled:
+                admission.read_again(unused_permits=decision.used_permits)
                 sleep_with_jitter(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
@@ -67,13 +83,19 @@ def advance(
     raise TransientError(f"run {run_key} of DAG {dag_id!r} is contended; try again")
 
 
-def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> RunsReport:
+def advance_all(
+    names: Sequence[RunName],
+    *,
+    permissions: JobPermissions,
+    has_time: Callable[[], bool] = lambda: True,
+) -> RunsReport:
     """Advance each run; those that only start jobs share a transaction.
 
-    If one fails, the others are still advanced; its error is raised at the end.
+    If one fails, the others are still advanced; its error is raised at the end. When time runs out,
+    the runs that are left are handed on to another invocation.
     """
     report = RunsReport()
-    decisions = _decide_all(names, permissions, report)
+    decisions = [] if _have_limits() else _decide_all(names, permissions, report)
     done = [each for each in decisions if not each.view.is_changed]
     shared = [
         each for each in decisions if each.view.is_changed and not each.view.changes_shared_rows
@@ -87,11 +109,18 @@ def advance_all(names: Sequence[RunName], *, permissions: JobPermissions) -> Run
         done += bulk
     written = {decision.view.name: decision for decision in done}
 
+    admission = Admission()
+
     def go_on(name: RunName) -> RunsReport:
+        if not has_time():
+            queues.send_submits([name])
+            return RunsReport()
         found = written.get(name)
         learned = apply_effects(found) if found is not None else []
         if found is None or found.is_partial or learned:
-            return advance(*name, observations=learned, permissions=permissions)
+            return advance(
+                *name, observations=learned, permissions=permissions, admission=admission
+            )
         return RunsReport()
 
     report.add(advance_each(names, go_on))
@@ -112,6 +141,12 @@ def advance_each(names: Iterable[RunName], move: Callable[[RunName], RunsReport]
     return report
 
 
+def _have_limits() -> bool:
+    """Return whether jobs are paced or counted: then each run is a transaction of its own."""
+    executor = executors.current()
+    return bool(executor.start_rate() or executor.capacity())
+
+
 def _decide_all(
     names: Sequence[RunName], permissions: JobPermissions, report: RunsReport
 ) -> list[RunDecision]:
@@ -126,6 +161,51 @@ def _decide_all(
         else:
             decisions.append(decision)
     return decisions
+
+
+# Steps that wait for a limit.
+
+
+def submit(body: str, *, has_time: Callable[[], bool]) -> RunsReport:
+    """Handle a message on `submits`."""
+    with queues.reject_unreadable():
+        message: dict[str, Any] = json.loads(body)
+        start = queues.read_start(message) if "limit" in message else None
+        names = [] if start is not None else queues.read_runs(message)
+    if start is not None:
+        return start_waiting(*start, has_time=has_time)
+    return advance_all(names, permissions=SUBMIT, has_time=has_time)
+
+
+def start_waiting(
+    limit_id: str, reserved_at: DateTime | None = None, *, has_time: Callable[[], bool]
+) -> RunsReport:
+    """Start the steps that are next at a limit: one with a reserved start, else while it has room.
+
+    A run that cannot be advanced does not hold up those after it.
+    """
+    report, now = RunsReport(), clock.now()
+    if reserved_at is not None and reserved_at > now:
+        queues.send_start(limit_id, at=reserved_at)  # further ahead than SQS can delay a message
+        return report
+    is_start = limit_id.startswith(limits.STARTS)
+    admission = Admission(permits=int(is_start), serves=limit_id)
+    row = limits.read_limit(limit_id)
+    waiting = in_turn(limits.waiting_steps(limit_id), now)
+    if not (waiting or is_start) and row is not None:
+        limits.stop_dispatching(limit_id, seen=row.waited_at, now=now)
+    for step in waiting:
+        try:
+            report.add(advance(*step[:2], permissions=SUBMIT, admission=admission))
+        except Exception:
+            about = {"dag_id": step.dag_id, "run_key": step.run_key, "limit": limit_id}
+            log.exception("run with a waiting step could not be advanced", extra=about)
+        if limit_id in admission.refused or (is_start and not admission.permits):
+            break
+        if not has_time():
+            queues.send_start(limit_id, at=now if is_start else None)
+            break
+    return report
 
 
 # Messages about jobs.

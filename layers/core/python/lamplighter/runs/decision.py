@@ -1,7 +1,8 @@
 """Decides what follows for a run from its rows. Assigns only.
 
 Owns: what is decided, and in which order. The caller commits it, then `effects` carries it out; a
-decision that is not committed has no effect. Other rows are read through the view's reader.
+decision that is not committed has no effect. Other rows are read through the view's reader, limits
+through the admission.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,8 @@ from pendulum import DateTime
 from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
-from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past
+from lamplighter.runs.admission import Admission, Wait, has_limits
+from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past, weight_of
 from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.runs.outlets import max_writes
@@ -25,6 +27,7 @@ from lamplighter.runs.states import (
     OVER,
     QUEUED,
     RUNNING,
+    SCHEDULED,
     SUBMITTED,
     UP_FOR_RETRY,
     add_up_costs,
@@ -39,17 +42,19 @@ from lamplighter.runs.states import (
     postpone_expiry,
     run_deadline,
     set_expiry,
+    stop_waiting,
     time_out_run,
     time_out_step,
 )
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
+from lamplighter.store.limits import WaitingStep
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 
-# A transaction also holds the run and its DAG.
-_OTHER_WRITES = 2
+# A transaction also holds the run, its DAG, and two limits of the next step.
+_OTHER_WRITES = 4
 _LONGEST_SLEEP_SECONDS = 1_800
 
 
@@ -59,6 +64,8 @@ class RunsReport:
 
     started_jobs: int = 0
     postponed_jobs: int = 0
+    throttled_starts: int = 0
+    waiting_steps: int = 0
     cancelled_jobs: int = 0
     succeeded_steps: int = 0
     failed_steps: int = 0
@@ -97,6 +104,10 @@ class RunDecision:
     now: DateTime = field(default_factory=clock.now)
     # Runs the jobs of steps that are submitted now.
     executor: Executor = field(default_factory=executors.current)
+    admission: Admission = field(default_factory=Admission)
+    # Starts that were used, and those that were reserved for later: limit and instant.
+    used_permits: int = 0
+    reserved: list[tuple[str, DateTime]] = field(default_factory=list)
     # More follows than fits into one transaction, or than is known before it is written.
     is_partial: bool = False
     starts: list[PreparedJob] = field(default_factory=list)
@@ -212,6 +223,7 @@ class RunDecision:
             and step.retry_at is not None
             and step.retry_at <= self.now
         ]
+        retries += [step.step_id for step in view.steps.values() if step.state == SCHEDULED]
         found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
             if self._is_full():
@@ -227,11 +239,15 @@ class RunDecision:
             slots.queue_again(view.row, view.run.run_key, now=self.now)
         elif self._may_start():
             self._start(found.ready)
+        else:
+            self._for_each_step(stop_waiting)  # others need not wait behind it
 
     def _waits_for_past(self, ready: Sequence[str]) -> bool:
         """Return whether the run cannot continue until the previous run makes progress."""
         view = self.view
-        is_busy = any(step.state in LIVE | {UP_FOR_RETRY} for step in view.steps.values())
+        is_busy = any(
+            step.state in LIVE | {SCHEDULED, UP_FOR_RETRY} for step in view.steps.values()
+        )
         if is_busy or view.run.slot_backfill_id is not None:
             return False
         if not (view.holds_slot or view.has_given_back):
@@ -266,14 +282,63 @@ class RunDecision:
         for task_id in ready:
             if places <= 0:
                 return
-            if waits_for_past(view, task_id):
+            if self._has_reserved(view.steps.get(task_id)) or waits_for_past(view, task_id):
                 continue
             if not self.permissions.can_start:
                 self.needs_submit = True
                 return
             if self._is_full():
                 return
-            places -= self._submit(task_id)
+            places -= self._admit(task_id)
+
+    def _has_reserved(self, step: Steps | None) -> bool:
+        """Return whether a start is reserved for a step, and its message has not been lost."""
+        if step is None or step.start_reserved_at is None or self.admission.permits:
+            return False
+        resend_at = step.start_reserved_at.add(seconds=settings.current().resend_after_seconds)
+        return bool(self.now < resend_at)
+
+    def _admit(self, task_id: str) -> bool:
+        """Submit a step, or let it wait for a limit; return whether its job is started."""
+        view, task = self.view, self.view.dag.tasks[task_id]
+        if not has_limits(task, self.executor):
+            return self._submit(task_id)
+        step = view.step(task_id)
+        entry = WaitingStep(
+            *view.name,
+            task_id,
+            self.now if step.waits_since is None else step.waits_since,
+            view.run.run_after,
+            weight_of(view.dag, task_id),
+        )
+        permits = self.admission.permits
+        try:
+            admitted = self.admission.admit(entry, task, self.executor, now=self.now)
+        except DefinitionError as error:
+            self._end_without_a_job(task_id, FAILED, str(error))
+            self.is_partial = True  # other steps may follow from that
+            return False
+        self.used_permits += permits - self.admission.permits
+        if isinstance(admitted, Wait):
+            self._wait(step, entry, admitted)
+            return False
+        is_submitted = self._submit(task_id)
+        step.holds = dict(admitted) or None if is_submitted else None
+        return is_submitted
+
+    def _wait(self, step: Steps, entry: WaitingStep, wait: Wait) -> None:
+        if step.state != SCHEDULED:
+            move_step(step, SCHEDULED)
+            step.retry_at = None
+        if step.waits_for != wait.limit_id:
+            self.report.waiting_steps += 1
+            if wait.until is None:
+                self.view.waits.setdefault(wait.limit_id, wait.lacks)
+        step.waits_for, step.waits_since = wait.limit_id, entry.since
+        step.weight, step.due_at = entry.weight, entry.due_at
+        step.start_reserved_at = wait.until
+        if wait.until is not None:
+            self.reserved.append((wait.limit_id, wait.until))
 
     def _start_again(self, step: Steps) -> None:
         """Start the job of a submission for which no job is recorded."""
@@ -281,8 +346,9 @@ class RunDecision:
             # The writer may be about to start it, or has sent a message to try again.
             self.needs_submit |= self.is_due
             return
-        # As for the first time, so that it is not taken for never started.
-        step.asked_at = self.now
+        # As for the first time, so that it is not taken for never started; but never the same
+        # instant, so that whoever asked first knows that it was not alone.
+        step.asked_at = max(self.now, step.submitted_at.add(microseconds=1))
         try:
             self._prepare(step)
         except DefinitionError as error:
@@ -337,6 +403,8 @@ class RunDecision:
         for step in view.steps.values():
             if step.state == CANCELLING:
                 instants.append(soon)
+            if step.start_reserved_at is not None:
+                instants.append(step.start_reserved_at.add(seconds=given.resend_after_seconds))
             if step.state == UP_FOR_RETRY and step.retry_at is not None:
                 # If it is overdue, it waits for something else: a free slot, an unpaused DAG.
                 instants.append(max(step.retry_at, soon))

@@ -84,6 +84,11 @@ def _topological(dag: DAG) -> Iterable[str]:
     return TopologicalSorter(upstream).static_order()
 
 
+def weight_of(dag: DAG, task_id: str) -> int:
+    """Return the weight of a task and all its downstream tasks, each counted once."""
+    return _weights(dag)[task_id]
+
+
 def _weights(dag: DAG) -> dict[str, int]:
     """Return the weight of each task and all its downstream tasks, each counted once."""
     after: dict[str, set[str]] = {}

@@ -14,8 +14,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
-from lamplighter import aws, queues, settings
-from lamplighter.errors import RefusedError, TransientError
+from lamplighter import aws, queues, runtime, settings
+from lamplighter.errors import RefusedError, ThrottledError, TransientError
 from lamplighter.executors import named
 from lamplighter.executors.base import Job, JobState
 from lamplighter.runs.decision import JobPermissions, RunDecision, RunsReport
@@ -31,6 +31,7 @@ from lamplighter.runs.states import (
     UP_FOR_RETRY,
 )
 from lamplighter.runs.view import RunView, seconds_since
+from lamplighter.store import limits
 from lamplighter.store.backfills import newest_of
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, log_move, record_job
@@ -63,6 +64,7 @@ def apply_effects(decision: RunDecision) -> list[JobObservation]:
     if decision.needs_submit:
         queues.send_submits([view.name])
     _schedule_wakes(decision)
+    _start_waiting_steps(decision)
     if decision.starts:
         before = decision.report.postponed_jobs
         learned += start_jobs(view, decision.starts, decision.report, now=decision.now)
@@ -166,18 +168,31 @@ def cancel_orphaned_jobs(
     return len(orphaned_jobs)
 
 
+def _start_waiting_steps(decision: RunDecision) -> None:
+    """Have steps started that wait: when starts are reserved, and for what was given back."""
+    for limit_id, moment in decision.reserved:
+        queues.send_start(limit_id, at=moment)
+    freed = {change.limit_id for change in decision.view.limit_changes() if change.frees}
+    for limit_id in limits.has_waited_for(freed):
+        queues.send_start(limit_id)
+    # There is room, but for steps that come first: they are in the index a moment later.
+    rivals = decision.admission.rivals & set(decision.view.waits)
+    for limit_id in sorted(rivals):
+        queues.send_start(limit_id, at=decision.now.add(seconds=1))
+
+
 # Starting jobs.
 
 
 def start_jobs(
     view: RunView, starts: Sequence[PreparedJob], report: RunsReport, *, now: DateTime
 ) -> list[JobObservation]:
-    """Start jobs; return those that can never be started, and why.
+    """Start jobs; return those that were not started, and why.
 
     Temporary failures are retried later and cost no try.
     """
     refused: list[JobObservation] = []
-    for start in starts:
+    for at, start in enumerate(starts):
         try:
             job_run_id = _start(view, start, now)
         except RefusedError as error:
@@ -185,17 +200,11 @@ def start_jobs(
             key = JobName.of(view.run, start.step).key
             refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
         except TransientError as error:
-            about = {
-                "dag_id": view.run.dag_id,
-                "run_id": view.run.run_id,
-                "task_id": start.step.step_id,
-                "error": str(error),
-            }
-            log.warning("job cannot be started now", extra=about)
+            log.warning("job cannot be started now", extra=_about(view, start, error))
+            if isinstance(error, ThrottledError) and named(start.step.executor).start_rate():
+                return [*refused, *_throttled(view, starts[at:], report, now)]
             report.postponed_jobs += 1
-            # Later each time.
-            age = seconds_since(start.step.submitted_at, now)
-            queues.send_submits([view.name], delay=min(max(age, _FIRST_PAUSE), _LONGEST_PAUSE))
+            _postpone(view, start.step, now)
             break  # the others would fail in the same way
         else:
             report.started_jobs += 1
@@ -203,6 +212,39 @@ def start_jobs(
                 # The step has moved on: the job is over already, or an orphan.
                 queues.send_job(job_run_id, executor=named(start.step.executor).name)
     return refused
+
+
+def _throttled(
+    view: RunView, starts: Sequence[PreparedJob], report: RunsReport, now: DateTime
+) -> list[JobObservation]:
+    """Lower the rate of starts; return the jobs that were not started and wait for it again."""
+    report.throttled_starts += 1
+    limits.slow_down(limits.starts_limit(named(starts[0].step.executor).name), now=now)
+    # An earlier call for the same submission may have started a job, though its answer was lost.
+    repeated = [start for start in starts if start.step.submitted_at != now]
+    if repeated:
+        _postpone(view, repeated[0].step, now)
+    job = Job("", JobState.SUBMITTED, "")
+    return [
+        JobObservation(
+            JobName.of(view.run, start.step).key, job, start.step.executor, is_throttled=True
+        )
+        for start in starts
+        if start not in repeated
+    ]
+
+
+def _about(view: RunView, start: PreparedJob, error: Exception) -> dict[str, str]:
+    run = view.run
+    about = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": start.step.step_id}
+    return {**about, "error": str(error)}
+
+
+def _postpone(view: RunView, step: Steps, now: DateTime) -> None:
+    """Have the start of a job repeated: later each time, and not with others at once."""
+    delay = min(max(seconds_since(step.submitted_at, now), _FIRST_PAUSE), _LONGEST_PAUSE)
+    jitter = 1 + runtime.current().random.random() / 2
+    queues.send_submits([view.name], delay=delay * jitter)
 
 
 def find_job(view: RunView, step: Steps) -> str | None:

@@ -28,6 +28,7 @@ from lamplighter.runs.states import (
     NONE,
     OVER,
     RUNNING,
+    SCHEDULED,
     SKIPPED,
     SUBMITTED,
     SUCCESS,
@@ -57,6 +58,8 @@ class JobObservation:
     report: JobReport = NO_REPORT
     # The executor refused it permanently.
     is_refused: bool = False
+    # It was not started, because the call was throttled.
+    is_throttled: bool = False
 
     @classmethod
     def of(cls, key: SubmissionKey, job: Job, executor: str | None) -> Self:
@@ -77,6 +80,12 @@ def apply_observation(
         return None
     if step.job_run_id not in (None, observation.job.job_run_id):
         return None
+    if observation.is_throttled:
+        # Unless someone has asked for the same job again, and may have got it.
+        if step.job_run_id is None and step.asked_at == step.submitted_at:
+            step.try_number -= 1  # counted again with the next submission
+            move_step(step, SCHEDULED)
+        return []
     step.job_run_id = observation.job.job_run_id or None
     if not observation.job.state.is_over:
         if observation.job.state is JobState.RUNNING and step.state == SUBMITTED:

@@ -169,9 +169,7 @@ def prepare(
         name=name.name,
         context_uri=name.context_uri(bucket),
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
-        sizes={
-            option: str(value) for option in _SIZES if (value := getattr(task, option)) is not None
-        },
+        sizes=sizes_of(task),
         spark_conf=spark_conf,
         py_files=task.py_files,
         archives=task.archives,
@@ -179,6 +177,11 @@ def prepare(
         tags=name.tags(run.run_id),
     )
     return PreparedJob(step, json.dumps(context), request)
+
+
+def sizes_of(task: SparkTask) -> dict[str, str]:
+    """Return the sizes that a task asks for, by option."""
+    return {option: str(value) for option in _SIZES if (value := getattr(task, option)) is not None}
 
 
 def _context(

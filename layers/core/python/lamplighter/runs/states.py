@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["CANCELLED", "FAILED", "QUEUED", "RUNNING", "SUCCESS", "move_run", "move_step"]
 
 NONE = "none"
+# Ready, and waiting for a limit: a pool, capacity, or a start.
+SCHEDULED = "scheduled"
 SUBMITTED = "submitted"
 CANCELLING = "cancelling"
 UP_FOR_RETRY = "up_for_retry"
@@ -53,11 +55,13 @@ _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 
 STEP_MOVES: dict[str, frozenset[str]] = {
     # Without a job: the request could not be prepared, or the step was marked.
-    NONE: frozenset({SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
-    SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING},
+    NONE: frozenset({SCHEDULED, SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
+    SCHEDULED: frozenset({SUBMITTED, FAILED, NONE}),
+    # Back, if its job was not started because the call was throttled.
+    SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING, SCHEDULED},
     RUNNING: _ENDS_OF_A_JOB | {CANCELLING},
     CANCELLING: _ENDS_OF_A_JOB | {NONE},
-    UP_FOR_RETRY: frozenset({SUBMITTED, FAILED, NONE}),
+    UP_FOR_RETRY: frozenset({SCHEDULED, SUBMITTED, FAILED, NONE}),
     **dict.fromkeys(OVER, frozenset({NONE})),
 }
 
@@ -73,6 +77,15 @@ def move_step(step: Steps, to: str) -> None:
     if to not in STEP_MOVES[step.state]:
         raise ValueError(f"step {step.step_id!r} of {step.run_ref} cannot go {step.state} -> {to}")
     step.state = to
+    if to not in LIVE:
+        step.holds = None
+    if to != SCHEDULED:
+        stop_waiting(step)
+
+
+def stop_waiting(step: Steps) -> None:
+    """Take a step out of the index of those that wait for a limit."""
+    step.waits_for = step.waits_since = step.start_reserved_at = step.weight = step.due_at = None
 
 
 def move_run(run: Runs, to: str) -> None:
@@ -166,7 +179,9 @@ def end_step(view: "RunView", step: Steps, now: DateTime) -> None:
         move_step(step, CANCELLING)
     if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
         step.cancel_action = CANCEL
-    if step.state == UP_FOR_RETRY:
+    if step.state == SCHEDULED and not step.try_number:
+        move_step(step, NONE)
+    if step.state in {SCHEDULED, UP_FOR_RETRY}:
         move_step(step, FAILED)
         step.error = shorten(f"{step.error}; not retried: {view.run.reason}")
         step.retry_at = None

@@ -21,6 +21,7 @@ from lamplighter.runs.states import LIVE, NONE, RUNNING
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.dags import dag_write, definition_of, read_dag, read_dags
+from lamplighter.store.limits import Amounts, LimitChange
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.runs import read_run, read_runs, read_step, run_ref, runs_before, steps_of
 from lamplighter.store.transactions import Change, Put, Write, transact
@@ -55,6 +56,8 @@ class RunView:
     # The backfill whose slot it holds, if any.
     backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
+    # What steps lack that have to wait for a counter; None if others come first.
+    waits: dict[str, Amounts | None] = field(default_factory=dict)
     reader: RunReader = field(default_factory=RunReader)
 
     @classmethod
@@ -127,8 +130,9 @@ class RunView:
 
     @property
     def size(self) -> int:
-        """The number of writes for steps and their events."""
-        return len(self.puts) + sum(map(_is_changed, self.steps.values()))
+        """The number of writes for steps, their events and their limits."""
+        changed = sum(map(_is_changed, self.steps.values()))
+        return len(self.puts) + changed + len(self.limit_changes())
 
     @property
     def is_changed(self) -> bool:
@@ -137,8 +141,22 @@ class RunView:
 
     @property
     def changes_shared_rows(self) -> bool:
-        """Whether a row was assigned to that other runs of the same DAG change too."""
-        return any(row is not None and row.is_changed for row in (self.row, self.backfill))
+        """Whether rows change that other runs change too."""
+        changed = any(row is not None and row.is_changed for row in (self.row, self.backfill))
+        return changed or bool(self.limit_changes())
+
+    def limit_changes(self) -> list[LimitChange]:
+        """Return what the steps take from counters and give back."""
+        changes: dict[str, LimitChange] = {}
+        for step in self.steps.values():
+            for held, sign in ((step.stored.get("holds"), -1), (step.holds, 1)):
+                for limit_id, amounts in (held or {}).items():
+                    change = changes.setdefault(limit_id, LimitChange(limit_id))
+                    change.take(amounts, sign=sign)
+        for limit_id, lacks in self.waits.items():
+            change = changes.setdefault(limit_id, LimitChange(limit_id))
+            change.has_to_wait, change.lacks = True, lacks
+        return [change for change in changes.values() if change.is_change]
 
     def commit(self) -> None:
         """Write all changes; raise `TransactionCanceled` if the run has changed."""
@@ -153,7 +171,7 @@ class RunView:
             writes.append(dag_write(self.row))
         if self.backfill is not None and self.backfill.is_changed:
             writes.append(backfill_write(self.backfill, now=clock.now()))
-        return writes
+        return [*writes, *(change.write(clock.now()) for change in self.limit_changes())]
 
 
 def _is_changed(step: Steps) -> bool:

@@ -79,7 +79,7 @@ class Update:
 
     row: Row
     actions: Sequence[Action]
-    condition: Condition
+    condition: Condition | None
 
     def action(self) -> wire.Request:
         """Return the wire form."""

@@ -1,8 +1,9 @@
-"""The nine tables. Each model owns the names, types, keys and indexes of one."""
+"""The ten tables. Each model owns the names, types, keys and indexes of one."""
 
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.catalog import Catalog
 from lamplighter.store.models.dags import Dags, DagVersions
+from lamplighter.store.models.limits import Limits
 from lamplighter.store.models.runs import Backfills, Runs, Steps
 
 TABLES = (
@@ -15,6 +16,7 @@ TABLES = (
     AssetEvents,
     AssetQueue,
     Catalog,
+    Limits,
 )
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Catalog",
     "DagVersions",
     "Dags",
+    "Limits",
     "Runs",
     "Steps",
 ]

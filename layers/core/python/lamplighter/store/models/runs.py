@@ -103,6 +103,17 @@ class Runs(Row):
     wake = _Wake()
 
 
+class _Waiting(GlobalSecondaryIndex["Steps"]):
+    """Steps that wait for a limit, by limit and since when. A hint: the step decides."""
+
+    class Meta:
+        index_name = "waiting"
+        projection = IncludeProjection(["weight", "due_at"])
+
+    waits_for = UnicodeAttribute(hash_key=True)
+    waits_since = Instant(range_key=True)
+
+
 class Steps(Row):
     """One task in one run. Every decision about it also raises the run's `rev`."""
 
@@ -135,6 +146,15 @@ class Steps(Row):
     error = UnicodeAttribute(null=True)
     # Who marked it, when and why; missing if it was not marked.
     marked = JSONAttribute(null=True)
+    # The limit that it waits for, since when, and what decides who is next. A start that is
+    # reserved is for whoever is next then.
+    waits_for = UnicodeAttribute(null=True)
+    waits_since = Instant(null=True)
+    start_reserved_at = Instant(null=True)
+    weight = NumberAttribute(null=True)
+    due_at = Instant(null=True)
+    # What it has taken from limits, by limit and resource, until its job is over.
+    holds = JSONAttribute(null=True)
     # Consecutive submissions without capacity, which cost no try.
     capacity_rejections = NumberAttribute(null=True)
     # The newest finished attempts: submission, try, job, state, times, error.
@@ -146,6 +166,8 @@ class Steps(Row):
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
     expires_at = TTLAttribute(null=True)
+
+    waiting = _Waiting()
 
 
 class _Due(GlobalSecondaryIndex["Backfills"]):
