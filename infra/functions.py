@@ -125,6 +125,7 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             "Assets": "BatchGetItem",
             "AssetEvents/by_seq": "Query",
             "Limits": "GetItem",
+            "Steps/turns": "Query",
             "Steps/waiting": "Query",
         },
         puts="jobs/*/context.json",

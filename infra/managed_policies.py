@@ -20,6 +20,7 @@ _INDEXES = (
     "Runs/wake",
     "AssetEvents/by_seq",
     "Assets/open",
+    "Steps/turns",
     "Steps/waiting",
 )
 

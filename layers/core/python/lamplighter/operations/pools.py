@@ -49,6 +49,6 @@ def _view(row: Limits) -> Pool:
         pool=row.limit_id.removeprefix(limits.POOL),
         slots=slots,
         used=slots - int(limits.free_of(row)["slots"]),
-        waiting=sum(1 for _ in limits.waiting_steps(row.limit_id)),
+        waiting=limits.count_waiting(row.limit_id),
         description=row.description,
     )

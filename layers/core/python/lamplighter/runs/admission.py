@@ -39,7 +39,7 @@ class LimitReader:
 
     read_limit = staticmethod(limits.read_limit)
     resize = staticmethod(limits.resize)
-    waiting_steps = staticmethod(limits.waiting_steps)
+    first_waiting = staticmethod(limits.first_waiting)
     reserve_start = staticmethod(limits.reserve_start)
 
 
@@ -118,7 +118,7 @@ class Admission:
 
     def _is_preceded(self, limit_id: str, step: WaitingStep, now: DateTime) -> bool:
         if limit_id not in self._waiting:
-            self._waiting[limit_id] = list(self.reader.waiting_steps(limit_id))
+            self._waiting[limit_id] = self.reader.first_waiting(limit_id)
         mine = precedence(step, now)
         return any(precedence(other, now) < mine for other in self._waiting[limit_id])
 
@@ -166,10 +166,8 @@ def precedence(step: WaitingStep, now: DateTime) -> tuple[object, ...]:
 
     Steps that have waited for ten minutes come before all others, by due time.
     """
-    name = step[:3]
-    if now - step.since >= _PATIENCE:
-        return (0, step.due_at, name)
-    return (1, -step.weight, step.due_at, name)
+    has_waited_long = now - step.since >= _PATIENCE
+    return (not has_waited_long, step.due if has_waited_long else step.turn, step[:3])
 
 
 def in_turn(steps: Iterable[WaitingStep], now: DateTime) -> list[WaitingStep]:

@@ -191,7 +191,7 @@ def start_waiting(
     is_start = limit_id.startswith(limits.STARTS)
     admission = Admission(permits=int(is_start), serves=limit_id)
     row = limits.read_limit(limit_id)
-    waiting = in_turn(limits.waiting_steps(limit_id), now)
+    waiting = in_turn(limits.first_waiting(limit_id), now)
     if not (waiting or is_start) and row is not None:
         limits.stop_dispatching(limit_id, seen=row.waited_at, now=now)
     for step in waiting:
@@ -205,6 +205,9 @@ def start_waiting(
         if not has_time():
             queues.send_start(limit_id, at=now if is_start else None)
             break
+    else:
+        if waiting and not is_start:
+            queues.send_start(limit_id, at=now.add(seconds=1))  # there may be more
     return report
 
 

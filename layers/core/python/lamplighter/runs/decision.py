@@ -49,7 +49,7 @@ from lamplighter.runs.states import (
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
-from lamplighter.store.limits import WaitingStep
+from lamplighter.store.limits import WaitingStep, turn_of
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 
@@ -308,8 +308,7 @@ class RunDecision:
             *view.name,
             task_id,
             self.now if step.waits_since is None else step.waits_since,
-            view.run.run_after,
-            weight_of(view.dag, task_id),
+            turn_of(weight_of(view.dag, task_id), view.run.run_after),
         )
         permits = self.admission.permits
         try:
@@ -335,8 +334,7 @@ class RunDecision:
             if wait.until is None:
                 self.view.waits.setdefault(wait.limit_id, wait.lacks)
         step.waits_for, step.waits_since = wait.limit_id, entry.since
-        step.weight, step.due_at = entry.weight, entry.due_at
-        step.start_reserved_at = wait.until
+        step.turn, step.start_reserved_at = entry.turn, wait.until
         if wait.until is not None:
             self.reserved.append((wait.limit_id, wait.until))
 

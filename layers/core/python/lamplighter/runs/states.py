@@ -85,7 +85,7 @@ def move_step(step: Steps, to: str) -> None:
 
 def stop_waiting(step: Steps) -> None:
     """Take a step out of the index of those that wait for a limit."""
-    step.waits_for = step.waits_since = step.start_reserved_at = step.weight = step.due_at = None
+    step.waits_for = step.waits_since = step.turn = step.start_reserved_at = None
 
 
 def move_run(run: Runs, to: str) -> None:

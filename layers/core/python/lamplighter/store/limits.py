@@ -5,7 +5,7 @@ change in the transaction that changes the step, so nothing is taken twice or le
 a token bucket, kept as the instant of the newest start that was reserved.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from pynamodb.expressions.condition import Condition
 
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.store.models import Limits, Steps
+from lamplighter.store.rows import instant_text
 from lamplighter.store.transactions import Update, delete_if, retry_attempts, update_if
 from lamplighter.zones import as_utc
 
@@ -25,6 +26,9 @@ _SLOTS = "slots"
 _SLOWDOWN, _SLOW_SECONDS = 2.0, 60
 
 _INDEX_LAG = timedelta(minutes=1)
+_MAX_WEIGHT = 10**9 - 1
+# Entries read of each index.
+_FIRST = 25
 
 Amounts = Mapping[str, float]
 
@@ -151,7 +155,7 @@ def delete_pool(pool: str) -> None:
     row = read_limit(pool_limit(pool))
     if row is None or not row.sizes:
         raise RefusedError(f"there is no pool {pool!r}")
-    if next(iter(waiting_steps(row.limit_id)), None) is not None:
+    if count_waiting(row.limit_id):
         raise RefusedError(f"pool {pool!r}: steps wait for it; let them finish or cancel them")
     is_unused = (Limits.free_slots == row.sizes[_SLOTS]) & (Limits.sizes == row.sizes)
     if not delete_if(Limits(row.limit_id), is_unused):
@@ -231,18 +235,40 @@ class WaitingStep(NamedTuple):
     run_key: str
     step_id: str
     since: DateTime
-    due_at: DateTime
-    weight: float
+    turn: str
+
+    @property
+    def due(self) -> str:
+        """When its run was due, as text that sorts."""
+        return self.turn.partition("|")[2]
 
 
-def waiting_steps(limit_id: str, *, limit: int | None = None) -> Iterable[WaitingStep]:
-    """Yield the steps that wait for a limit, those first that have waited longest."""
-    for row in Steps.waiting.query(limit_id, limit=limit):
-        dag_id, _, run_key = row.run_ref.partition("|")
-        due_at = row.waits_since if row.due_at is None else row.due_at
-        yield WaitingStep(
-            dag_id, run_key, row.step_id, row.waits_since, due_at, float(row.weight or 0)
-        )
+def turn_of(weight: int, due_at: DateTime) -> str:
+    """Return what sorts steps by weight, heaviest first, then by due time."""
+    lightness = _MAX_WEIGHT - max(-_MAX_WEIGHT, min(weight, _MAX_WEIGHT))
+    return f"{lightness:010}|{instant_text(due_at)}"
+
+
+def first_waiting(limit_id: str) -> list[WaitingStep]:
+    """Return those steps that wait for a limit of which one is next.
+
+    They are the heaviest, and those that have waited longest.
+    """
+    rows = [
+        *Steps.turns.query(limit_id, limit=_FIRST),
+        *Steps.waiting.query(limit_id, limit=_FIRST),
+    ]
+    return list(dict.fromkeys(map(_waiting_step, rows)))
+
+
+def _waiting_step(row: Steps) -> WaitingStep:
+    dag_id, _, run_key = row.run_ref.partition("|")
+    return WaitingStep(dag_id, run_key, row.step_id, row.waits_since, row.turn)
+
+
+def count_waiting(limit_id: str) -> int:
+    """Return how many steps wait for a limit."""
+    return int(Steps.waiting.count(limit_id))
 
 
 def stop_dispatching(limit_id: str, *, seen: DateTime | None, now: DateTime) -> None:

@@ -108,10 +108,21 @@ class _Waiting(GlobalSecondaryIndex["Steps"]):
 
     class Meta:
         index_name = "waiting"
-        projection = IncludeProjection(["weight", "due_at"])
+        projection = IncludeProjection(["turn"])
 
     waits_for = UnicodeAttribute(hash_key=True)
     waits_since = Instant(range_key=True)
+
+
+class _Turns(GlobalSecondaryIndex["Steps"]):
+    """The same steps, by limit, weight and due time."""
+
+    class Meta:
+        index_name = "turns"
+        projection = IncludeProjection(["waits_since"])
+
+    waits_for = UnicodeAttribute(hash_key=True)
+    turn = UnicodeAttribute(range_key=True)
 
 
 class Steps(Row):
@@ -146,13 +157,12 @@ class Steps(Row):
     error = UnicodeAttribute(null=True)
     # Who marked it, when and why; missing if it was not marked.
     marked = JSONAttribute(null=True)
-    # The limit that it waits for, since when, and what decides who is next. A start that is
-    # reserved is for whoever is next then.
+    # The limit that it waits for, since when, and its weight and due time as text that sorts. A
+    # start that is reserved is for whoever is next then.
     waits_for = UnicodeAttribute(null=True)
     waits_since = Instant(null=True)
+    turn = UnicodeAttribute(null=True)
     start_reserved_at = Instant(null=True)
-    weight = NumberAttribute(null=True)
-    due_at = Instant(null=True)
     # What it has taken from limits, by limit and resource, until its job is over.
     holds = JSONAttribute(null=True)
     # Consecutive submissions without capacity, which cost no try.
@@ -168,6 +178,7 @@ class Steps(Row):
     expires_at = TTLAttribute(null=True)
 
     waiting = _Waiting()
+    turns = _Turns()
 
 
 class _Due(GlobalSecondaryIndex["Backfills"]):
