@@ -95,6 +95,19 @@ def test_report_without_measures_has_no_metric_of_them(capsys: pytest.CaptureFix
     assert "LatenessSeconds" not in _published(capsys, Report(lateness_seconds=[]))
 
 
+@dataclass
+class Latenesses:
+    """A report of nothing but measures."""
+
+    lateness_seconds: list[float]
+
+
+def test_hundred_measures_are_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """As many values as one record takes are written by themselves, and nothing after them."""
+    found = _published(capsys, Latenesses([1.0] * 100))
+    assert found["LatenessSeconds"] == [1.0] * 100
+
+
 MESSAGES = {
     "registers": '{"refill": "dag"}',
     "submits": '{"runs": [["dag", "2026-01-01T00:00:00+00:00"]]}',
