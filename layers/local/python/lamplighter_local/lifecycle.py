@@ -20,7 +20,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor
 from lamplighter.settings import ChosenSettings
 from lamplighter_local.arguments import Instant, as_instant, require_executor
-from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import EmrBehaviour, FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
 from lamplighter_local.given_sources import GivenSources
@@ -31,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile("[a-z][a-z0-9-]{0,30}[a-z0-9]")
 # Timers read each shard, and a source is listened to in real time.
 _DEFAULTS: Mapping[str, object] = {"due_shards": 1, "run_shards": 1, "watch_session_seconds": 1}
+# How long a job of the fake EMR Serverless takes once it has an executor.
+_EMR_JOB_SECONDS = 60
 
 
 class DeploymentLifecycle:
@@ -134,13 +136,16 @@ class DeploymentLifecycle:
             return require_executor(named)
         if named == "instant":
             return FakeEmr()
+        if named == "emr":
+            behaviour = EmrBehaviour(seed=self._seed)
+            return FakeEmr(takes_seconds=_EMR_JOB_SECONDS, behaviour=behaviour)
         if named == "spark":
             temporary = tempfile.TemporaryDirectory(
                 prefix="lamplighter-", ignore_cleanup_errors=True
             )
             folder = self._folder or opening.enter_context(temporary)
             return opening.enter_context(LocalSparkExecutor(Path(folder)))
-        raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+        raise RefusedError(f"executor={named!r}: use 'instant', 'emr', 'spark', or an Executor")
 
 
 def _chosen(given: Mapping[str, object], variables: Mapping[str, str]) -> ChosenSettings:
