@@ -31,6 +31,14 @@ from lamplighter_local.emulator.guarded import ERROR_CODE, Incoming, refusal_rea
 
 # AWS's own name is refused by `PutEvents`, whoever says it.
 SOURCE = "lamplighter.emr"
+OPERATIONS = (
+    "StartJobRun",
+    "GetJobRun",
+    "ListJobRuns",
+    "CancelJobRun",
+    "GetApplication",
+    "GetDashboardForJobRun",
+)
 _TELL_EVERY = 0.2
 _STATUS = {"ResourceNotFoundException": 404, "ConflictException": 409, "ThrottlingException": 429}
 _REFUSED = 400
@@ -159,7 +167,7 @@ def read_request(method: str, target: str, body: bytes) -> tuple[str, dict[str, 
 @cache
 def _routes() -> list[tuple[str, str, re.Pattern[str]]]:
     found = []
-    for name in ("StartJobRun", "GetJobRun", "ListJobRuns", "CancelJobRun"):
+    for name in OPERATIONS:
         http = service_model().operation_model(name).http
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", http["requestUri"])
         found.append((name, http["method"], re.compile(pattern)))

@@ -434,7 +434,10 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
     [
         ({"at": "soon"}, "'soon' is not an instant"),
         ({"at": None}, "None is not an instant"),
-        ({"executor": "sparks"}, "executor='sparks': use 'instant', 'spark', or an Executor"),
+        (
+            {"executor": "sparks"},
+            "executor='sparks': use 'instant', 'emr', 'spark', or an Executor",
+        ),
         ({"executor": object()}, "it has no start, find, describe, cancel"),
         ({"bundle": "nowhere"}, "nowhere is not a bundle"),
         ({"variables": {"a": 1}}, "variables={'a': 1} must be a JSON object of texts"),

@@ -66,8 +66,10 @@ class LocalDeployment(DeploymentLifecycle):
         bundle: The folder of a bundle, or DAG objects; more can be pushed later.
         at: Where its clock stands at first.
         name: What the names of its tables, queues and bucket begin with.
-        executor: What runs the steps: "instant" (they do nothing and last a second), "spark", or
-            any `Executor`; or a `FakeEmr`, for instant steps with limits of your own.
+        executor: What runs the steps: "instant" (they do nothing and last a second), "emr" (they do
+            nothing either, but on an EMR Serverless with the rates, quotas, start times and late
+            bills of a new AWS account), "spark", or any `Executor`; or a `FakeEmr`, for steps that
+            do nothing with limits of your own.
         variables: What templates and jobs see as the deployment's variables.
         settings: What a deployer can choose, by name: `{"watch_session_seconds": 5}`.
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
@@ -342,7 +344,7 @@ class LocalDeployment(DeploymentLifecycle):
             backfills.cancel_backfill(backfill_id, cancels_running_runs=cancels_running_runs)
         )
 
-    # What becomes of instant steps.
+    # What becomes of steps that do nothing.
 
     @when_open
     def fail_next(
@@ -365,7 +367,10 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
-        """Let the attempts of a task that begin from now on last so long."""
+        """Let the attempts of a task that begin from now on last so long.
+
+        With executor="emr" that is from the first executor on, otherwise from the start.
+        """
         if not duration:
             raise RefusedError("takes: give a duration such as minutes=90")
         seconds = as_duration("takes", duration).total_seconds()
@@ -374,7 +379,7 @@ class LocalDeployment(DeploymentLifecycle):
     def _emr_of(self, dag_id: str, task_id: str) -> FakeEmr:
         """Return what pretends to run a task; outcomes of one that does not exist never come."""
         if not isinstance(self.executor, FakeEmr):
-            raise RefusedError("outcomes can only be set with executor='instant'")
+            raise RefusedError("outcomes can only be set with executor='instant' or 'emr'")
         tasks = newest_document(require_dag(dag_id)).get("tasks", [])
         names = [task["task_id"] for task in tasks]
         if task_id not in names:

@@ -20,7 +20,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor
 from lamplighter.settings import ChosenSettings
 from lamplighter_local.arguments import Instant, as_instant, require_executor
-from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import EmrBehaviour, FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
 from lamplighter_local.given_sources import GivenSources
@@ -36,6 +36,8 @@ _DEFAULTS: Mapping[str, object] = {
     "watch_session_seconds": 1,
     "job_starts_per_second": 0,  # nothing is shared with others
 }
+# How long a job of the fake EMR Serverless takes once it has an executor.
+_EMR_JOB_SECONDS = 60
 
 
 class DeploymentLifecycle:
@@ -139,13 +141,16 @@ class DeploymentLifecycle:
             return require_executor(named)
         if named == "instant":
             return FakeEmr()
+        if named == "emr":
+            behaviour = EmrBehaviour(seed=self._seed)
+            return FakeEmr(takes_seconds=_EMR_JOB_SECONDS, behaviour=behaviour)
         if named == "spark":
             temporary = tempfile.TemporaryDirectory(
                 prefix="lamplighter-", ignore_cleanup_errors=True
             )
             folder = self._folder or opening.enter_context(temporary)
             return opening.enter_context(LocalSparkExecutor(Path(folder)))
-        raise RefusedError(f"executor={named!r}: use 'instant', 'spark', or an Executor")
+        raise RefusedError(f"executor={named!r}: use 'instant', 'emr', 'spark', or an Executor")
 
 
 def _chosen(given: Mapping[str, object], variables: Mapping[str, str]) -> ChosenSettings:

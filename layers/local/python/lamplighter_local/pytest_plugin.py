@@ -41,7 +41,7 @@ class Deploy(Protocol):
         Args:
             bundle: The folder of a bundle, or DAG objects.
             at: Where its clock stands at first; the fixture `frozen` by default.
-            executor: What runs the steps: "instant", "spark", or any `Executor`.
+            executor: What runs the steps: "instant", "emr", "spark", or any `Executor`.
             check: Whether a test that passed fails after all if, at its end, the tables are not
                 sound, or a fault that was planned has not struck.
             more: The other arguments of `LocalDeployment`.

@@ -1,14 +1,18 @@
 """Jobs in the words of EMR Serverless: what `GetJobRun` and `ListJobRuns` tell about them."""
 
 import copy
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
+from lamplighter import clock
 from lamplighter.executors.base import JobState
-from lamplighter_local.emr.job import DEFAULT_TIMEOUT_MINUTES, FakeJob
+from lamplighter.zones import as_utc, iso
+from lamplighter_local.emr import billing
+from lamplighter_local.emr.behaviour import EmrBehaviour
+from lamplighter_local.emr.job import DEFAULT_TIMEOUT_MINUTES, REGION, FakeJob
 
-# What every job has, and is billed for by the second, but for no less than a minute.
-_VCPUS, _MEMORY_GB, _STORAGE_GB = 2, 8, 20
-_LEAST_SECONDS = 60.0
+_DASHBOARD_FOR = timedelta(hours=1)
 _AS_SENT = ("configurationOverrides", "executionIamPolicy", "tags")
 
 
@@ -17,8 +21,8 @@ def summary(job: FakeJob) -> dict[str, Any]:
     return {**_common(job), "id": job.job_run_id, "type": "SPARK"}
 
 
-def description(job: FakeJob) -> dict[str, Any]:
-    """Return all that can be known about a job."""
+def description(job: FakeJob, behaviour: EmrBehaviour) -> dict[str, Any]:
+    """Return all that can be known about a job by now."""
     sent = copy.deepcopy(dict(job.request))
     found = {
         **_common(job),
@@ -32,12 +36,19 @@ def description(job: FakeJob) -> dict[str, Any]:
         "queuedDurationMilliseconds": _queued_milliseconds(job),
     }
     if job.ended_at is not None:
-        seconds = _run_seconds(job)
-        found["totalExecutionDurationSeconds"] = int(seconds)
-        found["totalResourceUtilization"] = _hours(seconds)
-        has_run = job.running_at is not None
-        found["billedResourceUtilization"] = _hours(max(seconds, _LEAST_SECONDS) if has_run else 0)
+        found["totalExecutionDurationSeconds"] = int(_run_seconds(job))
+    if (at := billing.known_at(job, behaviour)) is not None and at <= clock.now():
+        used = billing.utilization(job, behaviour)
+        found["totalResourceUtilization"] = used.total
+        found["billedResourceUtilization"] = used.billed
     return {name: value for name, value in found.items() if value is not None}
+
+
+def dashboard_url(job: FakeJob) -> str:
+    """Return where the Spark UI of a job is for an hour."""
+    until = iso(as_utc(clock.now() + _DASHBOARD_FOR))
+    query = urlencode({"authToken": f"{job.job_run_id}-{until}", "expires": until})
+    return f"https://{job.job_run_id}.emrappui-prod.{REGION}.amazonaws.com/?{query}"
 
 
 def _common(job: FakeJob) -> dict[str, Any]:
@@ -72,12 +83,3 @@ def _run_seconds(job: FakeJob) -> float:
     if job.running_at is None or job.ended_at is None:
         return 0.0
     return (job.ended_at - job.running_at).total_seconds()
-
-
-def _hours(seconds: float) -> dict[str, float]:
-    hours = seconds / 3600
-    return {
-        "vCPUHour": _VCPUS * hours,
-        "memoryGBHour": _MEMORY_GB * hours,
-        "storageGBHour": _STORAGE_GB * hours,
-    }

@@ -7,8 +7,10 @@ forget a job, so that `jobs` is the whole history.
 import copy
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,18 +19,20 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, settings
-from lamplighter.executors.base import JobState
 from lamplighter.runs.job_request import report_uri
+from lamplighter_local.emr import billing
 from lamplighter_local.emr import jobs as fake_jobs
+from lamplighter_local.emr.behaviour import INSTANT, EmrBehaviour
 from lamplighter_local.emr.events import EventFaults, JobEvents
 from lamplighter_local.emr.job import FakeJob
-from lamplighter_local.emr.jobs import FakeJobs, Pace
+from lamplighter_local.emr.jobs import FakeJobs
+from lamplighter_local.emr.lives import Pace
 from lamplighter_local.emr.requests import SERVICE
 from lamplighter_local.emr.scripts import JobScripts, Outcome
 from lamplighter_local.emr.service import EmrService
 from lamplighter_local.faults.deployment_faults import outside_functions
 
-__all__ = ["EventFaults", "FakeEmr", "FakeJob", "Outcome"]
+__all__ = ["EmrBehaviour", "EventFaults", "FakeEmr", "FakeJob", "Outcome"]
 
 
 class FakeEmr:
@@ -39,6 +43,10 @@ class FakeEmr:
     the others are QUEUED. Whatever is asked is answered as of `clock.now()`; events are sent by
     `emit`, which someone must call when `next_change` has come. What a job or EventBridge does is
     not hit by faults that were put on our clients.
+
+    That is kinder than AWS. With a `behaviour`, `EmrBehaviour()` for one, there are API rates,
+    quotas, workers, an application that stops, and utilization that is known late. Jobs then start
+    as slowly as it says, and `takes_seconds` counts from their first executor.
     """
 
     def __init__(
@@ -50,9 +58,12 @@ class FakeEmr:
         start_seconds: float = 0.5,
         takes_seconds: float = 1.0,
         cancel_seconds: float = 1.0,
+        behaviour: EmrBehaviour = INSTANT,
     ) -> None:
         self.application_id = application_id
-        self._jobs = FakeJobs(Pace(start_seconds, takes_seconds, cancel_seconds), capacity)
+        if capacity is not None:
+            behaviour = replace(behaviour, max_concurrent_runs=capacity)
+        self._jobs = FakeJobs(Pace(start_seconds, takes_seconds, cancel_seconds), behaviour)
         self._scripts = JobScripts()
         self._service = EmrService(application_id, release_label, self._jobs, self._scripts)
         self._events = JobEvents()
@@ -73,25 +84,44 @@ class FakeEmr:
             self._events.faults = faults
 
     @property
+    def behaviour(self) -> EmrBehaviour:
+        """The quotas of the account, and how the application behaves."""
+        return self._jobs.behaviour
+
+    @behaviour.setter
+    def behaviour(self, changed: EmrBehaviour) -> None:
+        with self._lock:
+            self._catch_up()
+            self._jobs.behaviour = changed
+            self._jobs.admit(clock.now())
+
+    @property
     def capacity(self) -> int | None:
         """How many jobs can have workers at once; None is any number."""
-        return self._jobs.capacity
+        return self.behaviour.max_concurrent_runs
 
     @capacity.setter
     def capacity(self, jobs: int | None) -> None:
-        with self._lock:
-            self._catch_up()
-            self._jobs.capacity = jobs
-            self._jobs.admit(clock.now())
+        self.behaviour = replace(self.behaviour, max_concurrent_runs=jobs)
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each operation was called, throttled calls included."""
+        return self._service.calls
+
+    @property
+    def throttles(self) -> Counter[str]:
+        """How many calls of each operation were refused because they came too often."""
+        return self._service.throttles
 
     @property
     def remembers_tokens(self) -> bool:
         """Whether a client token that was used gets the job of then."""
-        return self._service.remembers_tokens
+        return self._service.tokens.is_remembering
 
     @remembers_tokens.setter
     def remembers_tokens(self, is_so: bool) -> None:
-        self._service.remembers_tokens = is_so
+        self._service.tokens.is_remembering = is_so
 
     @property
     def page_size(self) -> int:
@@ -127,7 +157,7 @@ class FakeEmr:
     def forget_tokens(self) -> None:
         """Let every client token that was used be as good as new."""
         with self._lock:
-            self._service.forget_tokens()
+            self._service.tokens.forget()
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -194,9 +224,16 @@ class FakeEmr:
         """Let everything happen that comes until now, in this process only."""
         for job, change in self._jobs.pass_time(clock.now()):
             self._events.add(job, change)
-            is_own_end = change.state.is_over and job.timeline[-2].state is not JobState.CANCELLING
-            if is_own_end and job.outcome.report is not None:
+            if change.is_scripted and job.outcome.report is not None:
                 self._to_report.append(job)
+            if change.state.is_over:
+                self._add_utilization(job)
+
+    def _add_utilization(self, job: FakeJob) -> None:
+        """Let an event tell what a job has used, when that is known."""
+        at = billing.known_at(job, self.behaviour)
+        if at is not None and self.behaviour.billing_delay_seconds is not None:
+            self._events.add_utilization(job, billing.utilization(job, self.behaviour), at)
 
     def _put_reports(self) -> None:
         """Put the reports of jobs that are over, before anyone is told that they are."""

@@ -10,6 +10,7 @@ from pendulum import DateTime
 
 from lamplighter.executors.base import JobState
 from lamplighter_local.emr.scripts import MAX_DETAILS, Outcome
+from lamplighter_local.emr.workers import JobSize
 
 ACCOUNT = DEFAULT_ACCOUNT_ID
 REGION = "us-east-1"
@@ -23,6 +24,8 @@ class Change:
     state: JobState
     at: DateTime
     details: str = ""
+    # Whether it is the end that was planned for the job, and not one that EMR Serverless made.
+    is_scripted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,13 @@ class FakeJob:
     timeline: tuple[Change, ...]
     # What comes next if nobody interferes.
     ahead: tuple[Change, ...] = field(default=(), repr=False)
-    has_workers: bool = field(default=False, repr=False)
+    # The workers that it wants.
+    size: JobSize = field(repr=False)
+    # Whether it is one of the concurrent runs of the application.
+    has_begun: bool = field(default=False, repr=False)
+    has_driver: bool = field(default=False, repr=False)
+    # When each executor was launched.
+    executors: tuple[DateTime, ...] = field(default=(), repr=False)
 
     def __deepcopy__(self, _: dict[int, Any]) -> Self:
         """Return the record itself, which never changes: a snapshot of many jobs stays cheap."""
@@ -103,9 +112,15 @@ class FakeJob:
         return minutes * 60 or math.inf
 
     @property
+    def lacks_executors(self) -> bool:
+        """Whether its driver would launch more executors."""
+        return self.state is JobState.RUNNING and len(self.executors) < self.size.executors
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is in the queue, and would begin if another job ended."""
-        return self.state is JobState.QUEUED and self.outcome.ends_in != "QUEUED"
+        is_queued = self.state is JobState.QUEUED and not self.has_begun
+        return is_queued and self.outcome.ends_in != "QUEUED"
 
     def changed(self, change: Change) -> Self:
         """Return the job after a change."""

@@ -80,10 +80,13 @@ class Outcome:
         return cls(state="FAILED", details=details, ends_in="SCHEDULED")
 
     @classmethod
-    def queue_timeout(cls) -> Self:
+    def queue_timeout(cls, minutes: float = 360) -> Self:
         """Return the end of a job that waited too long for others to end."""
-        details = "Job failed: it was in the queue for longer than the queue timeout of 360 minutes"
-        return cls(state="FAILED", details=details, takes=360 * 60, ends_in="QUEUED")
+        details = (
+            f"Job failed: it was in the queue for longer than the queue timeout of {minutes:g}"
+            " minutes"
+        )
+        return cls(state="FAILED", details=details, takes=minutes * 60, ends_in="QUEUED")
 
     @classmethod
     def hangs(cls) -> Self:

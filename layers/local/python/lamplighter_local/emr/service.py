@@ -1,10 +1,12 @@
-"""The four calls of EMR Serverless that the library makes, answered from memory.
+"""The calls of EMR Serverless that the library makes, answered from memory.
 
-Owns: the memory of client tokens. Refuses: requests that the service would refuse.
+Owns: the rates of calls. Refuses: requests that the service would refuse.
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import dropwhile, islice
 from typing import Any
 
 from lamplighter import clock
@@ -12,10 +14,15 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.base import JobState
 from lamplighter.zones import as_utc
 from lamplighter_local.emr import answers as emr_answers
+from lamplighter_local.emr.application import FakeApplication
+from lamplighter_local.emr.behaviour import EmrBehaviour
+from lamplighter_local.emr.client_tokens import ClientTokens
 from lamplighter_local.emr.job import Change, FakeJob
 from lamplighter_local.emr.jobs import FakeJobs
+from lamplighter_local.emr.rates import TokenBuckets
 from lamplighter_local.emr.requests import check, refuse
 from lamplighter_local.emr.scripts import JobScripts, step_of
+from lamplighter_local.emr.workers import JobSize
 
 _PAGE = 50
 _REFUSALS = frozenset(
@@ -44,11 +51,15 @@ class EmrService:
     ) -> None:
         self.application_id = application_id
         self.release_label = release_label
-        self.remembers_tokens = True
         self.page_size = _PAGE
+        self.tokens = ClientTokens()
+        # By operation: all calls, and those that came too often.
+        self.calls: Counter[str] = Counter()
+        self.throttles: Counter[str] = Counter()
+        self._application = FakeApplication(application_id, release_label)
+        self._buckets = TokenBuckets()
         self._jobs = jobs
         self._scripts = scripts
-        self._tokens: dict[str, str] = {}
         self._refusals: dict[str, list[str]] = {}
 
     def refuse_next(self, operation: str, code: str, times: int) -> None:
@@ -59,14 +70,12 @@ class EmrService:
             raise RefusedError(f"{code} is not one of {', '.join(sorted(_REFUSALS))}")
         self._refusals.setdefault(operation, []).extend([code] * times)
 
-    def forget_tokens(self) -> None:
-        """Let every client token that was used be as good as new."""
-        self._tokens.clear()
-
     def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a request, or raise the `ClientError` that a refusal becomes."""
         if operation not in self._operations:
             raise RefusedError(f"the fake EMR Serverless does not support {operation}")
+        self.calls[operation] += 1
+        self._throttle(operation)
         if codes := self._refusals.get(operation):
             refuse(operation, codes.pop(0), "injected")
         sent = copy.deepcopy(dict(request))
@@ -76,9 +85,28 @@ class EmrService:
             refuse(operation, "ResourceNotFoundException", message)
         return self._operations[operation](self, sent)
 
+    def _throttle(self, operation: str) -> None:
+        """Refuse a call that comes too often.
+
+        Botocore would send it again within a second or two, and raise this when its attempts are
+        used up. Here no time passes during a call, so that a further attempt would find what the
+        first has found; and where many call at once, they also take the tokens of those seconds.
+        So a call is answered as the last attempt is, and counts once.
+        """
+        rate = self._behaviour.rates.get(operation)
+        if rate is None or self._buckets.take(operation, rate, clock.now()):
+            return
+        self.throttles[operation] += 1
+        refuse(operation, "ThrottlingException", "Rate exceeded")
+
+    @property
+    def _behaviour(self) -> EmrBehaviour:
+        return self._jobs.behaviour
+
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
         token = request["clientToken"]
-        known = self._tokens.get(token) if self.remembers_tokens else None
+        lifetime = self._behaviour.client_token_seconds
+        known = self.tokens.job_run_id(token, clock.now(), lifetime)
         job = self._jobs.by_id[known] if known else self._new_job(token, request)
         return {
             "applicationId": self.application_id,
@@ -87,9 +115,28 @@ class EmrService:
         }
 
     def _new_job(self, token: str, request: dict[str, Any]) -> FakeJob:
+        behaviour, now, state = self._behaviour, clock.now(), self._application_state()
+        if state == "STOPPING":
+            # How the service says it is not documented.
+            message = f"Application {self.application_id} cannot run jobs: its state is {state}."
+            refuse("StartJobRun", "ValidationException", message)
+        if (
+            behaviour.max_queued_jobs is not None
+            and self._jobs.queued() >= behaviour.max_queued_jobs
+        ):
+            # Not documented either.
+            message = f"The account has {behaviour.max_queued_jobs} queued jobs."
+            refuse("StartJobRun", "ServiceQuotaExceededException", message)
+        job = self._made_job(token, request)
+        self._jobs.add(job, application_at=self._application.start(now, behaviour, state))
+        self.tokens.remember(token, job.job_run_id, now)
+        return job
+
+    def _made_job(self, token: str, request: dict[str, Any]) -> FakeJob:
         arguments = request["jobDriver"].get("sparkSubmit", {}).get("entryPointArguments", [])
         step = step_of(arguments[0]) if len(arguments) == 1 else step_of("")
-        job = FakeJob(
+        worker = self._behaviour.worker
+        return FakeJob(
             job_run_id=f"00fake{len(self._jobs.by_id) + 1:06}",
             application_id=self.application_id,
             release_label=self.release_label,
@@ -105,13 +152,27 @@ class EmrService:
                 step.dag, step.task, otherwise=self._jobs.pace.takes_seconds
             ),
             timeline=(Change(JobState.SUBMITTED, clock.now()),),
+            size=JobSize.of(request) if worker is None else JobSize(worker),
         )
-        self._jobs.add(job)
-        self._tokens[token] = job.job_run_id
-        return job
 
     def _get(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"jobRun": emr_answers.description(self._find("GetJobRun", request))}
+        job = self._find("GetJobRun", request)
+        return {"jobRun": emr_answers.description(job, self._behaviour)}
+
+    def _get_dashboard(self, request: dict[str, Any]) -> dict[str, Any]:
+        job = self._find("GetDashboardForJobRun", request)
+        if job.running_at is None:
+            message = f"Job run {job.job_run_id} has no dashboard: its state is {job.state}."
+            refuse("GetDashboardForJobRun", "ValidationException", message)
+        return {"url": emr_answers.dashboard_url(job)}
+
+    def _get_application(self, _: dict[str, Any]) -> dict[str, Any]:
+        state = self._application_state()
+        return {"application": self._application.description(clock.now(), self._behaviour, state)}
+
+    def _application_state(self) -> str:
+        now = clock.now()
+        return self._application.state(now, self._behaviour, self._jobs.busy_until(now))
 
     def _cancel(self, request: dict[str, Any]) -> dict[str, Any]:
         job = self._find("CancelJobRun", request)
@@ -130,36 +191,47 @@ class EmrService:
 
     def _list(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return a page of jobs, the newest first."""
-        ids = list(self._jobs.by_id)
         token = request.get("nextToken")
-        if token is not None:
-            if token not in self._jobs.by_id:
-                refuse("ListJobRuns", "ValidationException", f"nextToken {token} is not known")
-            ids = ids[: ids.index(token)]
-        jobs = [self._jobs.by_id[job_run_id] for job_run_id in reversed(ids)]
-        found = [job for job in jobs if _is_asked_for(job, request)]
+        if token is not None and token not in self._jobs.by_id:
+            refuse("ListJobRuns", "ValidationException", f"nextToken {token} is not known")
+        found = self._newest_first(request)
         size = min(request.get("maxResults", _PAGE), self.page_size)
-        answer: dict[str, Any] = {"jobRuns": [emr_answers.summary(job) for job in found[:size]]}
-        if len(found) > size:
-            answer["nextToken"] = found[size - 1].job_run_id
+        page = list(islice(found, size))
+        answer: dict[str, Any] = {"jobRuns": [emr_answers.summary(job) for job in page]}
+        if page and next(found, None) is not None:
+            answer["nextToken"] = page[-1].job_run_id
         return answer
+
+    def _newest_first(self, request: dict[str, Any]) -> Iterator[FakeJob]:
+        """Yield the jobs that are asked for, after the one that the page token names."""
+        jobs = reversed(self._jobs.by_id.values())
+        if (token := request.get("nextToken")) is not None:
+            jobs = dropwhile(lambda job: job.job_run_id != token, jobs)
+            next(jobs)
+        after = request.get("createdAtAfter")
+        for job in jobs:
+            # Inclusive: on a clock that stands still a job is as old as the wish for it.
+            if after is not None and job.created_at < as_utc(after):
+                return
+            if _is_asked_for(job, request):
+                yield job
 
     _operations: Mapping[str, Callable[["EmrService", dict[str, Any]], dict[str, Any]]] = {
         "StartJobRun": _start,
         "GetJobRun": _get,
         "ListJobRuns": _list,
         "CancelJobRun": _cancel,
+        "GetApplication": _get_application,
+        "GetDashboardForJobRun": _get_dashboard,
     }
 
 
 def _is_asked_for(job: FakeJob, request: dict[str, Any]) -> bool:
     states = request.get("states")
     mode = request.get("mode")
-    after, before = request.get("createdAtAfter"), request.get("createdAtBefore")
+    before = request.get("createdAtBefore")
     return (
         (not states or job.state in states)
         and (mode is None or mode == job.request.get("mode", "BATCH"))
-        # Inclusive: on a clock that stands still a job is as old as the wish for it.
-        and (after is None or job.created_at >= as_utc(after))
         and (before is None or job.created_at <= as_utc(before))
     )

@@ -1,0 +1,92 @@
+"""The quotas of EMR Serverless: how soon steps start that are due together, and that all finish.
+
+The fake has AWS's documented rates: one StartJobRun a second with a burst of 25. Nothing is ever
+throttled, no job is looked up by name, and the last step starts within 5 % and 15 seconds of what
+the quota allows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pendulum
+import pytest
+from pendulum import DateTime
+
+from lamplighter import DAG, SparkTask
+from lamplighter_local import LocalDeployment
+from lamplighter_local.emr.behaviour import EmrBehaviour
+from lamplighter_local.emr.fake_emr import FakeEmr
+
+START = pendulum.datetime(2026, 1, 1)
+DUE = START.add(hours=1)
+# What the quota allows.
+RATE, BURST = 1, 25
+PACED = {"job_starts_per_second": 1, "job_start_burst": 20}
+ROOMY = EmrBehaviour(account_vcpus=None, max_concurrent_runs=1_000)
+
+
+def hourly(number: int, **options: object) -> Iterator[DAG]:
+    """Yield DAGs of one step that are due together."""
+    for each in range(number):
+        with DAG(f"dag{each:04}", schedule="0 * * * *", start_date=START) as dag:
+            SparkTask("step", job="jobs.any:run", **options)  # type: ignore[arg-type] # as given
+        yield dag
+
+
+def latest_start(number: int) -> float:
+    """Return the seconds within which the last of so many steps must start."""
+    return 1.05 * max(0, number - BURST) / RATE + 15
+
+
+def judge(lamp: LocalDeployment, emr: FakeEmr, runs: int) -> None:
+    """Check what must be true whatever the quotas are."""
+    assert Counter(job.state for job in emr.jobs) == {"SUCCESS": runs}
+    assert (emr.throttles, emr.calls["ListJobRuns"]) == (Counter(), 0)
+    assert emr.doubles() == []
+    assert lamp.dead_letters() == []
+    tries = {
+        step.try_number
+        for dag in lamp.dags()
+        for run in lamp.runs(dag.dag_id)
+        for step in run.steps
+    }
+    assert tries == {1}
+    lamp.check_invariants()
+
+
+def start_delays(emr: FakeEmr, due: DateTime) -> list[float]:
+    """Return how many seconds after an instant jobs were started in the hour that follows."""
+    until = due.add(hours=1)
+    return sorted(
+        (job.created_at - due).total_seconds() for job in emr.jobs if due <= job.created_at < until
+    )
+
+
+@pytest.mark.parametrize("number", [100, 200, pytest.param(1_000, marks=pytest.mark.full)])
+def test_steps_due_together_start_as_fast_as_the_quota_allows(number: int) -> None:
+    """The last of them starts when the quota lets it, to within a few seconds."""
+    emr = FakeEmr(takes_seconds=60, behaviour=ROOMY)
+    with LocalDeployment(
+        hourly(number), at=START.add(minutes=59), executor=emr, settings=PACED
+    ) as lamp:
+        lamp.advance(minutes=40)
+        judge(lamp, emr, runs=number)
+        delays = start_delays(emr, DUE)
+    assert len(delays) == number
+    assert delays[-1] <= latest_start(number)
+
+
+@pytest.mark.full
+def test_day_of_four_hundred_hourly_dags_catches_up_every_hour() -> None:
+    """Every hour's steps start before the quota would let them start later."""
+    emr = FakeEmr(takes_seconds=60, behaviour=ROOMY)
+    with LocalDeployment(
+        hourly(400), at=START.add(minutes=59), executor=emr, settings=PACED
+    ) as lamp:
+        lamp.advance(hours=24)
+        lamp.advance(minutes=30)
+        judge(lamp, emr, runs=400 * 24)
+        for hour in range(1, 25):
+            delays = start_delays(emr, START.add(hours=hour))
+            assert len(delays) == 400
+            assert delays[-1] <= latest_start(400)
