@@ -15,7 +15,7 @@ from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
 from lamplighter.serialization import SCHEMA
 from lamplighter.store.bundles import next_push_number
-from lamplighter.store.models import Dags, DagVersions
+from lamplighter.store.models import TABLES, Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_dags
@@ -146,7 +146,7 @@ def test_missing_tables_end_the_examination(lamplighter: Command, sound: LocalSt
     with runtime.using(settings=replace(sound.settings, table_prefix="elsewhere-")):
         code, found = checks(lamplighter)
     assert code == 1
-    assert found["tables"] == ["error"] * 9
+    assert found["tables"] == ["error"] * len(TABLES)
     assert "slots" not in found
 
 
