@@ -78,6 +78,19 @@ def test_job_over_http_is_started_listed_and_described(movable: MovableClock) ->
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])
+def test_application_and_dashboard_over_http_are_described(movable: MovableClock) -> None:
+    """A client elsewhere is told the state of the application, and where the Spark UI is."""
+    with serving_emr(Bus()) as address:
+        client = _client(address)
+        job = client.start_job_run(**REQUEST)["jobRunId"]
+        movable.advance(datetime.timedelta(minutes=1))
+        application = client.get_application(applicationId="00local")["application"]
+        dashboard = client.get_dashboard_for_job_run(applicationId="00local", jobRunId=job)
+    assert (application["state"], application["releaseLabel"]) == ("STARTED", "emr-spark-8.0.0")
+    assert dashboard["url"].startswith(f"https://{job}.")
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
 def test_refusal_over_http_is_the_error_of_the_service(movable: MovableClock) -> None:
     """What the fake refuses, a client elsewhere gets under the name that the service has for it."""
     emr = Bus()

@@ -52,7 +52,6 @@ class FakeApplication:
             "releaseLabel": self.release_label,
             "type": "Spark",
             "state": state,
-            "stateDetails": "",
             "createdAt": self._created_at,
             "updatedAt": max(self._created_at, min(now, self._started_at or now)),
             "autoStartConfiguration": {"enabled": True},

@@ -150,7 +150,7 @@ def _envelope(
         "detail-type": kind,
         "source": "aws.emr-serverless",
         "account": ACCOUNT,
-        "time": f"{at:YYYY-MM-DDTHH:mm:ss}Z",
+        "time": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "region": REGION,
         "resources": resources,
         "detail": detail,
@@ -158,4 +158,5 @@ def _envelope(
 
 
 def _stamp(at: DateTime) -> str:
-    return f"{at:YYYY-MM-DDTHH:mm:ss.SSSSSS}Z"
+    # As pendulum would, which takes ten times as long.
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -22,7 +22,7 @@ from lamplighter import aws, clock, settings
 from lamplighter.runs.job_request import report_uri
 from lamplighter_local.emr import billing
 from lamplighter_local.emr import jobs as fake_jobs
-from lamplighter_local.emr.behaviour import INSTANT, EmrBehaviour
+from lamplighter_local.emr.behaviour import INSTANT, EmrBehaviour, Rate, Resources
 from lamplighter_local.emr.events import EventFaults, JobEvents
 from lamplighter_local.emr.job import FakeJob
 from lamplighter_local.emr.jobs import FakeJobs
@@ -32,7 +32,7 @@ from lamplighter_local.emr.scripts import JobScripts, Outcome
 from lamplighter_local.emr.service import EmrService
 from lamplighter_local.faults.deployment_faults import outside_functions
 
-__all__ = ["EmrBehaviour", "EventFaults", "FakeEmr", "FakeJob", "Outcome"]
+__all__ = ["EmrBehaviour", "EventFaults", "FakeEmr", "FakeJob", "Outcome", "Rate", "Resources"]
 
 
 class FakeEmr:
