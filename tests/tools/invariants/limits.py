@@ -44,8 +44,9 @@ def stuck_violations(
         first = in_turn(waiting, clock.now())[0]
         run = by_name[first.dag_id, first.run_key]
         has_room = limit_id in rows and _fits(rows[limit_id], run, first.step_id)
-        if has_room and ticked_at and run.wake_at and run.wake_at <= ticked_at - _PATIENCE:
-            yield f"{limit_id}: {first} is next and has room, and nobody looked at {run.wake_at}"
+        woken_at = clock.now() if run.wake_at is None else run.wake_at
+        if has_room and ticked_at is not None and woken_at <= ticked_at - _PATIENCE:
+            yield f"{limit_id}: {first} is next and has room, and nobody looked at {woken_at}"
 
 
 def _waiting(

@@ -15,6 +15,7 @@ from pynamodb.expressions.condition import Condition
 
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.store.models import Limits, Steps
+from lamplighter.store.runs import run_ref
 from lamplighter.store.transactions import Update, delete_if, retry_attempts, update_if
 from lamplighter.zones import as_utc
 
@@ -27,6 +28,16 @@ _SLOWDOWN, _SLOW_SECONDS = 2.0, 60
 _INDEX_LAG = timedelta(minutes=1)
 
 Amounts = Mapping[str, float]
+
+
+def exact(amounts: Amounts) -> dict[str, float]:
+    """Return amounts as they can be added up and given back one by one without a difference."""
+    return {resource: round(amount, 6) for resource, amount in amounts.items()}
+
+
+def minus(one: Amounts, other: Amounts) -> Amounts:
+    """Return what is left of amounts."""
+    return exact({each: amount - other.get(each, 0) for each, amount in one.items()})
 
 
 def pool_limit(pool: str) -> str:
@@ -77,7 +88,7 @@ class LimitChange:
     def take(self, amounts: Amounts, *, sign: int = 1) -> None:
         """Take amounts, or give them back with the sign -1."""
         for resource, amount in amounts.items():
-            self.taken[resource] = self.taken.get(resource, 0) + sign * amount
+            self.taken[resource] = round(self.taken.get(resource, 0) + sign * amount, 6)
 
     @property
     def is_change(self) -> bool:
@@ -107,7 +118,8 @@ class LimitChange:
         # A pool that does not exist lacks everything.
         found: Condition = Limits.sizes.does_not_exist()
         for resource, amount in needed.items():
-            found = found | (_free(Limits, resource) < self.taken.get(resource, 0) + amount)
+            at_least = round(self.taken.get(resource, 0) + amount, 6)
+            found = found | (_free(Limits, resource) < at_least)
         return found
 
 
@@ -245,17 +257,30 @@ def waiting_steps(limit_id: str, *, limit: int | None = None) -> Iterable[Waitin
         )
 
 
-def stop_dispatching(limit_id: str, *, seen: DateTime | None, now: DateTime) -> None:
+def leave_queue(step: WaitingStep) -> None:
+    """Take a step whose run cannot be advanced out of the index, so that nobody waits behind it."""
+    row = Steps(run_ref(step.dag_id, step.run_key), step.step_id)
+    update_if(
+        row,
+        [Steps.waits_for.remove(), Steps.start_reserved_at.remove()],
+        Steps.waits_since == step.since,
+    )
+
+
+def stop_dispatching(limit_id: str, *, seen: DateTime, now: DateTime) -> None:
     """Record that nobody waits for a counter, unless someone began to lately.
 
     The index of waiting steps lags behind them.
     """
-    if seen is not None and now - seen > _INDEX_LAG:
+    if now - seen > _INDEX_LAG:
         is_same = Limits.waited_at == seen
         update_if(Limits(limit_id), [Limits.waited_at.remove()], is_same)
 
 
-def has_waited_for(limit_ids: Collection[str]) -> list[str]:
-    """Return the counters that steps had to wait for."""
-    rows = Limits.batch_get(limit_ids, consistent_read=True) if limit_ids else ()
+def has_waited_for(limit_ids: Collection[str] | None = None) -> list[str]:
+    """Return the counters that steps had to wait for, of some or all."""
+    if limit_ids is None:
+        rows: Iterable[Limits] = Limits.scan(Limits.waited_at.exists(), consistent_read=True)
+    else:
+        rows = Limits.batch_get(limit_ids, consistent_read=True) if limit_ids else ()
     return sorted(row.limit_id for row in rows if row.waited_at is not None)
