@@ -142,6 +142,7 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             "AssetEvents": "BatchGetItem UpdateItem",
             "AssetEvents/pending": "Query",
             "Runs/wake": "Query",
+            "Limits": "Scan",
             "Catalog": "Query",
         },
         # Pushes that were announced and not registered.

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any
 from unittest.mock import patch
 
@@ -103,6 +104,9 @@ class Scenario:
     arrange: Act = nothing
     # What someone asks for: once under faults, and once more if that failed.
     ask: Act = nothing
+    # How many jobs may be live at once, if they share a limit, and which limits are lowered.
+    most_jobs: int | None = None
+    lowered: tuple[str, ...] = ()
 
 
 def dag(dag_id: str, *tasks: str, after: Sequence[str] = (), **arguments: Any) -> DAG:
@@ -683,6 +687,8 @@ def go_on(scenario: Scenario, story: Story, *, is_heard: bool) -> None:
 def wrong_after(scenario: Scenario, story: Story) -> Iterator[str]:
     """Yield what is wrong in the end."""
     yield from sound(story)
+    if scenario.most_jobs is not None and (most := most_at_once(story)) > scenario.most_jobs:
+        yield f"{most} jobs were live at once where {scenario.most_jobs} are allowed"
     states = story.states(*(dag.dag_id for dag in scenario.dags))
     wanted = list(scenario.runs)
     if scenario.jobs is None:
@@ -702,6 +708,13 @@ def sound(story: Story) -> Iterator[str]:
     # Of a push, one message comes when the indexes have caught up; that is another story.
     if left := [q.name for q in queues() if q._messages and not q.name.endswith("-registers")]:
         yield f"messages are left in {left}"
+
+
+def most_at_once(story: Story) -> int:
+    """Return how many jobs were live at the same moment at most."""
+    moments = [(job.created_at, 1) for job in story.emr.jobs]
+    moments += [(job.ended_at, -1) for job in story.emr.jobs if job.ended_at is not None]
+    return max(accumulate(change for _, change in sorted(moments)), default=0)
 
 
 def without_tries(text: str) -> str:
@@ -746,7 +759,8 @@ def strike(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
             begun.put_back()
             try:
                 is_heard = try_with(faults, scenario, story)
-                found = [*violations(is_idle=False), *job_violations(story.emr, is_idle=False)]
+                found = violations(is_idle=False, lowered=scenario.lowered)
+                found += job_violations(story.emr, is_idle=False)
                 wrong += [f"at once, {faults.injected}: {text}" for text in found]
                 go_on(scenario, story, is_heard=is_heard)
             except Exception as error:  # noqa: BLE001 - all of them are listed in the end

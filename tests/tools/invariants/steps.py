@@ -14,9 +14,11 @@ from lamplighter.runs.job_request import JobName
 from lamplighter.runs.states import LIVE, OVER, STEP_MOVES, UP_FOR_RETRY
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import definition_of
+from lamplighter.store.limits import STARTS
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter.store.runs import run_ref
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.table_checks import waiting_violations
 
 _StepsByRun = Mapping[str, list[Steps]]
 
@@ -52,6 +54,7 @@ def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
     is_over = run.state in run_rows.FINISHED
     for step in steps:
         yield from _of_step(step)
+        yield from waiting_violations(step, run)
         # While the run lives, a step that is over may have been kept, or have an expiry to come.
         if (step.expires_at is None) if is_over else (step.state not in OVER and step.expires_at):
             yield f"step {step.step_id} is {step.state} and expires at {step.expires_at}"
@@ -79,6 +82,8 @@ def _of_step(step: Steps) -> Iterator[str]:
         yield f"step {step.step_id} has had {step.try_number} tries in {step.submission} jobs"
     if (step.state == UP_FOR_RETRY) != (step.retry_at is not None):
         yield f"step {step.step_id} is {step.state} and its retry is at {step.retry_at}"
+    if step.start_reserved_at is not None and not (step.waits_for or "").startswith(STARTS):
+        yield f"step {step.step_id} has a reserved start, and waits for {step.waits_for}"
     if (step.cancel_action is not None) != (step.state == "cancelling"):
         yield f"step {step.step_id} is {step.state}, and then {step.cancel_action}"
 

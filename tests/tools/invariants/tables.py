@@ -4,7 +4,7 @@ Owns: the one list of promises that all tests check. Refuses: repairing anything
 column that can be worked out from others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -24,6 +24,7 @@ from tests.tools.invariants.backfills import backfill_violations
 from tests.tools.invariants.custom_schedules import outlook_of
 from tests.tools.invariants.custom_schedules import place as _place
 from tests.tools.invariants.events import event_violations
+from tests.tools.invariants.limits import counter_violations, stuck_violations
 from tests.tools.invariants.progress import newest_tick, progress_violations
 from tests.tools.invariants.steps import step_violations, steps_by_run
 
@@ -37,6 +38,7 @@ def violations(
     *,
     origins: Mapping[str, DagRunInfo] = _NOTHING,
     limits: Mapping[str, int] = _NO_LIMITS,
+    lowered: Collection[str] = (),
     is_idle: bool = True,
 ) -> list[str]:
     """Return what is wrong in the tables, one sentence each; an empty list means that all is well.
@@ -45,6 +47,7 @@ def violations(
         origins: By DAG, the position at which its present schedule began, where that was not at the
             beginning: the schedule was changed, or older runs have expired.
         limits: By DAG, the largest number of active runs since the limit was lowered.
+        lowered: Pools and capacities that were made smaller while steps held them.
         is_idle: Whether all messages have been delivered. While some have not, or someone has just
             crashed, events that are enough for a run may not have reached their consumer.
     """
@@ -65,6 +68,7 @@ def violations(
         found += _stuck(dags, runs)
     found += backfill_violations(runs)
     found += step_violations(runs, is_idle=is_idle)
+    found += counter_violations(lowered)
     return [*found, *event_violations(dags, runs, is_idle=is_idle)]
 
 
@@ -80,11 +84,11 @@ def require_sound(
 
 
 def _stuck(dags: Sequence[Dags], runs: Mapping[str, list[Runs]]) -> Iterator[str]:
-    steps = steps_by_run() if any(row.waiting_for_past for row in dags) else {}
-    ticked_at = newest_tick()
+    steps, ticked_at = steps_by_run(), newest_tick()
     for row in dags:
         for text in progress_violations(row, runs.get(row.dag_id, ()), steps, ticked_at):
             yield f"DAG {row.dag_id}: {text}"
+    yield from stuck_violations(runs, steps, ticked_at)
 
 
 # The schedule.

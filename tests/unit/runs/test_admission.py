@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from lamplighter.executors.base import Executor, StartRate
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.admission import Admission, LimitReader, Wait, in_turn
 from lamplighter.store import limits
-from lamplighter.store.limits import LimitChange, WaitingStep, next_start, turn_of
+from lamplighter.store.limits import Amounts, LimitChange, WaitingStep, next_start, turn_of
 from lamplighter.store.models import Limits
 from tests.unit.runs.rows import make_dag
 
@@ -88,10 +89,18 @@ def task(**options: Any) -> SparkTask:
 
 
 def admit(
-    admission: Admission, on: Executor, step: WaitingStep | None = None, **options: Any
+    admission: Admission,
+    on: Executor,
+    step: WaitingStep | None = None,
+    *,
+    taken: Mapping[str, Amounts] = MappingProxyType({}),
+    is_reserved: bool = False,
+    **options: Any,
 ) -> Any:
     """Return what comes of a step that is ready."""
-    return admission.admit(step or entry(), task(**options), on, now=NOW)
+    return admission.admit(
+        step or entry(), task(**options), on, now=NOW, taken=taken, is_reserved=is_reserved
+    )
 
 
 # Counters.
@@ -114,13 +123,30 @@ def test_pool_admits_what_fits(free: int, slots: int, *, starts: bool) -> None:
         assert admitted == Wait("pool:db", {"slots": slots})
 
 
-def test_steps_of_one_message_share_what_is_free() -> None:
+def test_steps_of_one_decision_share_what_is_free() -> None:
     """What the first step takes is not there for the second."""
     admission = Admission(reader=Rows(pool(1)))
-    assert admit(admission, Platform(), pool="db") == {"pool:db": {"slots": 1}}
-    assert admit(admission, Platform(), pool="db") == Wait("pool:db", {"slots": 1})
-    admission.read_again(unused_permits=0)
-    assert admit(admission, Platform(), pool="db") == {"pool:db": {"slots": 1}}
+    first = admit(admission, Platform(), pool="db")
+    assert first == {"pool:db": {"slots": 1}}
+    assert admit(admission, Platform(), pool="db", taken=first) == Wait("pool:db", {"slots": 1})
+    assert admission.exhausted == {"pool:db"}
+
+
+def test_slot_that_a_step_gives_back_is_there_for_the_next() -> None:
+    """A decision counts what it frees itself."""
+    freed = {"pool:db": {"slots": -1.0}}
+    admitted = admit(Admission(reader=Rows(pool(0))), Platform(), pool="db", taken=freed)
+    assert admitted == {"pool:db": {"slots": 1}}
+
+
+def test_slot_promised_to_a_step_that_waits_for_its_start_is_not_given_away() -> None:
+    """Only as many starts are reserved as there are slots for."""
+    admission = Admission(reader=Rows(pool(1), moments=[NOW.add(seconds=5)]))
+    on = Platform(rate=StartRate(1, 1))
+    assert admit(admission, on, entry("first"), pool="db").until == NOW.add(seconds=5)
+    assert admit(admission, on, entry("second"), pool="db") == Wait(
+        "pool:db", look_at=NOW.add(seconds=6)
+    )
 
 
 def test_pool_that_does_not_exist_is_waited_for() -> None:
@@ -160,8 +186,7 @@ def test_capacity_row_of_an_earlier_setting_is_resized() -> None:
 def test_newcomer_does_not_take_the_turn_of_others() -> None:
     """With room for one, a lighter newcomer waits behind a heavier step, and says so."""
     admission = Admission(reader=Rows(pool(1), (entry("other", weight=5),)))
-    assert admit(admission, Platform(), pool="db") == Wait("pool:db")
-    assert admission.rivals == {"pool:db"}
+    assert admit(admission, Platform(), pool="db") == Wait("pool:db", look_at=NOW.add(seconds=1))
 
 
 @pytest.mark.parametrize(
@@ -175,10 +200,11 @@ def test_step_does_not_wait_behind_lighter_ones_or_itself(reader: Rows) -> None:
 
 
 def test_step_whose_turn_it_is_asks_for_no_other() -> None:
-    """Whoever serves a limit has put its steps in their order already."""
-    rows = Rows(pool(1), (entry("other", weight=5),))
-    admitted = admit(Admission(reader=rows, serves="pool:db"), Platform(), pool="db")
-    assert admitted == {"pool:db": {"slots": 1}}
+    """Those before it that could not start do not hold it up."""
+    other = entry("other", weight=5)
+    rows = Rows(pool(1), (other,))
+    admission = Admission(reader=rows, serves="pool:db", tried={other[:3]})
+    assert admit(admission, Platform(), pool="db") == {"pool:db": {"slots": 1}}
 
 
 # Starts.
@@ -198,15 +224,26 @@ def test_start_in_the_future_is_waited_for() -> None:
     admission = Admission(reader=Rows(pool(1), moments=[later]))
     wait = admit(admission, Platform(rate=StartRate(1, 1)), pool="db")
     assert wait == Wait("starts:platform", until=later)
-    assert admission.refused == {"starts:platform"}
 
 
-def test_permit_is_used_instead_of_a_new_start() -> None:
-    """A start that was reserved earlier serves one step; the next one reserves its own."""
-    admission = Admission(permits=1, reader=Rows(moments=[NOW.add(seconds=1)]))
+def test_permit_is_for_a_step_that_has_reserved_a_start() -> None:
+    """A start that was reserved earlier serves one such step; others reserve their own."""
+    later = [NOW.add(seconds=1), NOW.add(seconds=2)]
+    admission = Admission(permits=1, reader=Rows(moments=later))
     on = Platform(rate=StartRate(1, 1))
-    assert admit(admission, on) == {}
     assert admit(admission, on) == Wait("starts:platform", until=NOW.add(seconds=1))
+    assert admit(admission, on, is_reserved=True) == {}
+    assert admit(admission, on, is_reserved=True).until == NOW.add(seconds=2)
+
+
+def test_starts_of_a_decision_that_was_refused_are_used_again() -> None:
+    """Nobody waits longer because two wrote at once."""
+    admission = Admission(permits=1, reader=Rows(moments=[NOW]))
+    on = Platform(rate=StartRate(1, 1))
+    admission.begin()
+    assert (admit(admission, on), admit(admission, on, is_reserved=True)) == ({}, {})
+    admission.take_back()
+    assert (admit(admission, on), admit(admission, on, is_reserved=True)) == ({}, {})
 
 
 @pytest.mark.parametrize(

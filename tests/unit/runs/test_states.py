@@ -10,7 +10,7 @@ from tests.unit.runs.rows import make_run, make_step
 # Written down a second time, so that a slip in the table does not go unseen.
 STEPS = {
     "none": {"scheduled", "submitted", "success", "failed", "skipped", "upstream_failed"},
-    "scheduled": {"submitted", "failed", "none"},
+    "scheduled": {"submitted", "failed", "skipped", "upstream_failed", "none"},
     "submitted": {
         "scheduled",
         "running",

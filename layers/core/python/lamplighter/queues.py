@@ -107,11 +107,12 @@ def send_submits(runs: Iterable[RunName], *, delay: float = 0) -> None:
 
 def send_start(limit_id: str, *, at: DateTime | None = None) -> None:
     """Request that steps be started that wait for a limit; with `at`, one that is reserved then."""
-    body: dict[str, Any] = {"limit": limit_id}
+    body, later = {"limit": limit_id}, {}
     if at is not None:
         body["at"] = iso(at)
-    delay = 0 if at is None else math.ceil((at - clock.now()).total_seconds())
-    later = {"DelaySeconds": min(delay, LONGEST_DELAY)} if delay > 0 else {}
+        # At least a second: the index of steps that wait lags behind them.
+        delay = max(1, math.ceil((at - clock.now()).total_seconds()))
+        later = {"DelaySeconds": min(delay, LONGEST_DELAY)}
     send("submits", [{"MessageBody": json.dumps(body), **later}])
 
 

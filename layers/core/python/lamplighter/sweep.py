@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lamplighter.backfill.advance import sweep_backfills
 from lamplighter.events.fan_out import sweep_open
 from lamplighter.registry.pushes import sweep_pushes
-from lamplighter.runs.advance import sweep_runs
+from lamplighter.runs.advance import sweep_limits, sweep_runs
 from lamplighter.runs.decision import RunsReport
 from lamplighter.runs.outlets import sweep_outlets
 
@@ -54,6 +54,8 @@ def sweep(*, has_time: Callable[[], bool]) -> SweepReport:
         for moved in sweep_runs(has_time=has_time):
             report.add(moved)
             report.woken_runs += 1
+    with search("limits"):
+        sweep_limits()
     with search("backfills"):
         report.backfill_runs = sweep_backfills(has_time=has_time).backfill_runs
     return report

@@ -1,4 +1,4 @@
-"""What must be true of runs, slots and the due index at every moment, whatever has gone wrong.
+"""What must be true of runs, slots, limits and the due index at every moment.
 
 Owns: what the end of a test is checked for. The tests of this project check more
 (`tests/tools/invariants`).
@@ -7,11 +7,12 @@ Owns: what the end of a test is checked for. The tests of this project check mor
 from collections.abc import Iterable, Iterator
 
 from lamplighter import settings
-from lamplighter.runs.states import LIVE
+from lamplighter.runs.states import LIVE, SCHEDULED
+from lamplighter.store import limits
 from lamplighter.store import runs as run_rows
 from lamplighter.store.dags import all_dags
-from lamplighter.store.models import Dags, Runs
-from lamplighter.store.runs import all_runs, run_ref, stored_steps
+from lamplighter.store.models import Dags, Runs, Steps
+from lamplighter.store.runs import all_runs, all_steps, run_ref, stored_steps
 from lamplighter.store.slots import index_entry
 
 
@@ -21,11 +22,17 @@ def violations() -> list[str]:
     for run in all_runs():
         runs.setdefault(run.dag_id, []).append(run)
     found = [text for each in runs.values() for run in each for text in run_violations(run)]
+    by_ref = {run_ref(run.dag_id, run.run_key): run for each in runs.values() for run in each}
+    for step in all_steps():
+        found += [
+            f"run {step.run_ref}: {text}"
+            for text in waiting_violations(step, by_ref.get(step.run_ref))
+        ]
     for row in all_dags():
         own = runs.get(row.dag_id, [])
         checks = (slot_violations(row, own, int(row.max_active_runs)), index_violations(row))
         found += [f"DAG {row.dag_id}: {text}" for check in checks for text in check]
-    return found
+    return [*found, *limit_violations()]
 
 
 def run_violations(run: Runs) -> Iterator[str]:
@@ -90,3 +97,26 @@ def index_violations(row: Dags) -> Iterator[str]:
     actual = (row.next_run_create_after, row.due_shard)
     if actual != tuple(wanted):
         yield f"the index has {actual}, but the row means {tuple(wanted)}"
+
+
+def limit_violations() -> Iterator[str]:
+    """Yield whether steps hold more or less of a limit than is missing from it."""
+    held = limits.held_by_steps()
+    for row in limits.all_counters():
+        for resource, free in limits.free_of(row).items():
+            taken = held.get(row.limit_id, {}).get(resource, 0)
+            if free + taken != row.sizes[resource]:
+                yield (
+                    f"{row.limit_id}: {free:g} {resource} are free and {taken:g} are held, of"
+                    f" {row.sizes[resource]:g}"
+                )
+
+
+def waiting_violations(step: Steps, run: Runs | None) -> Iterator[str]:
+    """Yield what is wrong with what a step holds and waits for."""
+    if step.holds and step.state not in LIVE:
+        yield f"step {step.step_id} is {step.state} and holds {step.holds}"
+    if step.waits_for and step.state != SCHEDULED:
+        yield f"step {step.step_id} is {step.state} and waits for {step.waits_for}"
+    if step.state == SCHEDULED and (run is None or run.state in run_rows.FINISHED):
+        yield f"step {step.step_id} waits, but its run is over"

@@ -88,6 +88,9 @@ def _left_behind(made: Settings, *, with_runs: bool) -> Iterator[DateTime]:
     due = texts_of(f"{made.table_prefix}Backfills", "next_run_create_after", listed_by="due_shard")
     if due:
         yield as_utc(parse_instant(min(due)) + waits)
+    waited = texts_of(f"{made.table_prefix}Limits", "waited_at", listed_by="waited_at")
+    if waited:
+        yield parse_instant(min(waited))
     if with_runs:
         wakes = texts_of(f"{made.table_prefix}Runs", "wake_at", listed_by="wake_shard")
         if wakes:

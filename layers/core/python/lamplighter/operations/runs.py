@@ -15,7 +15,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.operations.trigger import require_usable
 from lamplighter.runs.dependencies import NextSteps, next_steps, removed_tasks
-from lamplighter.runs.effects import publish_state_change, wake_waiting_runs
+from lamplighter.runs.effects import publish_state_change, start_others, wake_waiting_runs
 from lamplighter.runs.states import (
     CANCELLED,
     CANCELLING,
@@ -203,6 +203,7 @@ def change_run(dag_id: str, run_key: str, change: Callable[[RunView, DateTime], 
             continue
         if is_done:
             publish_state_change(view)
+            start_others(view)
             if view.run.state not in FINISHED:
                 queues.send_settles([view.name])
             return view.run

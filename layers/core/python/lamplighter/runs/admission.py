@@ -8,6 +8,7 @@ takes of a counter is written with the step; see `store.limits`.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeAlias
 
 from pendulum import DateTime
 
@@ -16,11 +17,13 @@ from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.runs.job_request import sizes_of
 from lamplighter.store import limits
-from lamplighter.store.limits import Amounts, WaitingStep
+from lamplighter.store.limits import Amounts, WaitingStep, exact, minus
 from lamplighter.store.models import Limits
 
 # Whoever has waited for so long is no longer overtaken by heavier steps.
 _PATIENCE = timedelta(minutes=10)
+# The index of steps that wait is hardly ever further behind.
+_LAG_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Wait:
     lacks: Amounts | None = None
     # The start that was reserved.
     until: DateTime | None = None
+    # When to look again, because there is room that those who come first may leave.
+    look_at: DateTime | None = None
 
 
 class LimitReader:
@@ -43,67 +48,98 @@ class LimitReader:
     reserve_start = staticmethod(limits.reserve_start)
 
 
+_StepName: TypeAlias = tuple[str, str, str]
+
+
 @dataclass
 class Admission:
     """Admits the steps of the runs that one message is about."""
 
     # Starts that were reserved earlier, for whoever is next.
     permits: int = 0
-    # The limit whose next steps are started: nobody comes before them.
+    # The limit whose next steps are started, and those of them that have had their turn.
     serves: str | None = None
+    tried: set[_StepName] = field(default_factory=set)
     reader: LimitReader = field(default_factory=LimitReader)
-    # Limits that made a step wait, and those of them that have room: for others, who come first.
-    refused: set[str] = field(default_factory=set)
-    rivals: set[str] = field(default_factory=set)
+    # Counters that had too little for a step.
+    exhausted: set[str] = field(default_factory=set)
     _rows: dict[str, Limits | None] = field(default_factory=dict)
-    _free: dict[str, dict[str, float]] = field(default_factory=dict)
     _waiting: dict[str, list[WaitingStep]] = field(default_factory=dict)
+    # Room for steps that wait for their start.
+    _promised: dict[_StepName, tuple[Mapping[str, Amounts], DateTime]] = field(default_factory=dict)
+    # Starts of the decision that is not written yet, and of earlier ones that were refused.
+    _used_permits: int = 0
+    _drawn: list[DateTime] = field(default_factory=list)
+    _spare: list[DateTime] = field(default_factory=list)
 
-    def read_again(self, *, unused_permits: int) -> None:
-        """Forget what was read, because a decision that was based on it was refused."""
-        self.permits += unused_permits
+    def begin(self) -> None:
+        """Begin a decision: what the one before has used is gone."""
+        self._used_permits = 0
+        self._drawn.clear()
+
+    def forget(self, changed: Iterable[str]) -> None:
+        """Read limits again that a decision has changed."""
+        for limit_id in changed:
+            self._rows.pop(limit_id, None)
+
+    def take_back(self) -> None:
+        """Read all again and keep the starts, because the decision was not written."""
+        self.permits += self._used_permits
+        self._spare += self._drawn
         self._rows.clear()
-        self._free.clear()
         self._waiting.clear()
 
     def admit(
-        self, step: WaitingStep, task: SparkTask, executor: Executor, *, now: DateTime
+        self,
+        step: WaitingStep,
+        task: SparkTask,
+        executor: Executor,
+        *,
+        now: DateTime,
+        taken: Mapping[str, Amounts],
+        is_reserved: bool = False,
     ) -> Wait | Mapping[str, Amounts]:
         """Return what a step takes of counters if it may start, or why it has to wait.
 
-        Raises `DefinitionError` if it can never start.
+        `taken` is what the decision takes already, `is_reserved` whether a permit may be for the
+        step. Raises `DefinitionError` if it can never start.
         """
         needed = limits_of(task, executor)
         for limit_id, amounts in needed.items():
-            wait = self._counted(limit_id, amounts, step, executor, now)
+            free = self._free(limit_id, executor, amounts)
+            wait = self._counted(limit_id, amounts, minus(free, taken.get(limit_id, {})), step, now)
             if wait is not None:
-                self.refused.add(limit_id)
                 return wait
-        wait = self._paced(executor, now)
-        if wait is not None:
-            self.refused.add(wait.limit_id)
-            return wait
-        for limit_id, amounts in needed.items():
-            free = self._free[limit_id]
-            self._free[limit_id] = {
-                resource: there - amounts.get(resource, 0) for resource, there in free.items()
-            }
-        return needed
+        wait = self._paced(executor, now, is_reserved=is_reserved)
+        if wait is not None and wait.until is not None:
+            self._promised[step[:3]] = needed, wait.until
+        return needed if wait is None else wait
 
     def _counted(
-        self, limit_id: str, amounts: Amounts, step: WaitingStep, executor: Executor, now: DateTime
+        self, limit_id: str, amounts: Amounts, free: Amounts, step: WaitingStep, now: DateTime
     ) -> Wait | None:
+        if not _has_room(free, amounts):
+            self.exhausted.add(limit_id)
+            return Wait(limit_id, amounts)
+        look_at = now.add(seconds=_LAG_SECONDS)
+        for name, (promised, until) in self._promised.items():
+            if name != step[:3] and limit_id in promised:
+                free = minus(free, promised[limit_id])
+                look_at = max(look_at, until.add(seconds=_LAG_SECONDS))
+        if not _has_room(free, amounts):
+            self.exhausted.add(limit_id)
+            return Wait(limit_id, look_at=look_at)
+        if self._is_preceded(limit_id, step, now):
+            # Whoever serves the limit comes to all of them.
+            return Wait(limit_id, look_at=None if limit_id == self.serves else look_at)
+        return None
+
+    def _free(self, limit_id: str, executor: Executor, amounts: Amounts) -> Amounts:
         row = self._row(limit_id, executor)
         if row is None or not row.sizes:
-            return Wait(limit_id, amounts)  # until someone creates the pool
+            return {}  # a pool that someone has to create
         _require_possible(limit_id, amounts, row.sizes)
-        free = self._free[limit_id]
-        if any(free.get(resource, 0) < amount for resource, amount in amounts.items()):
-            return Wait(limit_id, amounts)
-        if limit_id != self.serves and self._is_preceded(limit_id, step, now):
-            self.rivals.add(limit_id)
-            return Wait(limit_id)
-        return None
+        return limits.free_of(row)
 
     def _row(self, limit_id: str, executor: Executor) -> Limits | None:
         if limit_id not in self._rows:
@@ -113,25 +149,34 @@ class Admission:
                 if row is None or row.sizes != sizes:
                     row = self.reader.resize(limit_id, sizes)
             self._rows[limit_id] = row
-            self._free[limit_id] = {} if row is None else limits.free_of(row)
         return self._rows[limit_id]
 
     def _is_preceded(self, limit_id: str, step: WaitingStep, now: DateTime) -> bool:
         if limit_id not in self._waiting:
             self._waiting[limit_id] = self.reader.first_waiting(limit_id)
         mine = precedence(step, now)
-        return any(precedence(other, now) < mine for other in self._waiting[limit_id])
+        waiting = (each for each in self._waiting[limit_id] if each[:3] not in self.tried)
+        return any(precedence(other, now) < mine for other in waiting)
 
-    def _paced(self, executor: Executor, now: DateTime) -> Wait | None:
+    def _paced(self, executor: Executor, now: DateTime, *, is_reserved: bool) -> Wait | None:
         rate = executor.start_rate()
         if rate is None:
             return None
-        if self.permits > 0:
+        if is_reserved and self.permits > 0:
             self.permits -= 1
+            self._used_permits += 1
             return None
         limit_id = limits.starts_limit(executor.name)
-        moment = self.reader.reserve_start(limit_id, rate.per_second, rate.burst, now=now)
+        if not self._spare:
+            found = self.reader.reserve_start(limit_id, rate.per_second, rate.burst, now=now)
+            self._spare.append(found)
+        moment = self._spare.pop(0)
+        self._drawn.append(moment)
         return None if moment <= now else Wait(limit_id, until=moment)
+
+
+def _has_room(free: Amounts, needed: Amounts) -> bool:
+    return all(free.get(resource, 0) >= amount for resource, amount in needed.items())
 
 
 def has_limits(task: SparkTask, executor: Executor) -> bool:
@@ -146,7 +191,7 @@ def limits_of(task: SparkTask, executor: Executor) -> dict[str, Amounts]:
         needed[limits.pool_limit(task.pool)] = {"slots": task.pool_slots}
     if executor.capacity():
         needed[limits.capacity_limit(executor.name)] = executor.footprint(sizes_of(task))
-    return needed
+    return {limit_id: exact(amounts) for limit_id, amounts in needed.items()}
 
 
 def _require_possible(limit_id: str, amounts: Amounts, sizes: Amounts) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock, executors, queues, settings
-from lamplighter.errors import PermanentError, TransientError
+from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.executors import NamedJob, job_of_event, named
 from lamplighter.executors.base import Job, JobState
 from lamplighter.queues import RunName
@@ -27,7 +27,7 @@ from lamplighter.runs.job_observation import JobObservation
 from lamplighter.runs.job_request import JobName, SubmissionKey
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import limits
-from lamplighter.store.models import Steps
+from lamplighter.store.models import Limits, Steps
 from lamplighter.store.runs import record_running, run_ref, runs_to_wake
 from lamplighter.store.transactions import TransactionCanceled, pack, sleep_with_jitter, transact
 
@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _TRIES = 24
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+# The index of steps that wait is hardly ever further behind.
+_INDEX_LAG_SECONDS = 10
 
 
 def advance(
@@ -66,15 +68,17 @@ def advance(
             report.cancelled_jobs += cancel_orphaned_jobs(observations, permissions)
             return report
         decision = RunDecision(view, permissions, report, admission=admission)
+        admission.begin()
         decision.decide(observations)
         if view.is_changed:
             try:
                 view.commit()
             except TransactionCanceled:
-                admission.read_again(unused_permits=decision.used_permits)
+                admission.take_back()
                 sleep_with_jitter(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
+        admission.forget(change.limit_id for change in view.limit_changes())
         learned = apply_effects(decision)
         if not learned and not decision.is_partial:
             return report
@@ -192,23 +196,46 @@ def start_waiting(
     admission = Admission(permits=int(is_start), serves=limit_id)
     row = limits.read_limit(limit_id)
     waiting = in_turn(limits.first_waiting(limit_id), now)
-    if not (waiting or is_start) and row is not None:
-        limits.stop_dispatching(limit_id, seen=row.waited_at, now=now)
+    failures: list[Exception] = []
     for step in waiting:
+        admission.tried.add(step[:3])
         try:
             report.add(advance(*step[:2], permissions=SUBMIT, admission=admission))
-        except Exception:
+        except (PermanentError, DefinitionError):
             about = {"dag_id": step.dag_id, "run_key": step.run_key, "limit": limit_id}
-            log.exception("run with a waiting step could not be advanced", extra=about)
-        if limit_id in admission.refused or (is_start and not admission.permits):
+            log.exception("run with a waiting step cannot be advanced", extra=about)
+            limits.leave_queue(step)
+        except Exception as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+        if limit_id in admission.exhausted or (is_start and not admission.permits):
             break
         if not has_time():
             queues.send_start(limit_id, at=now if is_start else None)
             break
     else:
-        if waiting and not is_start:
-            queues.send_start(limit_id, at=now.add(seconds=1))  # there may be more
+        _look_again(limit_id, row, now, found=len(waiting))
+    if failures:
+        raise failures[0]
     return report
+
+
+def _look_again(limit_id: str, row: Limits | None, now: DateTime, *, found: int) -> None:
+    """Have a counter looked at again that had room for all, if there may have been more."""
+    if row is None or row.waited_at is None:
+        return
+    again_at = row.waited_at.add(seconds=_INDEX_LAG_SECONDS)
+    if found >= limits.FIRST:
+        queues.send_start(limit_id, at=now)
+    elif now < again_at:
+        queues.send_start(limit_id, at=again_at)
+    elif not found:
+        limits.stop_dispatching(limit_id, seen=row.waited_at, now=now)
+
+
+def sweep_limits() -> None:
+    """Have steps started that wait for counters, in case that a message was lost."""
+    for limit_id in limits.has_waited_for():
+        queues.send_start(limit_id)
 
 
 # Messages about jobs.

@@ -24,6 +24,7 @@ from lamplighter.runs.states import (
     CANCELLING,
     FAILED,
     LIVE,
+    NONE,
     OVER,
     QUEUED,
     RUNNING,
@@ -105,9 +106,8 @@ class RunDecision:
     # Runs the jobs of steps that are submitted now.
     executor: Executor = field(default_factory=executors.current)
     admission: Admission = field(default_factory=Admission)
-    # Starts that were used, and those that were reserved for later: limit and instant.
-    used_permits: int = 0
-    reserved: list[tuple[str, DateTime]] = field(default_factory=list)
+    # When to start others that wait: limit and instant.
+    looks: set[tuple[str, DateTime]] = field(default_factory=set)
     # More follows than fits into one transaction, or than is known before it is written.
     is_partial: bool = False
     starts: list[PreparedJob] = field(default_factory=list)
@@ -215,7 +215,11 @@ class RunDecision:
 
     def _continue(self) -> None:
         view = self.view
-        states = {step_id: step.state for step_id, step in view.steps.items()}
+        # One that waits for a limit is decided upon anew.
+        states = {
+            step_id: NONE if step.state == SCHEDULED else step.state
+            for step_id, step in view.steps.items()
+        }
         retries = [
             step.step_id
             for step in view.steps.values()
@@ -223,7 +227,6 @@ class RunDecision:
             and step.retry_at is not None
             and step.retry_at <= self.now
         ]
-        retries += [step.step_id for step in view.steps.values() if step.state == SCHEDULED]
         found = next_steps(view.dag, removed_tasks(view.dag, view.run) | states, also_ready=retries)
         for task_id, state in found.moves.items():
             if self._is_full():
@@ -310,14 +313,19 @@ class RunDecision:
             self.now if step.waits_since is None else step.waits_since,
             turn_of(weight_of(view.dag, task_id), view.run.run_after),
         )
-        permits = self.admission.permits
         try:
-            admitted = self.admission.admit(entry, task, self.executor, now=self.now)
+            admitted = self.admission.admit(
+                entry,
+                task,
+                self.executor,
+                now=self.now,
+                taken={change.limit_id: change.taken for change in view.limit_changes()},
+                is_reserved=step.start_reserved_at is not None,
+            )
         except DefinitionError as error:
             self._end_without_a_job(task_id, FAILED, str(error))
             self.is_partial = True  # other steps may follow from that
             return False
-        self.used_permits += permits - self.admission.permits
         if isinstance(admitted, Wait):
             self._wait(step, entry, admitted)
             return False
@@ -335,8 +343,9 @@ class RunDecision:
                 self.view.waits.setdefault(wait.limit_id, wait.lacks)
         step.waits_for, step.waits_since = wait.limit_id, entry.since
         step.turn, step.start_reserved_at = entry.turn, wait.until
-        if wait.until is not None:
-            self.reserved.append((wait.limit_id, wait.until))
+        at = wait.until or wait.look_at
+        if at is not None:
+            self.looks.add((wait.limit_id, at))
 
     def _start_again(self, step: Steps) -> None:
         """Start the job of a submission for which no job is recorded."""

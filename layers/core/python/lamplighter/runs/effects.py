@@ -170,15 +170,17 @@ def cancel_orphaned_jobs(
 
 def _start_waiting_steps(decision: RunDecision) -> None:
     """Have steps started that wait: when starts are reserved, and for what was given back."""
-    for limit_id, moment in decision.reserved:
+    for limit_id, moment in sorted(decision.looks):
         queues.send_start(limit_id, at=moment)
-    freed = {change.limit_id for change in decision.view.limit_changes() if change.frees}
-    for limit_id in limits.has_waited_for(freed):
+    start_others(decision.view, serves=decision.admission.serves)
+
+
+def start_others(view: RunView, *, serves: str | None = None) -> None:
+    """Have steps started that waited for what this run's have given back, or behind them."""
+    freed = {change.limit_id for change in view.limit_changes() if change.frees}
+    # Whoever serves a limit comes to those behind anyway.
+    for limit_id in limits.has_waited_for(freed | (view.left_limits() - {serves})):
         queues.send_start(limit_id)
-    # There is room, but for steps that come first: they are in the index a moment later.
-    rivals = decision.admission.rivals & set(decision.view.waits)
-    for limit_id in sorted(rivals):
-        queues.send_start(limit_id, at=decision.now.add(seconds=1))
 
 
 # Starting jobs.

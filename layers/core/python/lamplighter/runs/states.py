@@ -56,7 +56,7 @@ _ENDS_OF_A_JOB = frozenset({SUCCESS, FAILED, UP_FOR_RETRY, SKIPPED})
 STEP_MOVES: dict[str, frozenset[str]] = {
     # Without a job: the request could not be prepared, or the step was marked.
     NONE: frozenset({SCHEDULED, SUBMITTED, SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED}),
-    SCHEDULED: frozenset({SUBMITTED, FAILED, NONE}),
+    SCHEDULED: frozenset({SUBMITTED, FAILED, SKIPPED, UPSTREAM_FAILED, NONE}),
     # Back, if its job was not started because the call was throttled.
     SUBMITTED: _ENDS_OF_A_JOB | {RUNNING, CANCELLING, SCHEDULED},
     RUNNING: _ENDS_OF_A_JOB | {CANCELLING},
@@ -179,7 +179,7 @@ def end_step(view: "RunView", step: Steps, now: DateTime) -> None:
         move_step(step, CANCELLING)
     if step.state == CANCELLING and step.cancel_action not in {SUCCESS, FAILED}:
         step.cancel_action = CANCEL
-    if step.state == SCHEDULED and not step.try_number:
+    if step.state == SCHEDULED and (not step.try_number or step.error is None):
         move_step(step, NONE)
     if step.state in {SCHEDULED, UP_FOR_RETRY}:
         move_step(step, FAILED)

@@ -17,11 +17,11 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.queues import RunName
-from lamplighter.runs.states import LIVE, NONE, RUNNING
+from lamplighter.runs.states import LIVE, NONE, RUNNING, SUBMITTED
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
 from lamplighter.store.dags import dag_write, definition_of, read_dag, read_dags
-from lamplighter.store.limits import Amounts, LimitChange
+from lamplighter.store.limits import STARTS, Amounts, LimitChange
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.runs import read_run, read_runs, read_step, run_ref, runs_before, steps_of
 from lamplighter.store.transactions import Change, Put, Write, transact
@@ -157,6 +157,17 @@ class RunView:
             change = changes.setdefault(limit_id, LimitChange(limit_id))
             change.has_to_wait, change.lacks = True, lacks
         return [change for change in changes.values() if change.is_change]
+
+    def left_limits(self) -> set[str]:
+        """Return the counters that steps waited for which do so no longer, and did not start."""
+        return {
+            before
+            for step in self.steps.values()
+            if (before := step.stored.get("waits_for")) is not None
+            and before != step.waits_for
+            and step.state != SUBMITTED
+            and not before.startswith(STARTS)
+        }
 
     def commit(self) -> None:
         """Write all changes; raise `TransactionCanceled` if the run has changed."""

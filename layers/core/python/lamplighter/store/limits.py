@@ -5,7 +5,7 @@ change in the transaction that changes the step, so nothing is taken twice or le
 a token bucket, kept as the instant of the newest start that was reserved.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from pynamodb.expressions.condition import Condition
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.store.models import Limits, Steps
 from lamplighter.store.rows import instant_text
+from lamplighter.store.runs import run_ref
 from lamplighter.store.transactions import Update, delete_if, retry_attempts, update_if
 from lamplighter.zones import as_utc
 
@@ -28,9 +29,19 @@ _SLOWDOWN, _SLOW_SECONDS = 2.0, 60
 _INDEX_LAG = timedelta(minutes=1)
 _MAX_WEIGHT = 10**9 - 1
 # Entries read of each index.
-_FIRST = 25
+FIRST = 25
 
 Amounts = Mapping[str, float]
+
+
+def exact(amounts: Amounts) -> dict[str, float]:
+    """Return amounts as they can be added up and given back one by one without a difference."""
+    return {resource: round(amount, 6) for resource, amount in amounts.items()}
+
+
+def minus(one: Amounts, other: Amounts) -> Amounts:
+    """Return what is left of amounts."""
+    return exact({each: amount - other.get(each, 0) for each, amount in one.items()})
 
 
 def pool_limit(pool: str) -> str:
@@ -81,7 +92,7 @@ class LimitChange:
     def take(self, amounts: Amounts, *, sign: int = 1) -> None:
         """Take amounts, or give them back with the sign -1."""
         for resource, amount in amounts.items():
-            self.taken[resource] = self.taken.get(resource, 0) + sign * amount
+            self.taken[resource] = round(self.taken.get(resource, 0) + sign * amount, 6)
 
     @property
     def is_change(self) -> bool:
@@ -111,7 +122,8 @@ class LimitChange:
         # A pool that does not exist lacks everything.
         found: Condition = Limits.sizes.does_not_exist()
         for resource, amount in needed.items():
-            found = found | (_free(Limits, resource) < self.taken.get(resource, 0) + amount)
+            at_least = round(self.taken.get(resource, 0) + amount, 6)
+            found = found | (_free(Limits, resource) < at_least)
         return found
 
 
@@ -255,8 +267,8 @@ def first_waiting(limit_id: str) -> list[WaitingStep]:
     They are the heaviest, and those that have waited longest.
     """
     rows = [
-        *Steps.turns.query(limit_id, limit=_FIRST),
-        *Steps.waiting.query(limit_id, limit=_FIRST),
+        *Steps.turns.query(limit_id, limit=FIRST),
+        *Steps.waiting.query(limit_id, limit=FIRST),
     ]
     return list(dict.fromkeys(map(_waiting_step, rows)))
 
@@ -271,17 +283,30 @@ def count_waiting(limit_id: str) -> int:
     return int(Steps.waiting.count(limit_id))
 
 
-def stop_dispatching(limit_id: str, *, seen: DateTime | None, now: DateTime) -> None:
+def leave_queue(step: WaitingStep) -> None:
+    """Take a step whose run cannot be advanced out of the index, so that nobody waits behind it."""
+    row = Steps(run_ref(step.dag_id, step.run_key), step.step_id)
+    update_if(
+        row,
+        [Steps.waits_for.remove(), Steps.start_reserved_at.remove()],
+        Steps.waits_since == step.since,
+    )
+
+
+def stop_dispatching(limit_id: str, *, seen: DateTime, now: DateTime) -> None:
     """Record that nobody waits for a counter, unless someone began to lately.
 
     The index of waiting steps lags behind them.
     """
-    if seen is not None and now - seen > _INDEX_LAG:
+    if now - seen > _INDEX_LAG:
         is_same = Limits.waited_at == seen
         update_if(Limits(limit_id), [Limits.waited_at.remove()], is_same)
 
 
-def has_waited_for(limit_ids: Collection[str]) -> list[str]:
-    """Return the counters that steps had to wait for."""
-    rows = Limits.batch_get(limit_ids, consistent_read=True) if limit_ids else ()
+def has_waited_for(limit_ids: Collection[str] | None = None) -> list[str]:
+    """Return the counters that steps had to wait for, of some or all."""
+    if limit_ids is None:
+        rows: Iterable[Limits] = Limits.scan(Limits.waited_at.exists(), consistent_read=True)
+    else:
+        rows = Limits.batch_get(limit_ids, consistent_read=True) if limit_ids else ()
     return sorted(row.limit_id for row in rows if row.waited_at is not None)

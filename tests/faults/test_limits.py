@@ -1,0 +1,354 @@
+"""Steps that share a limit, under a fault at every single call: never too many, and none forgotten.
+
+As in `test_runs`, whose machinery tells these stories: a fault at a call, then what the platform
+always does. In the end all runs are over, all counters are whole, and nobody waits.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from lamplighter import DAG, SparkTask
+from lamplighter.errors import RefusedError
+from lamplighter.executors.emr import EmrServerless
+from lamplighter.operations import pools
+from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step
+from lamplighter_local.emr.fake_emr import Outcome
+from tests.faults.reports import Report
+from tests.faults.test_runs import (
+    JOB,
+    KEY,
+    Act,
+    Scenario,
+    Story,
+    all_of,
+    all_points,
+    ask_for_a_run,
+    make_story,
+    mishear,
+    pass_time,
+    some_points,
+    strike,
+    submit,
+)
+
+# Fixtures of the module that tells such stories.
+__all__ = ["make_story"]
+
+POOL = "pool:db"
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A scenario, and the limits that are in force in it."""
+
+    scenario: Scenario
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    # What all jobs may use together, of which each uses one.
+    vcpus: int | None = None
+
+    @contextmanager
+    def in_force(self, story: Story) -> Iterator[None]:
+        """Let the limits be in force until the block ends."""
+        before = story.stack.settings
+        sizes = {} if self.vcpus is None else {"vcpus": self.vcpus}
+        footprint = dict.fromkeys(sizes, 1)
+        story.stack.settings = replace(before, **self.settings)
+        with (
+            patch.object(EmrServerless, "capacity", lambda _: sizes),
+            patch.object(EmrServerless, "footprint", lambda *_: footprint),
+        ):
+            yield
+        story.stack.settings = before
+
+
+def dags(number: int, *tasks: str, **options: Any) -> tuple[DAG, ...]:
+    """Return DAGs d0, d1 and so on, each of these tasks, which depend on nothing."""
+    return tuple(_dag(f"d{each}", tasks or ("t",), options) for each in range(number))
+
+
+def _dag(dag_id: str, tasks: tuple[str, ...], options: Mapping[str, Any]) -> DAG:
+    with DAG(dag_id, schedule=None) as made:
+        for task in tasks:
+            SparkTask(task, job=JOB, **options)
+    return made
+
+
+def set_pool(slots: int) -> Act:
+    """Return an act that gives the pool a size."""
+    return lambda _: pools.set_pool("db", slots)
+
+
+def runs_of(*numbers: int) -> Act:
+    """Return an act that asks for a run of some of the DAGs."""
+    return all_of(*(ask_for_a_run(f"d{each}") for each in numbers))
+
+
+def unless_done(request: Any, number: int, *args: Any, **how: Any) -> Act:
+    """Return an act that asks something of a run, which may have been granted already."""
+
+    def do(_: Story) -> None:
+        with suppress(RefusedError):
+            request(f"d{number}", KEY, *args, **how)
+
+    return do
+
+
+def take(seconds: float, *, dag_id: str = "d0", task: str = "t") -> Act:
+    """Return an act that lets the next job of a task take so long."""
+    return lambda story: story.emr.next_outcome(dag_id, task, Outcome(takes=seconds))
+
+
+def hang(story: Story) -> None:
+    """Let the next job of the first DAG go on until it is cancelled."""
+    story.emr.next_outcome("d0", "t", Outcome.hangs())
+
+
+def throttle(times: int) -> Act:
+    """Return an act that lets the next starts be refused, because others use the same quota."""
+    return lambda story: story.emr.refuse_next("StartJobRun", "ThrottlingException", times=times)
+
+
+def successes(*numbers: int, task: str = "t") -> list[str]:
+    """Return runs that have succeeded."""
+    return [f"d{each} success {task}=success/1" for each in numbers]
+
+
+def jobs(*numbers: int, task: str = "t") -> list[str]:
+    """Return jobs that have succeeded, one of each DAG."""
+    return [f"d{each}/{task}#1 SUCCESS" for each in numbers]
+
+
+def one_holds_and_one_waits(outcome: Act) -> Act:
+    """Return an act after which the first DAG holds the only slot and the second waits for it."""
+    pause = pass_time(seconds=1)
+    return all_of(set_pool(1), outcome, runs_of(0), pause, runs_of(1), pause)
+
+
+def pooled(**changes: Any) -> Scenario:
+    """Return a scenario of two DAGs that share a pool of one slot, which is taken by the first."""
+    given: dict[str, Any] = {
+        "dags": dags(2, pool="db"),
+        "arrange": one_holds_and_one_waits(take(5)),
+        "act": pass_time(seconds=30),
+        "runs": successes(0, 1),
+        "events": {},
+        "jobs": jobs(0, 1),
+        "most_jobs": 1,
+    }
+    return Scenario(**{**given, **changes})
+
+
+MARKED = {"why": "it is mended", "by": "ada"}
+# A start that is repeated after a fault may be throttled instead of the first one.
+SOMEHOW = ["d0 success t=success", "d1 success t=success"]
+ONE_A_SECOND = {"job_starts_per_second": 1, "job_start_burst": 1}
+
+SCENARIOS = {
+    "a pool of one over two DAGs": Limited(pooled(arrange=all_of(set_pool(1), runs_of(0, 1)))),
+    "a slot that is freed": Limited(pooled()),
+    "steps of one run in a pool of one": Limited(
+        Scenario(
+            dags=dags(1, "a", "b", pool="db"),
+            arrange=all_of(set_pool(1), runs_of(0)),
+            act=pass_time(seconds=30),
+            runs=["d0 success a=success/1 b=success/1"],
+            events={},
+            jobs=["d0/a#1 SUCCESS", "d0/b#1 SUCCESS"],
+            most_jobs=1,
+        )
+    ),
+    "a pool that is created while a step waits for it": Limited(
+        pooled(arrange=all_of(runs_of(0, 1), pass_time(seconds=5)), ask=set_pool(1))
+    ),
+    "a pool made larger": Limited(pooled(ask=set_pool(2), most_jobs=2)),
+    "a pool made smaller": Limited(
+        pooled(
+            dags=dags(4, pool="db"),
+            arrange=all_of(
+                set_pool(2),
+                take(5),
+                take(9, dag_id="d1"),
+                runs_of(0, 1),
+                pass_time(seconds=1),
+                runs_of(2, 3),
+                pass_time(seconds=1),
+            ),
+            ask=set_pool(1),
+            act=pass_time(seconds=60),
+            runs=successes(0, 1, 2, 3),
+            jobs=jobs(0, 1, 2, 3),
+            most_jobs=2,
+            lowered=(POOL,),
+        )
+    ),
+    "a cancel of a run that waits": Limited(
+        pooled(
+            ask=unless_done(cancel_run, 1),
+            runs=[*successes(0), "d1 cancelled t=none/0"],
+            jobs=jobs(0),
+        )
+    ),
+    "a cancel of a run that holds a slot": Limited(
+        pooled(
+            arrange=one_holds_and_one_waits(hang),
+            ask=unless_done(cancel_run, 0),
+            runs=["d0 cancelled t=failed/1", *successes(1)],
+            jobs=["d0/t#1 CANCELLED", *jobs(1)],
+        )
+    ),
+    "a clear of a run that waits": Limited(
+        pooled(ask=unless_done(clear_run, 1), runs=successes(0, 1), jobs=jobs(0, 1))
+    ),
+    "a mark of a step that waits": Limited(
+        pooled(
+            ask=unless_done(mark_step, 1, "t", "success", **MARKED),
+            runs=[*successes(0), "d1 success t=success/0"],
+            jobs=jobs(0),
+        )
+    ),
+    "a mark of a run that waits": Limited(
+        pooled(
+            ask=unless_done(mark_run, 1, "success", **MARKED),
+            runs=[*successes(0), "d1 success t=success/0"],
+            jobs=jobs(0),
+        )
+    ),
+    "a mark of a step that holds a slot": Limited(
+        pooled(
+            arrange=one_holds_and_one_waits(hang),
+            ask=unless_done(mark_step, 0, "t", "failed", **MARKED),
+            runs=["d0 failed t=failed/1", *successes(1)],
+            jobs=["d0/t#1 CANCELLED", *jobs(1)],
+        )
+    ),
+    "a job that fails in its slot": Limited(
+        pooled(
+            dags=dags(2, pool="db", retries=1, retry_delay=timedelta(seconds=5)),
+            arrange=all_of(
+                set_pool(1),
+                lambda story: story.emr.next_outcome("d0", "t", Outcome.failed("no")),
+                runs_of(0, 1),
+            ),
+            runs=["d0 success t=success/2", *successes(1)],
+            jobs=["d0/t#1 FAILED", "d0/t#2 SUCCESS", *jobs(1)],
+        )
+    ),
+    "starts at a rate": Limited(
+        Scenario(
+            dags=dags(3),
+            arrange=runs_of(0, 1, 2),
+            act=pass_time(seconds=30),
+            runs=successes(0, 1, 2),
+            events={},
+            jobs=jobs(0, 1, 2),
+        ),
+        settings=ONE_A_SECOND,
+    ),
+    "starts of one run at a rate": Limited(
+        Scenario(
+            dags=dags(1, "a", "b", "c"),
+            arrange=runs_of(0),
+            act=pass_time(seconds=30),
+            runs=["d0 success a=success/1 b=success/1 c=success/1"],
+            events={},
+            jobs=[f"d0/{task}#1 SUCCESS" for task in "abc"],
+        ),
+        settings=ONE_A_SECOND,
+    ),
+    "a cancel of a run that waits for its start": Limited(
+        Scenario(
+            dags=dags(3),
+            arrange=all_of(runs_of(0, 1, 2), submit),
+            ask=unless_done(cancel_run, 1),
+            act=pass_time(seconds=30),
+            runs=[*successes(0), "d1 cancelled t=none/0", *successes(2)],
+            events={},
+            jobs=jobs(0, 2),
+        ),
+        settings=ONE_A_SECOND,
+    ),
+    "a start that is throttled": Limited(
+        Scenario(
+            dags=dags(2),
+            arrange=all_of(throttle(1), runs_of(0, 1)),
+            act=pass_time(seconds=60),
+            runs=SOMEHOW,
+            events={},
+            jobs=None,
+        ),
+        settings=ONE_A_SECOND,
+    ),
+    "a start in a pool that is throttled": Limited(
+        pooled(arrange=all_of(set_pool(1), throttle(1), runs_of(0, 1)), runs=SOMEHOW, jobs=None),
+        settings=ONE_A_SECOND,
+    ),
+    "starts in a pool at a rate": Limited(
+        pooled(
+            dags=dags(3, pool="db"),
+            arrange=all_of(set_pool(1), runs_of(0, 1, 2)),
+            act=pass_time(seconds=60),
+            runs=successes(0, 1, 2),
+            jobs=jobs(0, 1, 2),
+        ),
+        settings=ONE_A_SECOND,
+    ),
+    "capacity for one": Limited(
+        pooled(
+            dags=dags(3),
+            arrange=runs_of(0, 1, 2),
+            runs=successes(0, 1, 2),
+            jobs=jobs(0, 1, 2),
+        ),
+        vcpus=1,
+    ),
+    "capacity, a pool and a rate": Limited(
+        pooled(
+            dags=dags(3, pool="db"),
+            arrange=all_of(set_pool(2), runs_of(0, 1, 2)),
+            act=pass_time(seconds=60),
+            runs=successes(0, 1, 2),
+            jobs=jobs(0, 1, 2),
+        ),
+        settings=ONE_A_SECOND,
+        vcpus=1,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_fault_at_some_calls_takes_and_leaves_no_slot(
+    name: str, story: Story, report: Report
+) -> None:
+    """Whichever call fails, all steps have their turn, never too many at once."""
+    limited = SCENARIOS[name]
+    with limited.in_force(story):
+        report(name, *strike(limited.scenario, story, some_points))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_fault_at_every_call_takes_and_leaves_no_slot(
+    name: str, story: Story, report: Report
+) -> None:
+    """As above, at every call."""
+    limited = SCENARIOS[name]
+    with limited.in_force(story):
+        report(name, *strike(limited.scenario, story, all_points))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_events_delivered_badly_take_and_leave_no_slot(
+    name: str, story: Story, report: Report
+) -> None:
+    """Events of jobs that are late, doubled, shuffled or missing lead to the same end."""
+    limited = SCENARIOS[name]
+    with limited.in_force(story):
+        report(f"{name}, misheard", *mishear(limited.scenario, story, range(6)))
