@@ -166,7 +166,7 @@ def test_freed_slot_is_given_to_a_step_that_the_index_does_not_know_yet() -> Non
         lamp.trigger("holder")
         lamp.trigger("small")
         lamp.advance(seconds=1)
-        with patch("lamplighter.store.limits.waiting_steps", lambda *_, **__: iter(())):
+        with patch("lamplighter.store.limits.first_waiting", lambda *_: []):
             lamp.advance(seconds=3)
         assert state(lamp, "small") == "queued"
         lamp.advance(seconds=20)
