@@ -157,8 +157,8 @@ def _import(request: ParseRequest) -> dict[str, Any]:
 
 
 # The clock. In a simulation, and asked about another moment, author code that reads it must get
-# that time. And a start date of "today" gives the same definition twice in one second, and another one tomorrow: the
-# second of two parses therefore happens a day later.
+# that time. And a start date of "today" gives the same definition twice in one second, and another
+# one tomorrow: the second of two parses therefore happens a day later.
 
 # Enough to change the day, the hour and the minute.
 _LATER = datetime.timedelta(days=1, hours=1, minutes=1)
