@@ -178,6 +178,29 @@ def test_run_that_is_owed_at_the_end_date_is_created_after_it(stack: LocalStack)
     require_sound()
 
 
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "no slot"])
+def test_run_that_is_owed_at_the_end_date_survives_later_events(
+    stack: LocalStack, is_paused: bool
+) -> None:
+    """An event after the end date does not take the one in time with it."""
+    register(stack, dag(max_active_runs=1, end_date=ONE))
+    send(stack, "a")
+    if is_paused:
+        finish_one(stack)
+        pause("dag")
+    send(stack, "a", event_id="in time")
+    stack.advance(hours=1)
+    send(stack, "a")
+    if is_paused:
+        unpause("dag")
+        stack.advance(minutes=1)
+    else:
+        finish_one(stack)
+    assert status("in time") == ("consumed", "")
+    assert len(taken(stack)) == 2
+    require_sound()
+
+
 def test_end_date_that_is_pushed_later_lets_events_count_again(stack: LocalStack) -> None:
     """Half a condition from before the old end date is completed before the new one."""
     register(stack, dag(A & B, end_date=ONE))

@@ -83,9 +83,10 @@ class Producer(SharedStreamProducer):
             raise ConnectionError("the broker is gone")
         for name, outcome in batch:
             log.told.append((name, (outcome.acked, outcome.failed, outcome.rejected)))
-            # A commit covers everything before it in its partition.
-            before = log.names[: log.names.index(name) + 1]
-            log.committed |= {one for one in before if one[0] == name[0]}
+        # A batch is of one lane, and a commit covers everything before it in its partition.
+        name = batch[-1].broker_payload
+        before = log.names[: log.names.index(name) + 1]
+        log.committed |= {one for one in before if one[0] == name[0]}
 
 
 class Reader(BaseEventTrigger):

@@ -1,6 +1,7 @@
-"""The example of watchers, as it is shipped: two share a log, two a scan, one is alone."""
+"""The examples of watchers, as they are shipped: two share a log, two a scan, two a queue."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from lamplighter import aws
 from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import watcher_row_kind
 from lamplighter.streams.watchers import by_stream, watchers_in
+from lamplighter_local.emulator.moto_memory import queue_at
 from tests.tools.checked_deployment import LocalDeployment
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "watchers"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 # Where the example keeps its files, which is not used here.
 PLACE = 'Path(gettempdir()) / "shop"'
 
@@ -21,7 +24,7 @@ PLACE = 'Path(gettempdir()) / "shop"'
 @pytest.fixture
 def lamp(tmp_path: Path) -> Iterator[LocalDeployment]:
     """Yield a deployment with the example, which finds its files in a folder of the test."""
-    bundle = shutil.copytree(EXAMPLE, tmp_path / "bundle")
+    bundle = shutil.copytree(EXAMPLES / "watchers", tmp_path / "bundle")
     for dags in (bundle / "dags").glob("*.py"):
         text = dags.read_text(encoding="utf-8")
         assert PLACE in text
@@ -78,3 +81,24 @@ def test_what_happens_in_the_shop_starts_its_runs(lamp: LocalDeployment, tmp_pat
         "load_north": 1,
     }
     lamp.check_invariants()
+
+
+@pytest.mark.slow
+def test_parcel_on_the_queue_starts_its_run_and_is_deleted(tmp_path: Path) -> None:
+    """One consumer serves both regions; Lambda takes nothing from the queue."""
+    bundle = shutil.copytree(EXAMPLES / "watchers_queue", tmp_path / "bundle")
+    with LocalDeployment(at="2026-01-05T12:00:00Z", poll_real_sources=True) as lamp:
+        url = aws.client("sqs").create_queue(QueueName="own")["QueueUrl"]  # as in permissions.txt
+        dags = bundle / "dags" / "parcels.py"
+        text, count = re.subn(r'PARCELS = ".*"', f'PARCELS = "{url}"', dags.read_text("utf-8"))
+        assert count == 1
+        dags.write_text(text, encoding="utf-8")
+        lamp.push(bundle)
+        for region in ("north", "south", "east"):
+            body = json.dumps({"region": region})
+            aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
+        lamp.advance(minutes=2)
+        assert runs(lamp) == {"ship_north": 1, "ship_south": 1}
+        assert queue_at(url)._messages == []
+        lamp.check_invariants()
+        aws.client("sqs").delete_queue(QueueUrl=url)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, timedelta
 from datetime import datetime as standard
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pendulum
@@ -48,6 +49,7 @@ class Pulse(Timetable):
 with DAG("pulse", schedule=Pulse(), catchup=False):
     SparkTask("beat", entry_point="jobs/beat.py")
 """
+JOBS = {"jobs/beat.py": ""}
 DATES = [f"2031-05-05T{hour:02}:05:00+00:00" for hour in range(5, 8)]
 
 
@@ -68,7 +70,7 @@ class Pulse(Timetable):
 @pytest.fixture
 def bundle(write_bundle: Callable[[dict[str, str]], Path]) -> Path:
     """Return a bundle with a timetable that reads the clock in all usual ways."""
-    return write_bundle({"dags/pulse.py": BUNDLE, "jobs/beat.py": ""})
+    return write_bundle({"dags/pulse.py": BUNDLE, **JOBS})
 
 
 def dates(lamp: LocalDeployment) -> list[str]:
@@ -91,14 +93,29 @@ def test_timetable_of_an_object_gets_the_simulated_time() -> None:
         assert dates(lamp) == DATES
 
 
+def told_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """Return what a command tells as JSON."""
+    argv = ["lamplighter", *arguments, "--at", START, "--json"]
+    with patch.object(sys, "argv", argv), pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    return json.loads(capsys.readouterr().out)
+
+
 def test_simulation_with_such_a_timetable_is_always_the_same(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whenever the command is given, it tells of the same runs."""
-    argv = ["lamplighter", "simulate", str(bundle), "--days", "1", "--at", START, "--json"]
-    with patch.object(sys, "argv", argv), pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    told = json.loads(capsys.readouterr().out)
+    told = told_by(capsys, "simulate", str(bundle), "--days", "1")
     assert [dag["runs"] for dag in told["dags"]] == [24]
     assert [hour["runs"] for hour in told["hours"]] == [1] * 24
+
+
+def test_next_runs_of_such_a_timetable_are_those_after_the_date(
+    write_bundle: Callable[[dict[str, str]], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`next --at` asks the timetable at that moment, not now."""
+    # Files are imported now, when not all clocks show the same.
+    bundle = write_bundle({"dags/pulse.py": BUNDLE.replace("raise RuntimeError", "str"), **JOBS})
+    told = told_by(capsys, "next", "pulse", "--dags", str(bundle), "--count", "3")
+    assert [run["logical_date"] for run in told] == DATES

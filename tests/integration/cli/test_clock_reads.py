@@ -65,6 +65,7 @@ def test_check_warns_of_a_timetable_that_reads_the_clock(
         ("import pendulum as p", "p.today()", "pendulum.today"),
         ("from pendulum import now", "(lambda: now)()()", "pendulum.now"),
         ("from pendulum import DateTime", "DateTime.utcnow()", "pendulum.DateTime.utcnow"),
+        ("from pendulum import Date", "Date.today()", "pendulum.Date.today"),
     ],
 )
 def test_every_way_to_read_the_clock_is_found(

@@ -140,7 +140,7 @@ def test_timetable_that_raises_or_lies_is_one_line(
     (line,) = result.err.splitlines()
     assert line.startswith(f"error: the timetable of DAG {dag_id!r} failed: ")
     assert words in line
-    assert line.endswith("; fix it, or give the data interval")
+    assert line.endswith("; fix it, or trigger the run with a data interval")
     assert result.code == 1
     assert pushed.runs(dag_id) == []
 

@@ -241,7 +241,7 @@ def test_trigger_asks_a_timetable_of_the_test_for_the_interval() -> None:
         run = lamp.trigger("primes", logical_date=START)
         assert run.data_interval_start == START.subtract(hours=7)
         assert run.data_interval_end == START.add(hours=1)
-        with pytest.raises(RefusedError, match=r"DAG 'spoilt' failed: .* give the data interval"):
+        with pytest.raises(RefusedError, match=r"DAG 'spoilt' failed: .* with a data interval"):
             lamp.trigger("spoilt")
         assert lamp.runs("spoilt") == []
         lamp.check_invariants()

@@ -383,6 +383,10 @@ def test_custom_timetable_is_asked_from_another_terminal(session: Session) -> No
     told = in_another_terminal("runs", "trigger", "own", "--logical-date", "2026-01-05")
     assert "2026-01-03 15:00 UTC (2026-01-04 00:00 Asia/Tokyo) to 2026-01-04 15:00 UTC" in told
     assert any(line.startswith("own/manual__2026-01-04T15:00") for line in session.step())
+    in_another_terminal("backfill", "create", "own", "--start", "2026-01-02", "--end", "2026-01-04")
+    lines = [line for _ in range(3) for line in session.step()]
+    for date in ("2026-01-01T15:00", "2026-01-02T15:00"):
+        assert any(line.startswith(f"own/backfill__{date}") for line in lines)
 
 
 def invoke(function: str) -> tuple[int, str | None, str]:

@@ -22,6 +22,7 @@ _READS = {
     "time.time_ns",
     *(f"pendulum.{name}" for name in ("now", "today", "tomorrow", "yesterday")),
     *(f"pendulum.DateTime.{name}" for name in ("now", "today", "utcnow")),
+    "pendulum.Date.today",
 }
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from lamplighter import clock
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
@@ -29,6 +29,9 @@ from lamplighter.dags.upcoming import (
 )
 from lamplighter.serialization import encode_dag, zone_of_dag
 from lamplighter.zones import as_utc, instant_in, iso, parse_instant
+
+if TYPE_CHECKING:
+    import time_machine
 
 # Standard input: the next request comes only after a response, so until then it can only end.
 _CALLER = 0
@@ -144,6 +147,7 @@ def _import(request: ParseRequest) -> dict[str, Any]:
         moment = datetime.datetime.fromisoformat(query["at"])
         try:
             at = instant_in(zone_of_dag(encode_dag(dag)), moment)
+            _travel(at).start()
             runs = upcoming_runs(dag, query["count"], at=at)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's timetable
             result["runs_error"] = problem_of(root, file, error).message
@@ -152,9 +156,9 @@ def _import(request: ParseRequest) -> dict[str, Any]:
     return result
 
 
-# The clock. In a simulation, author code that reads it must get the simulated time. And a start
-# date of "today" gives the same definition twice in one second, and another one tomorrow: the
-# second of two parses therefore happens a day later.
+# The clock. In a simulation, and asked about another moment, author code that reads it must get
+# that time. And a start date of "today" gives the same definition twice in one second, and another
+# one tomorrow: the second of two parses therefore happens a day later.
 
 # Enough to change the day, the hour and the minute.
 _LATER = datetime.timedelta(days=1, hours=1, minutes=1)
@@ -164,11 +168,15 @@ def _clock_of(request: Request) -> Callable[[], object]:
     """Return what lets a fork have the time of the caller, if that is not the machine's."""
     if request["now"] is None:
         return lambda: None
+    return _travel(parse_instant(request["now"])).start
+
+
+def _travel(to: datetime.datetime) -> "time_machine.travel":
     # Imported here, once for all forks, and not in Lambda, where it is not installed: everybody
     # there has the machine's time.
     import time_machine  # noqa: PLC0415 - see above
 
-    return time_machine.travel(parse_instant(request["now"]), tick=False).start
+    return time_machine.travel(to, tick=False)
 
 
 # Asking timetables.

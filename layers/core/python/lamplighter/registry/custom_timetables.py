@@ -179,7 +179,7 @@ def custom_manual_interval(row: Dags, date: DateTime) -> DataInterval:
     interval = found.runs[0].data_interval if found.runs else None
     if interval is None:
         why = found.error or "the sandbox returned no data interval"
-        raise RefusedError(f"{_failure(row, why)}; fix it, or give the data interval")
+        raise RefusedError(f"{_failure(row, why)}; fix it, or trigger the run with a data interval")
     return interval
 
 
