@@ -14,10 +14,10 @@ from constructs import Construct
 
 from infra.config import Config
 from infra.permissions import EMR_SERVICE
+from lamplighter.executors.emr_sizes import Sizes
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"
-_WORKER = {"cpu": "4 vCPU", "memory": "16 GB", "disk": "20 GB"}
 _READ = ("s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation")
 _WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 # What jobs find in the bucket of the deployment.
@@ -53,11 +53,7 @@ class Spark(Construct):
             auto_stop_configuration=emr.CfnApplication.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=config.spark_idle_minutes
             ),
-            maximum_capacity=emr.CfnApplication.MaximumAllowedResourcesProperty(
-                cpu=f"{config.spark_vcpus} vCPU",
-                memory=f"{config.spark_memory_gb} GB",
-                disk=f"{config.spark_disk_gb} GB",
-            ),
+            maximum_capacity=self._limits(),
             scheduler_configuration=emr.CfnApplication.SchedulerConfigurationProperty(
                 max_concurrent_runs=config.spark_concurrent_runs,
                 queue_timeout_minutes=config.spark_queue_minutes,
@@ -69,21 +65,38 @@ class Spark(Construct):
         made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         return made
 
+    def _limits(self) -> emr.CfnApplication.MaximumAllowedResourcesProperty | None:
+        chosen = self._config.settings
+        if not (chosen.spark_vcpus and chosen.spark_memory_gb):
+            return None
+        disk = chosen.spark_disk_gb
+        return emr.CfnApplication.MaximumAllowedResourcesProperty(
+            cpu=f"{chosen.spark_vcpus} vCPU",
+            memory=f"{chosen.spark_memory_gb} GB",
+            disk=f"{disk} GB" if disk else None,
+        )
+
     def _warm_workers(
         self,
     ) -> list[emr.CfnApplication.InitialCapacityConfigKeyValuePairProperty] | None:
         executors = self._config.spark_warm_executors
         if not executors:
             return None
+        # Of the default sizes: a job can only use a warm worker that it fits into.
+        sizes = Sizes.of({}, self._config.settings)
         return [
             emr.CfnApplication.InitialCapacityConfigKeyValuePairProperty(
-                key=kind,
+                key=worker.kind.capitalize(),
                 value=emr.CfnApplication.InitialCapacityConfigProperty(
                     worker_count=count,
-                    worker_configuration=emr.CfnApplication.WorkerConfigurationProperty(**_WORKER),
+                    worker_configuration=emr.CfnApplication.WorkerConfigurationProperty(
+                        cpu=f"{worker.cores} vCPU",
+                        memory=f"{worker.memory_gb} GB",
+                        disk=f"{worker.disk_gb} GB",
+                    ),
                 ),
             )
-            for kind, count in (("Driver", 1), ("Executor", executors))
+            for worker, count in ((sizes.driver, 1), (sizes.executor, executors))
         ]
 
     def _network(self) -> emr.CfnApplication.NetworkConfigurationProperty | None:

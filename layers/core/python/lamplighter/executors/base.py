@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from pendulum import DateTime
 
+from lamplighter.dags.task import SparkTask
+
 
 class JobState(StrEnum):
     """The states of EMR Serverless, which all executors use."""
@@ -86,6 +88,20 @@ class Executor(Protocol):
     name: str
     # The shortest time limit that it enforces; the scheduler enforces shorter ones.
     min_timeout: timedelta = timedelta(0)
+    # The longest that it accepts; a task with a longer one is refused when it is registered.
+    max_timeout: timedelta = timedelta.max
+
+    def check(self, task: SparkTask) -> list[str]:
+        """Return what it could never run of a task's options, each with the fix, in one line."""
+        limit = task.execution_timeout
+        if limit is None or limit <= self.max_timeout:
+            return []
+        return [
+            (
+                f"execution_timeout: {limit} is longer than {self.name} lets a job run: use at most"
+                f" {self.max_timeout}, or split the task"
+            )
+        ]
 
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""
