@@ -66,6 +66,8 @@ class Step:
     started_at: DateTime | None = None
     ended_at: DateTime | None = None
     retry_at: DateTime | None = None
+    # Since when it has waited for capacity.
+    capacity_since: DateTime | None = None
     # Of all its jobs.
     vcpu_hours: float | None = None
     memory_gb_hours: float | None = None

@@ -91,6 +91,10 @@ def _add_metrics(decision: RunDecision) -> None:
     report.failed_steps += new[FAILED]
     report.retried_steps += new[UP_FOR_RETRY]
     report.skipped_steps += new[SKIPPED]
+    report.capacity_rejections += sum(
+        step.state == UP_FOR_RETRY != step.stored.get("state") and step.capacity_since is not None
+        for step in steps
+    )
     if run.state != run.stored.get("state"):
         report.succeeded_runs += run.state == SUCCESS
         report.failed_runs += run.state == FAILED
@@ -172,7 +176,7 @@ def cancel_orphaned_jobs(
 def start_jobs(
     view: RunView, starts: Sequence[PreparedJob], report: RunsReport, *, now: DateTime
 ) -> list[JobObservation]:
-    """Start jobs; return those that can never be started, and why.
+    """Start jobs; return those that were refused, which costs them a try, and why.
 
     Temporary failures are retried later and cost no try.
     """
@@ -183,7 +187,7 @@ def start_jobs(
         except RefusedError as error:
             job = Job("", JobState.FAILED, start.request.context_uri, details=str(error))
             key = JobName.of(view.run, start.step).key
-            refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
+            refused.append(JobObservation(key, job, start.step.executor))
         except TransientError as error:
             about = {
                 "dag_id": view.run.dag_id,

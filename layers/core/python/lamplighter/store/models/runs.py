@@ -135,8 +135,8 @@ class Steps(Row):
     error = UnicodeAttribute(null=True)
     # Who marked it, when and why; missing if it was not marked.
     marked = JSONAttribute(null=True)
-    # Consecutive submissions without capacity, which cost no try.
-    capacity_rejections = NumberAttribute(null=True)
+    # Since when it has waited for capacity: its submissions since then cost no try.
+    capacity_since = Instant(null=True)
     # The newest finished attempts: submission, try, job, state, times, error.
     tries = JSONAttribute(null=True)
 
