@@ -82,6 +82,8 @@ class Config:
     spark_idle_minutes: Annotated[int, Range(1, 10_080)] = 15
     # Executors that are kept warm, beside a driver; they are paid for while the application runs.
     spark_warm_executors: Annotated[int, Range(0, 1_000)] = 0
+    # Whether drivers also write their logs to CloudWatch, while they run; CloudWatch bills them.
+    spark_cloudwatch_logs: bool = False
     # Buckets that jobs read and write, and further policies of theirs, by ARN.
     data_buckets: tuple[str, ...] = ()
     job_policies: tuple[str, ...] = ()
@@ -159,6 +161,11 @@ class Config:
     def stack_name(self) -> str:
         """The name of the stack, which the command line knows it by."""
         return self.name or f"lamplighter-{self.stage}"
+
+    @property
+    def job_log_group(self) -> str:
+        """The log group on CloudWatch of the drivers; empty if they write to S3 alone."""
+        return f"/aws/emr-serverless/{self.stack_name}" if self.spark_cloudwatch_logs else ""
 
     @property
     def is_local(self) -> bool:

@@ -9,6 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -32,6 +33,8 @@ class Spark(Construct):
     ) -> None:
         super().__init__(scope, name)
         self._config = config
+        if config.job_log_group:
+            self._keep_logs(key)
         self.role = self._role(key, bucket)
         self.application_id = config.emr_application_id or (
             LOCAL_APPLICATION if config.is_local else self._application().attr_application_id
@@ -64,6 +67,19 @@ class Spark(Construct):
         # A job that runs has its logs and its report with us; the application can be made anew.
         made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         return made
+
+    def _keep_logs(self, key: kms.IKey) -> None:
+        """Make the log group of the drivers, with a retention as that of functions."""
+        group = logs.LogGroup(
+            self,
+            "DriverLog",
+            log_group_name=self._config.job_log_group,
+            encryption_key=key,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        made = group.node.default_child
+        assert isinstance(made, logs.CfnLogGroup)
+        made.retention_in_days = self._config.log_days
 
     def _limits(self) -> emr.CfnApplication.MaximumAllowedResourcesProperty | None:
         chosen = self._config.settings
@@ -140,6 +156,7 @@ class Spark(Construct):
         statements = [own, reports, listing]
         if arns:
             statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
+        statements += self._writing_logs()
         via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
         statements.append(_statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via))
         this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
@@ -155,6 +172,21 @@ class Spark(Construct):
                 for number, arn in enumerate(self._config.job_policies, start=1)
             ],
         )
+
+    def _writing_logs(self) -> list[iam.PolicyStatement]:
+        """Return what jobs need to write to CloudWatch: their own role does it, not the service."""
+        group = self._config.job_log_group
+        if not group:
+            return []
+        form = cdk.ArnFormat.COLON_RESOURCE_NAME
+        streams, groups = (
+            cdk.Stack.of(self).format_arn(
+                service="logs", resource="log-group", resource_name=name, arn_format=form
+            )
+            for name in (f"{group}:*", "*")
+        )
+        writing = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+        return [_statement(writing, [streams]), _statement(["logs:DescribeLogGroups"], [groups])]
 
 
 def _statement(

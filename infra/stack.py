@@ -83,6 +83,7 @@ class LamplighterStack(cdk.Stack):
             # Named by what is in it: jobs that are under way keep what they were started with.
             runtime=f"runtime/{layers.runtime_files().name}",
             job_logs_uri=f"s3://{bucket}/logs",
+            job_log_group=config.job_log_group,
             event_bus="default",
             watch_queues=config.watch_queues,
             watch_buckets=config.watch_buckets,

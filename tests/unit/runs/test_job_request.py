@@ -328,13 +328,21 @@ def test_timeout_is_rounded_up_to_what_emr_takes(
 
 
 def test_logs_go_where_the_deployment_says(emr: FakeEmr, in_name_only: Settings) -> None:
-    """A deployment that wants logs in S3 gets them there, beside the author's settings."""
-    with runtime.using(settings=replace(in_name_only, job_logs_uri="s3://logs/emr/")):
+    """Logs go to S3 and to CloudWatch, if there is a group, beside the author's settings."""
+    places: dict[str, Any] = {
+        "job_logs_uri": "s3://logs/emr/",
+        "job_log_group": "/aws/emr-serverless/lamp",
+    }
+    with runtime.using(settings=replace(in_name_only, **places)):
         request = sent(emr, spark_conf={"spark.x": "1"})
 
     found = request["configurationOverrides"]
-    assert found["monitoringConfiguration"]["s3MonitoringConfiguration"] == {
-        "logUri": "s3://logs/emr/"
+    assert found["monitoringConfiguration"] == {
+        "s3MonitoringConfiguration": {"logUri": "s3://logs/emr/"},
+        "cloudWatchLoggingConfiguration": {
+            "enabled": True,
+            "logGroupName": "/aws/emr-serverless/lamp",
+        },
     }
     assert found["applicationConfiguration"][0]["properties"] == {"spark.x": "1"}
 

@@ -131,6 +131,8 @@ class Settings(ChosenSettings):
     runtime: str = "runtime"
     # Where EMR Serverless writes job logs; if empty, it keeps them itself for a limited time.
     job_logs_uri: str = ""
+    # The log group on CloudWatch to which drivers write while they run; if empty, they do not.
+    job_log_group: str = ""
     # The EventBridge bus for run-finished events; if empty, none are published.
     event_bus: str = ""
     # Sources connected to watchers: external queues, buckets, and the `source` of events on the

@@ -141,3 +141,11 @@ class Executor(Protocol):
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:  # noqa: ARG002 - as above
         """Return the lines of a log lazily, or None if it does not exist."""
         return None
+
+    def first_error(self, job_run_id: str) -> str | None:  # noqa: ARG002 - as above
+        """Return the first exception in the log of a failed job, or None if it is not there."""
+        return None
+
+    def ui_url(self, job_run_id: str) -> str | None:  # noqa: ARG002 - as above
+        """Return a temporary address of the Spark UI of a job, or None if it has none."""
+        return None

@@ -5,6 +5,7 @@ Arguments are passed as a list; author input never becomes part of a command lin
 """
 
 import gzip
+import logging
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -19,8 +20,11 @@ from lamplighter import aws, settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Usage
+from lamplighter.executors.driver_log import MAX_BYTES, first_exception
 from lamplighter.executors.emr_sizes import Sizes
 from lamplighter.zones import as_utc
+
+log = logging.getLogger(__name__)
 
 # The folder of the bundle on driver and executors.
 BUNDLE_FOLDER = "lamplighter_bundle"
@@ -145,16 +149,40 @@ class EmrServerless(Executor):
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:
         """Return the lines of a log lazily, or None if it does not exist."""
+        body = self._open_log(job_run_id, stream)
+        if body is None:
+            return None
+        # Invalid bytes are replaced.
+        return iter(gzip.open(body, "rt", encoding="utf-8", errors="replace"))
+
+    def first_error(self, job_run_id: str) -> str | None:
+        """Return the first exception in the driver's `stderr`, or None if it is not there (yet)."""
+        if not settings.current().job_logs_uri:
+            return None
+        try:
+            body = self._open_log(job_run_id, "stderr")
+            return None if body is None else first_exception(body.read(MAX_BYTES))
+        except (BotoCoreError, ClientError):
+            # The job has failed whatever its log says.
+            log.warning("driver log cannot be read", exc_info=True, extra={"job": job_run_id})
+            return None
+
+    def ui_url(self, job_run_id: str) -> str | None:
+        """Return an address of the live Spark UI or of the history server, valid for one hour."""
+        try:
+            return str(_call("get_dashboard_for_job_run", jobRunId=job_run_id)["url"])
+        except _NotFound:
+            return None
+
+    def _open_log(self, job_run_id: str, stream: str) -> Any:
         bucket, key = aws.bucket_and_key(self.log_uri(job_run_id, stream))
         s3 = aws.client("s3", read_seconds=_LOG_READ_SECONDS)
         try:
-            answer = s3.get_object(Bucket=bucket, Key=key)
+            return s3.get_object(Bucket=bucket, Key=key)["Body"]
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        # Invalid bytes are replaced.
-        return iter(gzip.open(answer["Body"], "rt", encoding="utf-8", errors="replace"))
 
 
 def _spark_submit(request: JobRequest) -> dict[str, Any]:
@@ -179,9 +207,21 @@ def _overrides(request: JobRequest) -> dict[str, Any]:
         # As a mapping, so that values are never parsed as a command line.
         defaults = {"classification": "spark-defaults", "properties": dict(request.spark_conf)}
         overrides["applicationConfiguration"] = [defaults]
-    if logs := settings.current().job_logs_uri:
-        overrides["monitoringConfiguration"] = {"s3MonitoringConfiguration": {"logUri": logs}}
+    if monitoring := _monitoring():
+        overrides["monitoringConfiguration"] = monitoring
     return {"configurationOverrides": overrides} if overrides else {}
+
+
+def _monitoring() -> dict[str, Any]:
+    deployment = settings.current()
+    monitoring: dict[str, Any] = {}
+    if uri := deployment.job_logs_uri:
+        monitoring["s3MonitoringConfiguration"] = {"logUri": uri}
+    if group := deployment.job_log_group:
+        # Of the driver, unless told otherwise.
+        logging_to = {"enabled": True, "logGroupName": group}
+        monitoring["cloudWatchLoggingConfiguration"] = logging_to
+    return monitoring
 
 
 def _timeout(request: JobRequest) -> dict[str, int]:

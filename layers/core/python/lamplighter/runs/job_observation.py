@@ -7,7 +7,7 @@ is an orphan.
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -16,6 +16,7 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
+from lamplighter.executors import named
 from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
@@ -59,8 +60,15 @@ class JobObservation:
 
     @classmethod
     def of(cls, key: SubmissionKey, job: Job, executor: str | None) -> Self:
-        """Return the observation of a job, with its report if it is over."""
+        """Return the observation of a job, with its report if it is over.
+
+        A job that failed without a word of its own has the first exception of its driver's log.
+        """
         report = read_report(job) if job.state.is_over else NO_REPORT
+        is_silent = report.reason is None and not job.lacked_capacity
+        if job.state is JobState.FAILED and is_silent:
+            error = named(executor).first_error(job.job_run_id)
+            job = job if error is None else replace(job, details=f"{job.details}\n{error}".strip())
         return cls(key, job, executor, report)
 
 

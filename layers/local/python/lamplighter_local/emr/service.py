@@ -1,4 +1,4 @@
-"""The four calls of EMR Serverless that the library makes, answered from memory.
+"""The five calls of EMR Serverless that the library makes, answered from memory.
 
 Owns: the memory of client tokens. Refuses: requests that the service would refuse.
 """
@@ -121,6 +121,10 @@ class EmrService:
         self._jobs.cancel(job, clock.now())
         return {"applicationId": self.application_id, "jobRunId": job.job_run_id}
 
+    def _dashboard(self, request: dict[str, Any]) -> dict[str, Any]:
+        job = self._find("GetDashboardForJobRun", request)
+        return {"url": f"https://{job.job_run_id}.emrappui.invalid/"}
+
     def _find(self, operation: str, request: dict[str, Any]) -> FakeJob:
         job = self._jobs.by_id.get(request["jobRunId"])
         if job is None:
@@ -149,6 +153,7 @@ class EmrService:
         "GetJobRun": _get,
         "ListJobRuns": _list,
         "CancelJobRun": _cancel,
+        "GetDashboardForJobRun": _dashboard,
     }
 
 
