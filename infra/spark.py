@@ -15,6 +15,8 @@ from constructs import Construct
 
 from infra.config import Config
 from infra.permissions import EMR_SERVICE
+from lamplighter import clock
+from lamplighter.executors.emr_releases import support_problem
 from lamplighter.executors.emr_sizes import Sizes
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
@@ -64,6 +66,8 @@ class Spark(Construct):
             initial_capacity=self._warm_workers(),
             network_configuration=self._network(),
         )
+        if problem := support_problem(config.emr_release, clock.now().date()):
+            cdk.Annotations.of(self).add_warning_v2("lamplighter:release", problem)
         # A job that runs has its logs and its report with us; the application can be made anew.
         made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         return made

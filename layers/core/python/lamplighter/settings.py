@@ -127,6 +127,8 @@ class Settings(ChosenSettings):
     sandbox_function: str = ""
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
+    # The release of the stack's own application; empty if it has none.
+    emr_release: str = ""
     # The prefix in the bucket of the files that every job needs: the runner and its library.
     runtime: str = "runtime"
     # Where EMR Serverless writes job logs; if empty, it keeps them itself for a limited time.
