@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 
 from lamplighter.checked_fields import OneOf, Range, read_value, require_known
 from lamplighter.errors import SettingsError
+from lamplighter.executors.emr_sizes import Sizes
 from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 
@@ -76,14 +77,13 @@ class Config:
     # Jobs. With `emr_application_id` the stack makes no application of its own.
     emr_application_id: str = ""
     emr_release: str = "emr-spark-8.0.0"
-    spark_vcpus: Annotated[int, Range(4, 100_000)] = 64
-    spark_memory_gb: Annotated[int, Range(8, 1_000_000)] = 256
-    spark_disk_gb: Annotated[int, Range(20, 10_000_000)] = 2000
     spark_concurrent_runs: Annotated[int, Range(1, 1_000)] = 50
     spark_queue_minutes: Annotated[int, Range(15, 720)] = 360
     spark_idle_minutes: Annotated[int, Range(1, 10_080)] = 15
     # Executors that are kept warm, beside a driver; they are paid for while the application runs.
     spark_warm_executors: Annotated[int, Range(0, 1_000)] = 0
+    # Whether drivers also write their logs to CloudWatch, while they run; CloudWatch bills them.
+    spark_cloudwatch_logs: bool = False
     # Buckets that jobs read and write, and further policies of theirs, by ARN.
     data_buckets: tuple[str, ...] = ()
     job_policies: tuple[str, ...] = ()
@@ -114,6 +114,8 @@ class Config:
             if name not in FUNCTIONS or name == "sandbox":
                 names = ", ".join(sorted(set(FUNCTIONS) - {"sandbox"}))
                 raise SettingsError(f"snap_start: {name!r} is not one of {names}")
+        for problem in Sizes.of({}, self.settings).problems():
+            raise SettingsError(f"default sizes of jobs (spark_…_cores, …_memory_gb): {problem}")
         self._require_whole_network()
         self._require_sources_of_watchers()
 
@@ -161,6 +163,11 @@ class Config:
         return self.name or f"lamplighter-{self.stage}"
 
     @property
+    def job_log_group(self) -> str:
+        """The log group on CloudWatch of the drivers; empty if they write to S3 alone."""
+        return f"/aws/emr-serverless/{self.stack_name}" if self.spark_cloudwatch_logs else ""
+
+    @property
     def is_local(self) -> bool:
         """Whether an emulator is deployed to."""
         return self.target == "local"
@@ -177,8 +184,10 @@ class Config:
         values = {
             key: read_value(own[key], key, value) for key, value in given.items() if key in own
         }
-        settings = {key: value for key, value in given.items() if key in chosen}
         stage = values.get("stage", "dev")
+        # Of an application that exists already, only its owner knows the limits.
+        limits = {} if values.get("emr_application_id") else _LIMITS.get(stage, _OTHER_LIMITS)
+        settings = {**limits, **{key: value for key, value in given.items() if key in chosen}}
         defaults = {"stage": stage, **_DEFAULTS.get(stage, {})}
         made = cls(**{**defaults, **values}, settings=ChosenSettings.named(settings))
         if made.is_local:
@@ -192,10 +201,12 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "keep_data": False,
         "log_days": 7,
         "concurrency": 5,
-        "spark_vcpus": 16,
-        "spark_memory_gb": 64,
-        "spark_disk_gb": 400,
         "spark_concurrent_runs": 10,
     },
     "prod": {"log_days": 90, "snap_start": ("claim", "submit")},
 }
+# What all jobs of a stage may use together: in dev, what a new account has.
+_LIMITS: Mapping[str, Mapping[str, int]] = {
+    "dev": {"spark_vcpus": 16, "spark_memory_gb": 64, "spark_disk_gb": 400},
+}
+_OTHER_LIMITS = {"spark_vcpus": 64, "spark_memory_gb": 256, "spark_disk_gb": 2000}

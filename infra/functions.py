@@ -82,8 +82,10 @@ _ADVANCE = Permissions(
 # Learns what became of jobs.
 _SETTLE = _ADVANCE | Permissions(
     tables={"AssetEvents": "PutItem"},
-    gets="jobs/*/report.json",
-    lists="jobs/*",
+    # The log of a job that failed without a report; without listing, S3 says of a missing one
+    # that it is forbidden.
+    gets="jobs/*/report.json logs/*/SPARK_DRIVER/stderr.gz",
+    lists="jobs/* logs/*",
     jobs="GetJobRun ListJobRuns CancelJobRun",
 )
 

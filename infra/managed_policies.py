@@ -56,7 +56,8 @@ OPERATOR = Permissions(
     delays=_DLQS,
     gets="bundles/*",
     puts="bundles/* pushes/*",
-    jobs="CancelJobRun",
+    # An address of the Spark UI lets everyone in who has it.
+    jobs="CancelJobRun GetDashboardForJobRun",
     # Who plans a backfill asks an author's timetable for its dates.
     invokes="sandbox",
     publishes=True,

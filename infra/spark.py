@@ -9,15 +9,18 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
 from infra.permissions import EMR_SERVICE
+from lamplighter import clock
+from lamplighter.executors.emr_releases import support_problem
+from lamplighter.executors.emr_sizes import Sizes
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"
-_WORKER = {"cpu": "4 vCPU", "memory": "16 GB", "disk": "20 GB"}
 _READ = ("s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation")
 _WRITE = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 # What jobs find in the bucket of the deployment.
@@ -32,6 +35,8 @@ class Spark(Construct):
     ) -> None:
         super().__init__(scope, name)
         self._config = config
+        if config.job_log_group:
+            self._keep_logs(key)
         self.role = self._role(key, bucket)
         self.application_id = config.emr_application_id or (
             LOCAL_APPLICATION if config.is_local else self._application().attr_application_id
@@ -53,11 +58,7 @@ class Spark(Construct):
             auto_stop_configuration=emr.CfnApplication.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=config.spark_idle_minutes
             ),
-            maximum_capacity=emr.CfnApplication.MaximumAllowedResourcesProperty(
-                cpu=f"{config.spark_vcpus} vCPU",
-                memory=f"{config.spark_memory_gb} GB",
-                disk=f"{config.spark_disk_gb} GB",
-            ),
+            maximum_capacity=self._limits(),
             scheduler_configuration=emr.CfnApplication.SchedulerConfigurationProperty(
                 max_concurrent_runs=config.spark_concurrent_runs,
                 queue_timeout_minutes=config.spark_queue_minutes,
@@ -65,9 +66,35 @@ class Spark(Construct):
             initial_capacity=self._warm_workers(),
             network_configuration=self._network(),
         )
+        if problem := support_problem(config.emr_release, clock.now().date()):
+            cdk.Annotations.of(self).add_warning_v2("lamplighter:release", problem)
         # A job that runs has its logs and its report with us; the application can be made anew.
         made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         return made
+
+    def _keep_logs(self, key: kms.IKey) -> None:
+        """Make the log group of the drivers, with a retention as that of functions."""
+        group = logs.LogGroup(
+            self,
+            "DriverLog",
+            log_group_name=self._config.job_log_group,
+            encryption_key=key,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        made = group.node.default_child
+        assert isinstance(made, logs.CfnLogGroup)
+        made.retention_in_days = self._config.log_days
+
+    def _limits(self) -> emr.CfnApplication.MaximumAllowedResourcesProperty | None:
+        chosen = self._config.settings
+        if not (chosen.spark_vcpus and chosen.spark_memory_gb):
+            return None
+        disk = chosen.spark_disk_gb
+        return emr.CfnApplication.MaximumAllowedResourcesProperty(
+            cpu=f"{chosen.spark_vcpus} vCPU",
+            memory=f"{chosen.spark_memory_gb} GB",
+            disk=f"{disk} GB" if disk else None,
+        )
 
     def _warm_workers(
         self,
@@ -75,15 +102,21 @@ class Spark(Construct):
         executors = self._config.spark_warm_executors
         if not executors:
             return None
+        # Of the default sizes: a job can only use a warm worker that it fits into.
+        sizes = Sizes.of({}, self._config.settings)
         return [
             emr.CfnApplication.InitialCapacityConfigKeyValuePairProperty(
-                key=kind,
+                key=worker.kind.capitalize(),
                 value=emr.CfnApplication.InitialCapacityConfigProperty(
                     worker_count=count,
-                    worker_configuration=emr.CfnApplication.WorkerConfigurationProperty(**_WORKER),
+                    worker_configuration=emr.CfnApplication.WorkerConfigurationProperty(
+                        cpu=f"{worker.cores} vCPU",
+                        memory=f"{worker.memory_gb} GB",
+                        disk=f"{worker.disk_gb} GB",
+                    ),
                 ),
             )
-            for kind, count in (("Driver", 1), ("Executor", executors))
+            for worker, count in ((sizes.driver, 1), (sizes.executor, executors))
         ]
 
     def _network(self) -> emr.CfnApplication.NetworkConfigurationProperty | None:
@@ -127,6 +160,7 @@ class Spark(Construct):
         statements = [own, reports, listing]
         if arns:
             statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
+        statements += self._writing_logs()
         via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
         statements.append(_statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via))
         this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
@@ -142,6 +176,21 @@ class Spark(Construct):
                 for number, arn in enumerate(self._config.job_policies, start=1)
             ],
         )
+
+    def _writing_logs(self) -> list[iam.PolicyStatement]:
+        """Return what jobs need to write to CloudWatch: their own role does it, not the service."""
+        group = self._config.job_log_group
+        if not group:
+            return []
+        form = cdk.ArnFormat.COLON_RESOURCE_NAME
+        streams, groups = (
+            cdk.Stack.of(self).format_arn(
+                service="logs", resource="log-group", resource_name=name, arn_format=form
+            )
+            for name in (f"{group}:*", "*")
+        )
+        writing = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+        return [_statement(writing, [streams]), _statement(["logs:DescribeLogGroups"], [groups])]
 
 
 def _statement(

@@ -80,9 +80,11 @@ class LamplighterStack(cdk.Stack):
             sandbox_function=f"{config.stack_name}-sandbox",
             emr_application_id=self.spark.application_id,
             emr_job_role_arn=self.spark.role.role_arn,
+            emr_release="" if config.emr_application_id else config.emr_release,
             # Named by what is in it: jobs that are under way keep what they were started with.
             runtime=f"runtime/{layers.runtime_files().name}",
             job_logs_uri=f"s3://{bucket}/logs",
+            job_log_group=config.job_log_group,
             event_bus="default",
             watch_queues=config.watch_queues,
             watch_buckets=config.watch_buckets,

@@ -53,12 +53,16 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
     this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
     alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
     key.add_to_resource_policy(_statement(alarms, this_account))
-    logs = stack.format_arn(
-        service="logs",
-        resource="log-group",
-        resource_name=f"/aws/lambda/{config.stack_name}-*",
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
+    logs = [
+        stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        for name in (f"/aws/lambda/{config.stack_name}-*", config.job_log_group)
+        if name
+    ]
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],

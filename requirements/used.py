@@ -23,6 +23,7 @@ _.passed_dates
 _.released_runs
 _.resent_events
 _.resent_pushes
+_.capacity_rejections
 _.retried_steps
 _.sent_events
 _.skipped_steps
@@ -58,6 +59,10 @@ _.executor_cores
 _.executor_memory
 _.max_executors
 _.sandbox_function
+_.spark_driver_cores
+_.spark_driver_memory_gb
+_.spark_executor_cores
+_.spark_executor_memory_gb
 
 # Tell two submissions apart when they are compared.
 _.fingerprint

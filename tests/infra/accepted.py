@@ -29,6 +29,12 @@ ACCEPTED = (
     Accepted(_OURS.format("results/[*]"), "*", "answers are named at random"),
     Accepted(_OURS.format("runtime/[*]"), "*", "runtimes are named by their content"),
     Accepted(_OURS.format("logs/[*]"), "*", "EMR Serverless lays them out"),
+    Accepted(_OURS.format("logs/[*]/SPARK_DRIVER/stderr.gz"), "*", "as above"),
+    Accepted(
+        "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:logs:*:log-group:*[*]]",
+        "*/Spark/JobRole/*",
+        "EMR Serverless names the streams, and looks the log group up by listing",
+    ),
     Accepted(_OURS.format("jobs/[*]"), "*/ManagedPolicies/*", "people read contexts and reports"),
     Accepted(_OURS.format("jobs/[*]/context.json"), "*", "each job has a folder"),
     Accepted(_OURS.format("jobs/[*]/report.json"), "*", "each job has a folder"),

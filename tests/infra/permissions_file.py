@@ -39,7 +39,7 @@ _WITHOUT_BATCH = {
 }
 # What is referred to in a template, by how its logical id begins.
 _REFERENCES = {"<Key": "key", "<SparkJobRole": "role/jobs", "<StorageBucket": "bucket"}
-_ON_JOBS = frozenset({"GetJobRun", "CancelJobRun"})
+_ON_JOBS = frozenset({"GetJobRun", "CancelJobRun", "GetDashboardForJobRun"})
 
 
 class Need(NamedTuple):

@@ -40,6 +40,7 @@ EVERYTHING = {
     "watch_queues": ["raw", "raw.fifo"],
     "data_buckets": ["lake"],
     "spark_warm_executors": 2,
+    "spark_cloudwatch_logs": True,
     "vpc_id": "vpc-12345678",
     "sandbox_subnets": ["subnet-12345678"],
     "s3_prefix_list": "pl-12345678",

@@ -42,6 +42,24 @@ def test_stages_differ_in_what_they_keep() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "limits"),
+    [
+        ({"stage": "dev"}, (16, 64, 400)),
+        ({"stage": "prod"}, (64, 256, 2000)),
+        ({"stage": "dev", "spark_vcpus": "32"}, (32, 64, 400)),
+        ({"stage": "dev", "emr_application_id": "00abc"}, (0, 0, 0)),
+        ({"emr_application_id": "00abc", "spark_vcpus": 8}, (8, 0, 0)),
+    ],
+)
+def test_limits_of_jobs_follow_the_stage(
+    flags: dict[str, Any], limits: tuple[int, int, int]
+) -> None:
+    """A stage limits its own application; the limits of an existing one are not guessed."""
+    chosen = Config.from_context(flags).settings
+    assert (chosen.spark_vcpus, chosen.spark_memory_gb, chosen.spark_disk_gb) == limits
+
+
+@pytest.mark.parametrize(
     ("flags", "says"),
     [
         (
@@ -66,7 +84,11 @@ def test_stages_differ_in_what_they_keep() -> None:
         ({"unknown_assets": "drop"}, "unknown_assets='drop' must be one of reject, register"),
         ({"executor": "glue"}, "executor='glue' must be emr-serverless"),
         ({"variables": '{"a": 1}'}, "must be a JSON object of texts"),
-        ({"spark_vcpus": "2"}, "spark_vcpus='2' must be a whole number between 4 and 100,000"),
+        ({"spark_vcpus": "-1"}, "spark_vcpus='-1' must be a whole number between 0 and 100,000"),
+        (
+            {"spark_driver_cores": "3"},
+            "default sizes of jobs (spark_…_cores, …_memory_gb): driver_cores=3: a worker has",
+        ),
         ({"log_days": "8"}, "log_days='8' must be one of 1, 3,"),
         ({"watch_queues": "[1]"}, "watch_queues='[1]' must be a name, or a JSON list"),
         ({"vpc_id": "vpc-1"}, "vpc_id alone does nothing: give one of sandbox_subnets"),

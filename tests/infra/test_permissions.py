@@ -14,6 +14,8 @@ from tests.infra.synthesis import LONGEST, Synthesis, shortened, synthesize
 # A thing with a star in it: whose parts cannot be named before they are there.
 _PATTERNS = {
     "log-group:/aws/lambda/": "streams are made by Lambda",
+    "log-group:/aws/emr-serverless/": "streams are made by EMR Serverless",
+    "log-group:*": "log groups are looked up by listing",
     "bucket/bundles/*": "named by their content",
     "bucket/pushes/*": "numbered",
     "bucket/results/*": "named at random",

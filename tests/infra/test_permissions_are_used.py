@@ -164,6 +164,17 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
     stack.advance(hours=1)
 
 
+def _failing(stack: LocalStack, emr: FakeEmr) -> None:
+    """Let jobs fail without a report, so that their logs are looked into: by events and without."""
+    stack.push_dags([_dag("failing", "a")], bundle="failing")
+    for drop in (0.0, 1.0):
+        emr.events = EventFaults(drop=drop)
+        emr.next_outcome("failing", "a", Outcome("FAILED"))
+        create_manual_run("failing", logical_date=None)
+        stack.advance(hours=1)
+    emr.events = EventFaults()
+
+
 def _backfilling(stack: LocalStack) -> None:
     """Let the messages that move a backfill on be lost, so that the sweep does it."""
     daily = _dag("daily", "a", schedule="@daily", start_date=BEGIN, max_active_runs=16)
@@ -205,10 +216,11 @@ def test_every_permission_is_used_or_has_a_reason(
     emr = FakeEmr()
     with local_stack(at=BEGIN, on=emr) as stack:
         made = replace(stack.settings, due_shards=1, run_shards=1, event_bus="default")
-        stack.settings = made
+        stack.settings = replace(made, job_logs_uri=f"s3://{made.bucket}/logs")
         _registering(stack)
         _ending(stack)
         _sweeping(stack, emr)
+        _failing(stack, emr)
         _backfilling(stack)
         _misleading(stack)
     assert checked.forbidden == set()

@@ -20,7 +20,8 @@ from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, SETTINGS, Synthesis,
 
 def test_chosen_settings_are_those_of_functions_and_command_line(prod: Synthesis) -> None:
     """What flags choose travels in the one variable of every function, and as outputs."""
-    chosen = vars(ChosenSettings.named(SETTINGS))
+    limits = {"spark_vcpus": 64, "spark_memory_gb": 256, "spark_disk_gb": 2000}
+    chosen = vars(ChosenSettings.named({**SETTINGS, **limits}))
     told = vars(Settings.from_outputs(prod.outputs))
     assert {name: told[name] for name in chosen} == chosen
     for function in set(FUNCTIONS) - {"sandbox"}:
@@ -30,6 +31,7 @@ def test_chosen_settings_are_those_of_functions_and_command_line(prod: Synthesis
             "run_retention_days": 400,
             "price_vcpu_hour": 0.06,
             "variables": {"root": "s3://lake"},
+            **limits,
         }
 
 

@@ -533,14 +533,16 @@ def test_template_errors_of_all_tasks_end_the_run(world: World) -> None:
     assert world.emr.jobs == []
 
 
-def test_job_that_emr_will_never_take_fails_without_retries(world: World) -> None:
-    """What EMR refuses as wrong it would refuse again: the step fails with what it said."""
+def test_job_that_emr_refuses_costs_tries(world: World) -> None:
+    """What EMR refuses as wrong is retried as its author says; the step has what EMR said."""
     conf = {f"spark.x{number}": "1" for number in range(101)}
-    run = world.start(make("a>b", options={"a": {"spark_conf": conf, "retries": 5}}))
+    run = world.start(make("a>b", options={"a": {"spark_conf": conf, "retries": 2}}))
     world.stack.advance(minutes=30)
 
+    step = world.step(run, "a")
     assert world.states(run) == {"a": "failed", "b": "upstream_failed"}
-    assert "EMR Serverless refuses the job" in world.step(run, "a").error
+    assert "EMR Serverless refuses the job" in step.error
+    assert (step.try_number, len(step.tries)) == (3, 3)
     assert world.emr.jobs == []
 
 
@@ -556,21 +558,25 @@ def test_job_without_capacity_costs_no_try(world: World) -> None:
     step = world.step(run, "a")
     assert (world.state(run), step.state) == ("success", "success")
     assert (step.try_number, step.submission) == (1, 4)
-    assert step.capacity_rejections is None
+    assert step.capacity_since is None
     first, second, third = world.retry_attempts(run, "a")
-    assert 60 <= first < 65
-    assert 120 <= second < 125
-    assert 180 <= third < 185
+    assert 60 <= first < 95
+    assert first < second < 600
+    assert 600 <= third < 905  # after the hours in EMR's own queue
 
 
 def test_job_without_capacity_for_ever_fails_in_the_end(world: World) -> None:
-    """Patience has a limit, after which each failure costs a try."""
-    script(world, "a", *[Outcome.capacity()] * 30)
+    """Patience has a limit in time, after which the next failure costs a try."""
+    script(world, "a", *[Outcome.capacity()] * 200)
     run = world.start(make("a"))
-    world.stack.advance(hours=24)
+    world.stack.advance(hours=23, minutes=30)
+    assert world.step(run, "a").try_number == 0
+
+    world.stack.advance(hours=1)
 
     assert world.state(run) == "failed"
-    assert len(world.jobs(run)) == settings.current().capacity_retries + 1
+    assert world.step(run, "a").try_number == 1
+    assert world.step(run, "a").error.startswith("no capacity since ")
     assert "maximumCapacity" in world.step(run, "a").error
 
 

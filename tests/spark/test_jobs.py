@@ -93,10 +93,10 @@ def test_job_finds_nothing_of_the_job_before(jobs: Jobs) -> None:
 def test_settings_of_a_job_hold_for_it_alone(jobs: Jobs) -> None:
     """Settings of a session are used, those of a cluster are passed over, in the log."""
     tell = "context.outlet('orders').extra['n'] = spark.conf.get('spark.sql.shuffle.partitions')"
-    conf = {"spark.sql.shuffle.partitions": "5", "spark.executor.memory": "64g"}
+    conf = {"spark.sql.shuffle.partitions": "5", "spark.executor.instances": "64"}
     job = jobs.run(tell, spark_conf=conf)
     assert jobs.facts(job) == {"n": "5"}
-    assert "spark.executor.memory only applies to clusters" in jobs.log(job)
+    assert "spark.executor.instances only applies to clusters" in jobs.log(job)
     assert jobs.facts(jobs.run(tell)) == {"n": "2"}
 
 

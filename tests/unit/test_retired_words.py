@@ -19,6 +19,7 @@ RETIRED = {
     "asset_since": "asset_condition_met_at",
     "born_at": "run_created_at",
     "bury": "send_to_dlq",
+    "capacity_retries": "capacity_wait_hours",
     "claim_problem": "claim_error",
     "come_again": "delay_redelivery",
     "ends_running": "cancels_running_runs",
@@ -29,7 +30,7 @@ RETIRED = {
     "give_up_hours": "max_message_age_hours",
     "Hands": "JobPermissions",
     "in_a_fork": "run_in_fork",
-    "infrastructure_retries": "capacity_retries",
+    "infrastructure_retries": "capacity_wait_hours",
     "is_backwards": "run_backwards",
     "is_waited_for": "has_consumers",
     "job_check_seconds": "job_poll_seconds",
@@ -54,7 +55,7 @@ RETIRED = {
     "switch_at": "schedule_switch_at",
     "tell_finished": "publish_run_finished",
     "token_trust_seconds": "client_token_valid_seconds",
-    "turned_away": "capacity_rejections",
+    "turned_away": "capacity_since",
     "wake_after_seconds": "resend_after_seconds",
 }
 # Ordinary words elsewhere, but no names of columns, settings, metrics or fields of messages.

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from botocore.exceptions import NoCredentialsError
+from pendulum import datetime
 
 from lamplighter import DAG, aws, runtime
 from lamplighter.operations.trigger import create_manual_run
@@ -122,6 +123,25 @@ def test_damage_is_found_by_its_check(
         check: [outcome[0]]
     }
     assert code == outcome[1]
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "says"),
+    [
+        ("emr-spark-8.1.0", "ok", "emr-spark-8.1.0 is supported"),
+        ("emr-spark-8.0.0", "warning", "support of emr-spark-8.0.0 ended on 2027-05-20"),
+    ],
+)
+def test_release_without_support_is_a_warning(
+    lamplighter: Command, sound: LocalStack, release: str, level: str, says: str
+) -> None:
+    """The release of the stack's application is held against the dates of AWS."""
+    sound.clock.move(to=datetime(2027, 6, 1))
+    sound.tick()
+    with runtime.using(settings=replace(sound.settings, emr_release=release)):
+        result = lamplighter("doctor", "--json")
+    found = [each for each in json.loads(result.out)["findings"] if each["check"] == "release"]
+    assert [(each["level"], each["text"]) for each in found] == [(level, says)]
 
 
 def test_import_errors_are_a_warning(

@@ -54,6 +54,51 @@ def test_push_numbers_and_announces_a_bundle(
     assert len(stack.runs("hourly")) == 3
 
 
+LARGE = (
+    HOURLY
+    + """
+from lamplighter import SparkTask
+with DAG('large', schedule=None):
+    SparkTask('load', job='jobs:load', executor_cores={cores}, executor_memory='27g')
+"""
+)
+
+
+def test_push_of_a_task_larger_than_the_deployment_is_refused(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """A task that can never have its capacity is refused in one line that says what to do."""
+    root = write_bundle(
+        {"dags/a.py": LARGE.format(cores=4), "jobs/__init__.py": "def load(spark, context): ..."}
+    )
+    with runtime.using(settings=replace(stack.settings, spark_vcpus=4)):
+        result = lamplighter("push", root, "--bundle", "mine")
+    assert result.code == 1
+    assert (
+        "DAG 'large': task 'load': it needs 6 vCPU for its driver and one executor, and the"
+        " deployment has 4: make it smaller, or raise spark_vcpus" in result.err
+    )
+    assert list(Catalog.scan()) == []
+
+
+def test_forced_push_of_a_task_without_a_worker_breaks_its_dag_alone(
+    lamplighter: Command, stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """The registration refuses the DAG with the nearest size; its neighbour is registered."""
+    root = write_bundle(
+        {"dags/a.py": LARGE.format(cores=3), "jobs/__init__.py": "def load(spark, context): ..."}
+    )
+    checked = lamplighter("check", root)
+    line = "task 'load': executor_cores=3: a worker has 1, 2, 4, 8, 16, 32 vCPU: use 4"
+    assert checked.code == 1
+    assert f"DAG 'large': {line}" in checked.out
+    assert lamplighter("push", root, "--bundle", "mine", "--force").code == 0
+    stack.run_until_idle()
+    (problem,) = json.loads(lamplighter("dags", "errors", "--json").out)
+    assert line in problem["message"]
+    assert [row.dag_id for row in Dags.scan()] == ["hourly"]
+
+
 def test_push_takes_the_folder_name(
     lamplighter: Command, write_bundle: WriteBundle, tmp_path: Path
 ) -> None:

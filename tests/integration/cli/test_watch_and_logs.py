@@ -12,6 +12,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.executors.emr import EmrServerless
+from lamplighter.operations.trigger import create_manual_run
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
@@ -156,8 +157,85 @@ class TestLogs:
         result = lamplighter("runs", "logs", name, "--try", "7")
         assert "has no job of try 7, so there is no log" in result.err
 
+    @pytest.mark.interferes
+    def test_logs_that_are_followed_end_with_the_run(
+        self, lamplighter: Command, logged: LocalStack, emr: FakeEmr
+    ) -> None:
+        """Each new line comes once, of every attempt, and half a line when it is whole."""
+        emr.takes("sales", "load", minutes=1)
+        emr.next_outcome("sales", "load", Outcome.failed("no"))
+        logged.run_until_idle()
+        name = f"sales/{logged.runs('sales')[0].run_id}"
+
+        def write(seconds: float) -> None:
+            logged.advance(seconds=60 * seconds)
+            (step,) = logged.steps(logged.runs("sales")[0]).values()
+            if step.job_run_id:
+                text = f"try {step.try_number:.0f}\n"
+                put_log(
+                    step.job_run_id, "stdout", text + ("ov" if step.ended_at is None else "over\n")
+                )
+
+        with patch.object(logged.clock, "sleep", write):
+            result = lamplighter("runs", "logs", name, "--follow")
+        assert (result.code, result.err) == (0, "")
+        assert result.out.splitlines() == [
+            "==> load, try 1, stdout <==",
+            "try 1",
+            "over",
+            "==> load, try 2, stdout <==",
+            "try 2",
+            "over",
+        ]
+
+    def test_logs_that_are_followed_are_text(
+        self, lamplighter: Command, logged: LocalStack
+    ) -> None:
+        """Options that make no sense together are refused."""
+        logged.advance(minutes=5)
+        name = f"sales/{logged.runs('sales')[0].run_id}"
+        result = lamplighter("runs", "logs", name, "--follow", "--json")
+        assert (result.code, "omit --json and --try" in result.err) == (1, True)
+
     def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
         """The setting is named."""
         with runtime.using(settings=Settings()):
             result = alone("runs", "logs", "sales/x")
         assert (result.code, "set job_logs_uri" in result.err) == (1, True)
+
+
+class TestOpen:
+    def test_open_prints_the_address_of_the_last_job(
+        self, lamplighter: Command, stack: LocalStack, emr: FakeEmr
+    ) -> None:
+        """One address, made for this request, of the attempt that is asked for."""
+        emr.next_outcome("sales", "load", Outcome.failed("no"))
+        stack.advance(minutes=15)
+        run, _ = stack.runs("sales")
+        (step,) = stack.steps(run).values()
+        first, second = (attempt["job_run_id"] for attempt in step.tries or ())
+        result = lamplighter("runs", "open", f"sales/{run.run_id}")
+        assert (result.code, result.out) == (0, f"https://{second}.emrappui.invalid/\n")
+        shown = lamplighter("runs", "open", f"sales/{run.run_id}", "--try", "1", "--json")
+        assert json.loads(shown.out) == {
+            "task_id": "load",
+            "try_number": 1,
+            "job_run_id": first,
+            "executor": "emr-serverless",
+            "url": f"https://{first}.emrappui.invalid/",
+        }
+
+    def test_open_of_several_jobs_asks_for_a_task(
+        self, lamplighter: Command, stack: LocalStack
+    ) -> None:
+        """Addresses are scarce: one at a time."""
+        with DAG("both", schedule=None) as dag:
+            SparkTask("a", entry_point="jobs/load.py")
+            SparkTask("b", entry_point="jobs/load.py")
+        register_dags(dag)
+        create_manual_run("both", logical_date=None, run_id="first")
+        stack.advance(minutes=5)
+        name = f"both/{stack.runs('both')[0].run_id}"
+        result = lamplighter("runs", "open", name)
+        assert (result.code, "add --task (one of a, b)" in result.err) == (1, True)
+        assert lamplighter("runs", "open", name, "--task", "b").code == 0

@@ -1,5 +1,6 @@
 """The handler of `settle`: what is heard of jobs late, twice, out of order, or of no one's job."""
 
+import gzip
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
+from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
@@ -41,6 +43,7 @@ from tests.integration.functions.job_messages import (
 )
 from tests.tools.call_counter import counted_calls
 from tests.tools.definitions import register_dags
+from tests.tools.faults import Faults
 from tests.tools.invariants.steps import job_violations
 from tests.tools.invariants.tables import violations
 
@@ -79,6 +82,48 @@ def test_settle_of_a_success_ends_the_run_and_tells_of_outlets(
     assert states(executing) == ["success", "success"]
     assert ([m["asset"] for m in messages_on("events")], told()) == (["a"], ["a"])
     assert job_violations(emr) == violations(is_idle=False) == []
+
+
+def fail_with_log(stack: LocalStack, emr: FakeEmr, text: str | None) -> str:
+    """Let a job fail that left no report; return the error of its step."""
+    place = f"s3://{stack.settings.bucket}/logs/"
+    with runtime.using(settings=replace(stack.settings, job_logs_uri=place)):
+        emr.next_outcome(DAG_ID, "t", Outcome("FAILED", details="ExitCode: 1."))
+        finish_job(stack, one_task())
+        if text is not None:
+            bucket, key = aws.bucket_and_key(EmrServerless().log_uri(FIRST_JOB, "stderr"))
+            body = gzip.compress(text.encode())
+            aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+        assert settle(of_job()) == []
+    assert states(stack) == ["failed", "failed"]
+    return step().error or ""
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("INFO x\nValueError: no such day\n", "ExitCode: 1.\nValueError: no such day"),
+        ("INFO nothing to see\n", "ExitCode: 1."),
+        (None, "ExitCode: 1."),
+    ],
+)
+def test_settle_of_a_failure_without_a_report_looks_into_the_log(
+    executing: LocalStack, emr: FakeEmr, text: str | None, error: str
+) -> None:
+    """The first exception of the driver stands below what EMR says; a missing log is no matter."""
+    assert fail_with_log(executing, emr, text) == error
+
+
+@pytest.mark.parametrize("kind", ["throttle", "lost-answer"])
+def test_settle_of_a_failure_whose_log_cannot_be_read_ends_all_the_same(
+    executing: LocalStack, emr: FakeEmr, kind: str
+) -> None:
+    """What S3 does not give is not waited for: the state of the job is known."""
+    s3 = aws.client("s3", read_seconds=30.0)
+    faults = Faults()
+    faults.at(1, kind, "GetObject")  # type: ignore[arg-type]
+    with faults.on(s3):
+        assert fail_with_log(executing, emr, "ValueError: no such day\n") == "ExitCode: 1."
 
 
 def test_settle_of_the_same_event_again_changes_nothing(

@@ -165,16 +165,16 @@ def test_submit_at_an_application_without_room_leaves_the_job_in_its_queue(
     assert len(emr.jobs) == 1
 
 
-def test_submit_that_emr_refuses_for_good_fails_the_step(
-    executing: LocalStack, emr: FakeEmr
-) -> None:
-    """What would be refused again is not tried again, and the reason is on the row."""
-    queue_run(one_task(retries=5))
-    emr.refuse_next("StartJobRun", "ValidationException")
+def test_submit_that_emr_refuses_costs_a_try(executing: LocalStack, emr: FakeEmr) -> None:
+    """A refused start is an attempt like any other: it follows `retries`, with the reason."""
+    queue_run(one_task(retries=1, retry_delay=60))
+    emr.refuse_next("StartJobRun", "ValidationException", times=2)
     assert submit(of_run()) == []
-    assert states(executing) == ["failed", "failed"]
+    assert (states(executing), step().try_number) == (["running", "up_for_retry"], 1)
+    executing.advance(minutes=5)
+    assert (states(executing), step().try_number) == (["failed", "failed"], 2)
     assert "ValidationException" in (step().error or "")
-    assert violations() == []
+    assert (emr.jobs, violations()) == ([], [])
 
 
 def test_submit_without_rights_is_delivered_again(executing: LocalStack, emr: FakeEmr) -> None:

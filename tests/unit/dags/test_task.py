@@ -62,6 +62,7 @@ WRONG = [
     ("spark_conf", {4: "x"}),
     ("spark_conf", [("a", "b")]),
     ("spark_conf", "a=b"),
+    ("spark_conf", {"spark.executor.memory": "8g"}),  # an option of its own
     ("py_files", "lib.zip"),
     ("archives", "env.tar.gz"),
     ("retries", -1),

@@ -13,6 +13,7 @@ from lamplighter.runs.job_observation import (
     JobObservation,
     apply_observation,
     cancelled_before_start,
+    capacity_delay,
 )
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport
 from lamplighter.runs.view import RunView
@@ -44,14 +45,13 @@ def observed(
     state: JobState,
     *,
     report: JobReport = NO_REPORT,
-    is_refused: bool = False,
     job_run_id: str = "j-1",
     **job: Any,
 ) -> list[AssetEvents] | None:
     """Let the step's job be seen in a state; return the events of its outlets."""
     key = JobName.of(view.run, view.steps["load"]).key
     seen = Job(job_run_id, state, "s3://lake/context.json", **job)
-    observation = JobObservation(key, seen, "emr-serverless", report, is_refused)
+    observation = JobObservation(key, seen, "emr-serverless", report)
     return apply_observation(view, observation, now=NOW)
 
 
@@ -72,7 +72,6 @@ class Row:
     report: JobReport = NO_REPORT
     run: dict[str, Any] = field(default_factory=dict)
     task: dict[str, Any] = field(default_factory=dict)
-    is_refused: bool = False
 
 
 def cancelling(action: str, **more: Any) -> dict[str, Any]:
@@ -144,9 +143,9 @@ OVER = [
     ),
     Row(
         "success forgets that there was no capacity",
-        {**RUNNING, "capacity_rejections": 3},
+        {**RUNNING, "capacity_since": BEGAN},
         JobState.SUCCESS,
-        {"state": "success", "capacity_rejections": None},
+        {"state": "success", "capacity_since": None},
     ),
     Row(
         "skip that the job asked for",
@@ -202,45 +201,63 @@ OVER = [
         {"state": "up_for_retry", "error": "the job ended as CANCELLED and said nothing"},
     ),
     Row(
-        "refused job is not tried again",
+        "refused job costs a try like any other",
         SUBMITTED,
         JobState.FAILED,
-        {"state": "failed", "error": "no such role"},
+        {"state": "up_for_retry", "try_number": 1, "error": "no such role"},
         job={"details": "no such role"},
-        is_refused=True,
     ),
     Row(
         "lack of capacity costs no try",
-        SUBMITTED,
+        {**SUBMITTED, "submitted_at": NOW.subtract(seconds=5)},
         JobState.FAILED,
         {
             "state": "up_for_retry",
             "try_number": 0,
-            "capacity_rejections": 1,
-            "retry_at": NOW.add(minutes=1),
+            "capacity_since": NOW.subtract(seconds=5),
+            "error": "no capacity since 2026-02-01T12:59:55+00:00: no capacity",
         },
         job=NO_ROOM,
     ),
     Row(
-        "lack of capacity again waits longer",
-        {**SUBMITTED, "capacity_rejections": 4},
+        "lack of capacity again keeps since when",
+        {**SUBMITTED, "capacity_since": NOW.subtract(hours=23), "submitted_at": BEGAN},
         JobState.FAILED,
-        {"capacity_rejections": 5, "retry_at": NOW.add(minutes=5)},
+        {"state": "up_for_retry", "capacity_since": NOW.subtract(hours=23), "try_number": 0},
         job=NO_ROOM,
     ),
     Row(
         "lack of capacity for too long is a failure",
-        {**SUBMITTED, "capacity_rejections": 10},
+        {**SUBMITTED, "capacity_since": NOW.subtract(hours=24)},
         JobState.FAILED,
-        {"state": "up_for_retry", "try_number": 1, "capacity_rejections": None},
+        {
+            "state": "up_for_retry",
+            "try_number": 1,
+            "capacity_since": None,
+            "error": "no capacity since 2026-01-31T13:00:00+00:00: no capacity",
+        },
         job=NO_ROOM,
     ),
     Row(
-        "lack of capacity of a job that ran is a failure",
-        SUBMITTED,
+        "lack of capacity for too long fails without retries left",
+        {**SUBMITTED, "capacity_since": NOW.subtract(hours=24), "max_try_number": 1},
         JobState.FAILED,
-        {"state": "up_for_retry", "try_number": 1, "capacity_rejections": None},
+        {"state": "failed", "try_number": 1},
+        job=NO_ROOM,
+    ),
+    Row(
+        "lack of executors after the start costs no try",
+        RUNNING,
+        JobState.FAILED,
+        {"state": "up_for_retry", "try_number": 0},
         job={**NO_ROOM, "started_at": BEGAN},
+    ),
+    Row(
+        "lack of capacity of a job that was timed out is a failure",
+        cancelling("timeout"),
+        JobState.FAILED,
+        {"state": "up_for_retry", "try_number": 1, "capacity_since": None},
+        job=NO_ROOM,
     ),
     Row(
         "failure while the run is being ended",
@@ -326,7 +343,7 @@ CANCELLED = [
 def test_step_becomes_what_its_job_says(row: Row) -> None:
     """A step follows its job, given what was asked of it meanwhile."""
     view = view_of(row.before, row.run, **row.task)
-    observed(view, row.state, report=row.report, is_refused=row.is_refused, **row.job)
+    observed(view, row.state, report=row.report, **row.job)
     assert columns_of(view.steps["load"], row.after) == row.after
 
 
@@ -334,7 +351,7 @@ def test_step_becomes_what_its_job_says(row: Row) -> None:
 def test_every_end_is_noted_as_an_attempt(row: Row) -> None:
     """The list of tries has the job, its executor, its number and how it ended."""
     view = view_of(row.before, row.run, **row.task)
-    observed(view, row.state, report=row.report, is_refused=row.is_refused, **row.job)
+    observed(view, row.state, report=row.report, **row.job)
     step = view.steps["load"]
     (attempt,) = step.tries
     ended = {"none": "cancelled", "up_for_retry": "failed"}.get(step.state, step.state)
@@ -363,7 +380,7 @@ def test_job_that_lives_is_no_attempt_yet(row: Row) -> None:
 def test_only_a_success_of_the_job_tells_of_outlets(row: Row, events: int) -> None:
     """Events are stored with a success, but not with one that somebody only says there was."""
     view = view_of(row.before, row.run, **row.task)
-    found = observed(view, row.state, report=row.report, is_refused=row.is_refused, **row.job)
+    found = observed(view, row.state, report=row.report, **row.job)
     assert found is not None
     assert len(found) == len(view.puts) == events
 
@@ -462,12 +479,21 @@ def test_list_of_tries_keeps_the_newest() -> None:
     assert numbers == [*range(1, 20), 1]
 
 
-@pytest.mark.parametrize(("limit", "is_free"), [(1, False), (2, True)])
-def test_number_of_free_retries_is_a_setting(
-    in_name_only: Settings, limit: int, is_free: bool
+@pytest.mark.parametrize(("hours", "is_free"), [(0, False), (1, False), (2, True)])
+def test_time_to_wait_for_capacity_is_a_setting(
+    in_name_only: Settings, hours: int, is_free: bool
 ) -> None:
-    """A deployment decides how often a lack of capacity costs no try."""
-    view = view_of({**SUBMITTED, "capacity_rejections": 1})
-    with runtime.using(settings=replace(in_name_only, capacity_retries=limit)):
+    """A deployment decides for how long a lack of capacity costs no try."""
+    view = view_of({**SUBMITTED, "capacity_since": NOW.subtract(hours=1)})
+    with runtime.using(settings=replace(in_name_only, capacity_wait_hours=hours)):
         observed(view, JobState.FAILED, **NO_ROOM)
     assert view.steps["load"].try_number == (0 if is_free else 1)
+
+
+@pytest.mark.parametrize(("waited", "least"), [(0, 60), (60, 60), (200, 200), (7_200, 600)])
+def test_delay_without_capacity_grows_and_differs(waited: float, least: float) -> None:
+    """A step waits as long as it has so far, within a minute and ten, and half of it by chance."""
+    delays = {capacity_delay(waited, of=f"orders|1#{number}") for number in range(50)}
+    assert all(least <= delay < 1.5 * least for delay in delays)
+    assert len(delays) > 10
+    assert capacity_delay(waited, of="a") == capacity_delay(waited, of="a")

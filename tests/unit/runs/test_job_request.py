@@ -328,13 +328,21 @@ def test_timeout_is_rounded_up_to_what_emr_takes(
 
 
 def test_logs_go_where_the_deployment_says(emr: FakeEmr, in_name_only: Settings) -> None:
-    """A deployment that wants logs in S3 gets them there, beside the author's settings."""
-    with runtime.using(settings=replace(in_name_only, job_logs_uri="s3://logs/emr/")):
+    """Logs go to S3 and to CloudWatch, if there is a group, beside the author's settings."""
+    places: dict[str, Any] = {
+        "job_logs_uri": "s3://logs/emr/",
+        "job_log_group": "/aws/emr-serverless/lamp",
+    }
+    with runtime.using(settings=replace(in_name_only, **places)):
         request = sent(emr, spark_conf={"spark.x": "1"})
 
     found = request["configurationOverrides"]
-    assert found["monitoringConfiguration"]["s3MonitoringConfiguration"] == {
-        "logUri": "s3://logs/emr/"
+    assert found["monitoringConfiguration"] == {
+        "s3MonitoringConfiguration": {"logUri": "s3://logs/emr/"},
+        "cloudWatchLoggingConfiguration": {
+            "enabled": True,
+            "logGroupName": "/aws/emr-serverless/lamp",
+        },
     }
     assert found["applicationConfiguration"][0]["properties"] == {"spark.x": "1"}
 
@@ -409,7 +417,7 @@ def test_cancel_of_a_job_that_is_over_is_nothing(emr: FakeEmr) -> None:
 def test_error_that_may_pass_is_transient(emr: FakeEmr, code: str) -> None:
     """A busy service is asked again later."""
     emr.refuse_next("StartJobRun", code)
-    with pytest.raises(TransientError, match="EMR Serverless is busy"):
+    with pytest.raises(TransientError, match=r"EMR Serverless is (busy|asked too often)"):
         started(emr)
 
 

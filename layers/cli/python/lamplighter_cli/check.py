@@ -13,6 +13,7 @@ from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.parsing import BundleReport, check_bundle
+from lamplighter.registry.definition import without_refused
 from lamplighter_cli import console
 from lamplighter_cli.clock_reads import clock_reads
 from lamplighter_cli.options import AsJson, BundleDir
@@ -36,6 +37,7 @@ def check(
         report = check_bundle(
             root, limits=Limits(seconds=seconds), on_file=lambda _: progress.advance(bar)
         )
+    report = without_refused(report)
     report = replace(report, warnings=(*report.warnings, *clock_reads(root)))
     if as_json:
         console.print_json(_as_json(report))

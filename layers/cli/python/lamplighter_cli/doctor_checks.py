@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter import aws, clock, settings
 from lamplighter.errors import MalformedRowError, SerializationError
+from lamplighter.executors.emr_releases import support_problem
 from lamplighter.registry.import_problems import all_problems
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
 from lamplighter.store.bundles import read_bundles
@@ -63,6 +64,7 @@ def check_activity() -> Iterator[Finding]:
     yield _schedule_errors()
     yield _watchers()
     yield _versions()
+    yield from _release()
 
 
 # Tables.
@@ -242,3 +244,16 @@ def _versions() -> Finding:
     except SerializationError as error:
         return Finding("versions", ERROR, f"{ours}: {error}", "install the deployed version")
     return Finding("versions", OK, f"{ours} can read all definitions")
+
+
+def _release() -> Iterator[Finding]:
+    """Report the release of EMR Serverless, if the stack has an application of its own."""
+    release = settings.current().emr_release
+    if not release:
+        return
+    problem = support_problem(release, clock.now().date())
+    if problem is None:
+        yield Finding("release", OK, f"{release} is supported")
+        return
+    text, _, fix = problem.partition(": ")
+    yield Finding("release", WARNING, text, fix)

@@ -14,7 +14,7 @@ from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
 from lamplighter.operations.push import DagChange, preview_push, push_bundle
-from lamplighter.registry.definition import read_definition
+from lamplighter.registry.definition import read_definition, without_refused
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval
 from lamplighter_cli import console
@@ -106,7 +106,7 @@ def _require_wired(report: BundleReport) -> None:
 def _check(root: Path) -> BundleReport:
     with console.progress() as progress:
         bar = progress.add_task("Checking", total=len(dag_files(root)))
-        return check_bundle(root, on_file=lambda _: progress.advance(bar))
+        return without_refused(check_bundle(root, on_file=lambda _: progress.advance(bar)))
 
 
 def _show_changes(changes: Sequence[DagChange]) -> None:

@@ -28,6 +28,7 @@ from lamplighter_cli.lookup import (
 )
 from lamplighter_cli.options import AsJson, Conf, DagId, RunName, read_conf, read_time
 from lamplighter_cli.runs_logs import logs
+from lamplighter_cli.runs_open import open_ui
 from lamplighter_cli.runs_output import (
     run_json,
     run_table,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, watch, trigger, cancel and retry runs.", no_args_is_help=True)
 app.command("watch")(watch)
 app.command("logs")(logs)
+app.command("open")(open_ui)
 
 
 @app.command("list")

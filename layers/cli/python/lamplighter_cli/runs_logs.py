@@ -1,30 +1,30 @@
 """`lamplighter runs logs`: the logs of the Spark drivers of a run."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lamplighter import settings
+from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors import named
-from lamplighter.views import Step, steps_of
+from lamplighter.store.runs import FINISHED
+from lamplighter.views import steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_run
 from lamplighter_cli.options import AsJson, RunName
+from lamplighter_cli.runs_jobs import RunJob, jobs_of
+
+if TYPE_CHECKING:
+    from lamplighter.store.models import Runs
 
 _STREAMS = ("stdout", "stderr")
-
-
-class _Job(NamedTuple):
-    """One attempt of a step."""
-
-    task_id: str
-    try_number: int
-    job_run_id: str
-    executor: str | None
+_FOLLOW_SECONDS = 5.0
+# The last lines of a log are written after its job has ended.
+_POLLS_AFTER_THE_END = 24
 
 
 @on_deployment
@@ -35,6 +35,9 @@ def logs(
     try_number: Annotated[
         int | None, typer.Option("--try", min=1, help="Only this attempt. Default: the last one.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until the run has ended.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the driver logs of a run's jobs. Exit code 1 if there are none (yet)."""
@@ -44,7 +47,15 @@ def logs(
             " for future runs; for this one, see the console of EMR Serverless"
         )
     row = find_run(run)
-    jobs = _jobs(steps_of(row), task, try_number, f"run {row.run_id}")
+    if follow and (as_json or try_number):
+        raise RefusedError("--follow prints the lines of the last attempts: omit --json and --try")
+    if follow:
+        _Follower().follow(row, run, task)
+        return
+    _print_all(jobs_of(steps_of(row), task, try_number, run=f"run {row.run_id}"), as_json=as_json)
+
+
+def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     missing: list[str] = []
     for job in jobs:
@@ -68,39 +79,7 @@ def logs(
         raise RefusedError("logs appear some time after a job has started: try again later")
 
 
-def _jobs(steps: Sequence[Step], task: str, try_number: int | None, run: str) -> list[_Job]:
-    if task and task not in {step.task_id for step in steps}:
-        started = ", ".join(step.task_id for step in steps) or "none"
-        raise RefusedError(f"{run} has not started a step {task!r} (started: {started})")
-    attempts = [_attempts(step) for step in steps if task in {"", step.task_id}]
-    if try_number is None:
-        jobs = [each[-1] for each in attempts if each]
-    else:
-        jobs = [job for each in attempts for job in each if job.try_number == try_number]
-    if not jobs:
-        which = f" of try {try_number}" if try_number else ""
-        raise RefusedError(
-            f"{run} has no job{which}, so there is no log: see `lamplighter runs show`"
-        )
-    return jobs
-
-
-def _attempts(step: Step) -> list[_Job]:
-    """Return the known jobs of a step, oldest first."""
-    jobs = {
-        job_run_id: _Job(
-            step.task_id, int(attempt["try_number"]), job_run_id, attempt.get("executor")
-        )
-        for attempt in step.tries
-        if (job_run_id := attempt["job_run_id"])
-    }
-    if step.job_run_id:
-        newest = _Job(step.task_id, step.try_number, step.job_run_id, step.executor)
-        jobs.setdefault(step.job_run_id, newest)
-    return list(jobs.values())
-
-
-def _write(job: _Job, stream: str, lines: Iterator[str]) -> None:
+def _write(job: RunJob, stream: str, lines: Iterator[str]) -> None:
     typer.echo(f"==> {job.task_id}, try {job.try_number}, {stream} <==")
     ending = "\n"
     for line in lines:
@@ -108,3 +87,54 @@ def _write(job: _Job, stream: str, lines: Iterator[str]) -> None:
         ending = line[-1:]
     if ending != "\n":
         typer.echo()
+
+
+class _Follower:
+    """Prints what has been added to the logs of a run since it last looked."""
+
+    def __init__(self) -> None:
+        # How many lines were printed, by job and stream.
+        self.printed: Counter[tuple[str, str]] = Counter()
+        self.last: tuple[str, str] | None = None
+
+    def follow(self, row: "Runs", name: str, task: str) -> None:
+        """Print lines until the run has ended and its logs are complete."""
+        polls_left = _POLLS_AFTER_THE_END
+        while polls_left:
+            jobs = _jobs_so_far(row, task)
+            is_new = self._print_new(jobs)
+            if row.state in FINISHED:
+                polls_left = 0 if self._has_all(jobs) and not is_new else polls_left - 1
+            if polls_left:
+                clock.sleep(_FOLLOW_SECONDS)
+                row = find_run(name)
+
+    def _has_all(self, jobs: Iterable[RunJob]) -> bool:
+        with_lines = {job_run_id for job_run_id, _ in self.printed}
+        return all(job.job_run_id in with_lines for job in jobs)
+
+    def _print_new(self, jobs: Iterable[RunJob]) -> bool:
+        before = self.printed.total()
+        for job in jobs:
+            for stream in _STREAMS:
+                key = job.job_run_id, stream
+                lines = named(job.executor).read_log(*key) or iter(())
+                for number, line in enumerate(lines):
+                    # The end of a line may still follow.
+                    if number >= self.printed.get(key, 0) and line.endswith("\n"):
+                        self._print(job, key, line)
+        return self.printed.total() > before
+
+    def _print(self, job: RunJob, key: tuple[str, str], line: str) -> None:
+        if key != self.last:
+            typer.echo(f"==> {job.task_id}, try {job.try_number}, {key[1]} <==")
+        typer.echo(line, nl=False)
+        self.printed[key] += 1
+        self.last = key
+
+
+def _jobs_so_far(row: "Runs", task: str) -> list[RunJob]:
+    steps = [step for step in steps_of(row) if task in {"", step.task_id} and step.submission]
+    if not any(step.job_run_id or step.tries for step in steps):
+        return []
+    return jobs_of(steps, task, None, run=f"run {row.run_id}")

@@ -64,21 +64,34 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
     """Return the steps of a run as a table."""
     table = Rows("task", "state", "try", "job", "started", "ended", "cost", "error")
     for step in steps:
-        retry = instant(step.retry_at, zone)
-        since = instant(step.waits_since, zone)
         table.add(
             step.task_id,
             console.state(step.state),
             f"{step.try_number} of {step.max_try_number}",
             step.job_run_id or "",
             instant(step.started_at, zone),
-            instant(step.ended_at, zone) or (f"retry at {retry}" if retry else ""),
+            _waits(step, zone) or instant(step.ended_at, zone),
             "" if step.cost is None else f"${step.cost:.4f}",
-            f"waits for {step.waits_for} since {since}"
-            if step.waits_for
-            else last_line(step.error),
+            last_line(step.error),
         )
     return table
+
+
+def _waits(step: Step, zone: Zone | None) -> str:
+    if step.waits_for is not None:
+        return f"waits for {_limit(step.waits_for)} since {instant(step.waits_since, zone)}"
+    if step.retry_at is None:
+        return ""
+    retry = f"retry at {instant(step.retry_at, zone)}"
+    if step.capacity_since is None:
+        return retry
+    return f"no capacity since {instant(step.capacity_since, zone)}, {retry}"
+
+
+def _limit(limit_id: str) -> str:
+    kind, _, name = limit_id.partition(":")
+    kinds = {"capacity": "capacity on", "starts": "its start on"}
+    return f"{kinds.get(kind, kind)} {name}"
 
 
 def last_line(error: str | None) -> str:

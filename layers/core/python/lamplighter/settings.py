@@ -62,8 +62,8 @@ class ChosenSettings:
     # How long a client token is sure to prevent a second job. EMR Serverless does not document the
     # lifetime; after this time, the job is looked up by name first.
     client_token_valid_seconds: Annotated[int, Range(1, 3_600)] = 300
-    # Consecutive rejections for lack of capacity that do not count as tries.
-    capacity_retries: Annotated[int, Range(0, 1_000)] = 10
+    # How long a step may wait for capacity without a try being counted.
+    capacity_wait_hours: Annotated[int, Range(0, 720)] = 24
     # A message that still fails at this age goes to the dead-letter queue and can be replayed.
     # Queues keep messages for two weeks.
     max_message_age_hours: Annotated[int, Range(1, 240)] = 24
@@ -86,6 +86,20 @@ class ChosenSettings:
     watcher_retry_sessions: Annotated[int, Range(1, 1_000)] = 5
     # A watcher that fires more often than this is parked until an operator releases it.
     watcher_events_per_minute: Annotated[int, Range(1, 1_000_000)] = 6_000
+
+    # What all jobs together may use of EMR Serverless; 0 is unlimited.
+    spark_vcpus: Annotated[int, Range(0, 100_000)] = 0
+    spark_memory_gb: Annotated[int, Range(0, 1_000_000)] = 0
+    spark_disk_gb: Annotated[int, Range(0, 10_000_000)] = 0
+    # Sizes that a task leaves out. Those of EMR Serverless (four workers of 4 vCPU and 16 GB) would
+    # let one job fill the 16 vCPU that a new account has; four jobs of these make progress there.
+    spark_driver_cores: Annotated[int, Range(1, 32)] = 2
+    spark_driver_memory_gb: Annotated[int, Range(1, 221)] = 6
+    spark_executor_cores: Annotated[int, Range(1, 32)] = 2
+    spark_executor_memory_gb: Annotated[int, Range(1, 221)] = 6
+    spark_max_executors: Annotated[int, Range(1, 10_000)] = 3
+    # Of each worker; EMR Serverless bills what exceeds 20 GB.
+    spark_worker_disk_gb: Annotated[int, Range(20, 200)] = 20
 
     # EMR Serverless prices per hour in dollars, us-east-1 on x86.
     price_vcpu_hour: _Price = 0.052624
@@ -117,10 +131,14 @@ class Settings(ChosenSettings):
     sandbox_function: str = ""
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
+    # The release of the stack's own application; empty if it has none.
+    emr_release: str = ""
     # The prefix in the bucket of the files that every job needs: the runner and its library.
     runtime: str = "runtime"
     # Where EMR Serverless writes job logs; if empty, it keeps them itself for a limited time.
     job_logs_uri: str = ""
+    # The log group on CloudWatch to which drivers write while they run; if empty, they do not.
+    job_log_group: str = ""
     # The EventBridge bus for run-finished events; if empty, none are published.
     event_bus: str = ""
     # Sources connected to watchers: external queues, buckets, and the `source` of events on the

@@ -69,6 +69,8 @@ class Step:
     # The limit that it waits for: a pool, the capacity of its executor, or a start of a job.
     waits_for: str | None = None
     waits_since: DateTime | None = None
+    # Since when it has waited for capacity.
+    capacity_since: DateTime | None = None
     # Of all its jobs.
     vcpu_hours: float | None = None
     memory_gb_hours: float | None = None

@@ -46,6 +46,15 @@ _RESERVED_CONF = re.compile(
     re.IGNORECASE,
 )
 
+# Spark settings that are options of a task.
+SIZES = {
+    "spark.driver.cores": "driver_cores",
+    "spark.driver.memory": "driver_memory",
+    "spark.executor.cores": "executor_cores",
+    "spark.executor.memory": "executor_memory",
+    "spark.dynamicAllocation.maxExecutors": "max_executors",
+}
+
 TRIGGER_RULES = (
     "all_success",
     "all_failed",
@@ -126,6 +135,8 @@ def spark_conf(value: object) -> dict[str, str]:
             raise ValueError(f"{key!r} is not a Spark setting such as 'spark.sql.ansi.enabled'")
         if _RESERVED_CONF.search(key):
             raise ValueError(f"{key!r} is set by the deployment, or belongs in an IAM role")
+        if key in SIZES:
+            raise ValueError(f"{key!r} is an option of the task: write {SIZES[key]}=…")
         if not setting.strip():
             raise ValueError(f"{key!r} has an empty value")
     return settings

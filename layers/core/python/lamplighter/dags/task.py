@@ -123,6 +123,12 @@ class SparkTask:
         """Return every option with the value it has."""
         return {name: getattr(self, name) for name in OPTIONS}
 
+    @property
+    def sizes(self) -> dict[str, str]:
+        """The sizes of driver and executors that the author has chosen, by option."""
+        chosen = {option: getattr(self, option) for option in arguments.SIZES.values()}
+        return {option: str(value) for option, value in chosen.items() if value is not None}
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SparkTask):
             return NotImplemented

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from pendulum import DateTime
 
+from lamplighter.dags.task import SparkTask
+
 
 class JobState(StrEnum):
     """The states of EMR Serverless, which all executors use."""
@@ -93,6 +95,20 @@ class Executor(Protocol):
     name: str
     # The shortest time limit that it enforces; the scheduler enforces shorter ones.
     min_timeout: timedelta = timedelta(0)
+    # The longest that it accepts; a task with a longer one is refused when it is registered.
+    max_timeout: timedelta = timedelta.max
+
+    def check(self, task: SparkTask) -> list[str]:
+        """Return what it could never run of a task's options, each with the fix, in one line."""
+        limit = task.execution_timeout
+        if limit is None or limit <= self.max_timeout:
+            return []
+        return [
+            (
+                f"execution_timeout: {limit} is longer than {self.name} lets a job run: use at most"
+                f" {self.max_timeout}, or split the task"
+            )
+        ]
 
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""
@@ -135,4 +151,12 @@ class Executor(Protocol):
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:  # noqa: ARG002 - as above
         """Return the lines of a log lazily, or None if it does not exist."""
+        return None
+
+    def first_error(self, job_run_id: str) -> str | None:  # noqa: ARG002 - as above
+        """Return the first exception in the log of a failed job, or None if it is not there."""
+        return None
+
+    def ui_url(self, job_run_id: str) -> str | None:  # noqa: ARG002 - as above
+        """Return a temporary address of the Spark UI of a job, or None if it has none."""
         return None

@@ -5,7 +5,9 @@ Arguments are passed as a list; author input never becomes part of a command lin
 """
 
 import gzip
+import logging
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -15,24 +17,38 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, settings
+from lamplighter.dags.task import SparkTask
 from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Usage
+from lamplighter.executors.driver_log import MAX_BYTES, first_exception
+from lamplighter.executors.emr_sizes import Sizes
 from lamplighter.zones import as_utc
+
+log = logging.getLogger(__name__)
 
 # The folder of the bundle on driver and executors.
 BUNDLE_FOLDER = "lamplighter_bundle"
 _IMPORT_PATH = ":".join(f"{BUNDLE_FOLDER}{part}" for part in ("", "/jobs", "/lib"))
 # The `detail-type` of job events on EventBridge.
 EVENT_TYPE = "EMR Serverless Job Run State Change"
-_SIZES = {
-    "driver_cores": "spark.driver.cores",
-    "driver_memory": "spark.driver.memory",
-    "executor_cores": "spark.executor.cores",
-    "executor_memory": "spark.executor.memory",
-    "max_executors": "spark.dynamicAllocation.maxExecutors",
-}
-# Parts of the message of a job that found no capacity. The wording is not documented.
-_NO_CAPACITY = ("capacity", "quota", "queue timeout", "queuetimeout", "throttl")
+# What all jobs together may use, by the settings that say how much.
+_RESOURCES = {"vcpus": "vCPU", "memory_gb": "GB of memory", "disk_gb": "GB of disk"}
+# Parts of the message of a job whose executors were never launched, in lower case. A job that has
+# run is believed to be one only by the service's own texts: its program may speak of capacity too.
+_STARVED = (
+    "no executor being launched",
+    "applicationmaxcapacityexceeded",
+    "exceeded maximumcapacity",
+    "service limit on the maximum vcpu",
+)
+# Of one that has not run: also texts that are not documented.
+_NO_CAPACITY = (*_STARVED, "capacity", "quota", "queue timeout", "queuetimeout", "throttl")
+# The text of a start that comes while the application starts or stops is not documented either.
+_WRONG_STATE = re.compile(
+    r"(?=.*\bapplications?\b)(?!.*\bTERMINATED\b)"
+    r".*\b(state|status|statuses|CREATING|STARTING|STOPPING|STOPPED)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 # Long logs may take a while.
 _LOG_READ_SECONDS = 30.0
 _ABSENT = frozenset({"NoSuchKey", "404"})
@@ -52,8 +68,23 @@ class EmrServerless(Executor):
     """The EMR Serverless application in the settings."""
 
     name = "emr-serverless"
-    # The minimum that EMR Serverless accepts.
+    # What EMR Serverless accepts.
     min_timeout = timedelta(minutes=5)
+    max_timeout = timedelta(minutes=10_080)
+
+    def check(self, task: SparkTask) -> list[str]:
+        """Return what it could never run of a task's options, each with the fix, in one line."""
+        sizes = Sizes.of(task.sizes, settings.current())
+        return [*super().check(task), *(list(sizes.problems()) or self._beyond(sizes))]
+
+    def _beyond(self, sizes: Sizes) -> list[str]:
+        needed, there = sizes.footprint(), self.capacity()
+        return [
+            f"it needs {needed[resource]:g} {unit} for its driver and one executor, and the"
+            f" deployment has {there[resource]:g}: make it smaller, or raise spark_{resource}"
+            for resource, unit in _RESOURCES.items()
+            if needed[resource] > there.get(resource, math.inf)
+        ]
 
     def start_rate(self) -> StartRate | None:
         """Return how often the deployment may start jobs, of the quota of the account."""
@@ -64,16 +95,21 @@ class EmrServerless(Executor):
 
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""
-        answer = _call(
-            "start_job_run",
-            executionRoleArn=settings.current().require("emr_job_role_arn"),
-            clientToken=request.token,
-            name=request.name,
-            jobDriver={"sparkSubmit": _spark_submit(request)},
-            tags=dict(request.tags),
-            **_overrides(request),
-            **_timeout(request),
-        )
+        try:
+            answer = _call(
+                "start_job_run",
+                executionRoleArn=settings.current().require("emr_job_role_arn"),
+                clientToken=request.token,
+                name=request.name,
+                jobDriver={"sparkSubmit": _spark_submit(request)},
+                tags=dict(request.tags),
+                **_overrides(request),
+                **_timeout(request),
+            )
+        except RefusedError as error:
+            if _WRONG_STATE.match(str(error)):
+                raise TransientError(f"the application cannot start jobs now: {error}") from error
+            raise
         return str(answer["jobRunId"])
 
     def find(self, name: str, *, since: DateTime) -> str | None:
@@ -94,6 +130,15 @@ class EmrServerless(Executor):
         with suppress(_NotFound, RefusedError):
             _call("cancel_job_run", jobRunId=job_run_id)
 
+    def capacity(self) -> Mapping[str, float]:
+        """Return what all jobs together may use, by resource; empty if there is no limit."""
+        limits = {name: getattr(settings.current(), f"spark_{name}") for name in _RESOURCES}
+        return {name: limit for name, limit in limits.items() if limit}
+
+    def footprint(self, sizes: Mapping[str, str]) -> Mapping[str, float]:
+        """Return what the driver and one executor need, by resource."""
+        return Sizes.of(sizes, settings.current()).footprint()
+
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the job that an event is about, if it is of this application."""
         if event["detail-type"] != EVENT_TYPE:
@@ -111,23 +156,47 @@ class EmrServerless(Executor):
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:
         """Return the lines of a log lazily, or None if it does not exist."""
+        body = self._open_log(job_run_id, stream)
+        if body is None:
+            return None
+        # Invalid bytes are replaced.
+        return iter(gzip.open(body, "rt", encoding="utf-8", errors="replace"))
+
+    def first_error(self, job_run_id: str) -> str | None:
+        """Return the first exception in the driver's `stderr`, or None if it is not there (yet)."""
+        if not settings.current().job_logs_uri:
+            return None
+        try:
+            body = self._open_log(job_run_id, "stderr")
+            return None if body is None else first_exception(body.read(MAX_BYTES))
+        except (BotoCoreError, ClientError):
+            # The job has failed whatever its log says.
+            log.warning("driver log cannot be read", exc_info=True, extra={"job": job_run_id})
+            return None
+
+    def ui_url(self, job_run_id: str) -> str | None:
+        """Return an address of the live Spark UI or of the history server, valid for one hour."""
+        try:
+            return str(_call("get_dashboard_for_job_run", jobRunId=job_run_id)["url"])
+        except _NotFound:
+            return None
+
+    def _open_log(self, job_run_id: str, stream: str) -> Any:
         bucket, key = aws.bucket_and_key(self.log_uri(job_run_id, stream))
         s3 = aws.client("s3", read_seconds=_LOG_READ_SECONDS)
         try:
-            answer = s3.get_object(Bucket=bucket, Key=key)
+            return s3.get_object(Bucket=bucket, Key=key)["Body"]
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        # Invalid bytes are replaced.
-        return iter(gzip.open(answer["Body"], "rt", encoding="utf-8", errors="replace"))
 
 
 def _spark_submit(request: JobRequest) -> dict[str, Any]:
     deployment = settings.current()
     runtime = f"s3://{deployment.require('bucket')}/{deployment.runtime}"
     conf = {
-        **{_SIZES[option]: size for option, size in request.sizes.items()},
+        **Sizes.of(request.sizes, deployment).as_conf(request.spark_conf),
         "spark.archives": ",".join([f"{request.bundle_uri}#{BUNDLE_FOLDER}", *request.archives]),
         "spark.submit.pyFiles": ",".join([f"{runtime}/lamplighter_spark.zip", *request.py_files]),
         "spark.executorEnv.PYTHONPATH": _IMPORT_PATH,
@@ -145,9 +214,21 @@ def _overrides(request: JobRequest) -> dict[str, Any]:
         # As a mapping, so that values are never parsed as a command line.
         defaults = {"classification": "spark-defaults", "properties": dict(request.spark_conf)}
         overrides["applicationConfiguration"] = [defaults]
-    if logs := settings.current().job_logs_uri:
-        overrides["monitoringConfiguration"] = {"s3MonitoringConfiguration": {"logUri": logs}}
+    if monitoring := _monitoring():
+        overrides["monitoringConfiguration"] = monitoring
     return {"configurationOverrides": overrides} if overrides else {}
+
+
+def _monitoring() -> dict[str, Any]:
+    deployment = settings.current()
+    monitoring: dict[str, Any] = {}
+    if uri := deployment.job_logs_uri:
+        monitoring["s3MonitoringConfiguration"] = {"logUri": uri}
+    if group := deployment.job_log_group:
+        # Of the driver, unless told otherwise.
+        logging_to = {"enabled": True, "logGroupName": group}
+        monitoring["cloudWatchLoggingConfiguration"] = logging_to
+    return monitoring
 
 
 def _timeout(request: JobRequest) -> dict[str, int]:
@@ -183,9 +264,14 @@ def _job(said: dict[str, Any]) -> Job:
         started_at=as_utc(started_at) if started_at is not None else None,
         ended_at=as_utc(ended_at) if state.is_over and ended_at is not None else None,
         lacked_capacity=state is JobState.FAILED
-        and any(word in details.lower() for word in _NO_CAPACITY),
+        and _is_for_capacity(details, has_run=started_at is not None),
         usage=_usage(said.get("billedResourceUtilization") or {}),
     )
+
+
+def _is_for_capacity(details: str, *, has_run: bool) -> bool:
+    said = details.lower()
+    return any(text in said for text in (_STARVED if has_run else _NO_CAPACITY))
 
 
 def _usage(billed: Mapping[str, float]) -> Usage:

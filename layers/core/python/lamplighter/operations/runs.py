@@ -111,7 +111,7 @@ def _begin_again(view: RunView, steps: Collection[Steps], now: DateTime) -> bool
             step.cancel_action = CLEAR
         else:
             move_step(step, NONE)
-            step.retry_at = step.capacity_rejections = None
+            step.retry_at = step.capacity_since = None
             set_expiry(step, now)
         step.marked = None
         # The same number of retries as at first, in addition to past tries.

@@ -5,13 +5,16 @@ belong to the row; a push never changes them. Writes nothing.
 """
 
 import gzip
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pendulum import DateTime
 
+from lamplighter import executors
 from lamplighter.assets.condition import encode_on_ids
-from lamplighter.bundles.parsing import CheckedDag
+from lamplighter.bundles.importer import ImportProblem
+from lamplighter.bundles.parsing import BundleReport, CheckedDag
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
 from lamplighter.loading import author_code_as_data
@@ -108,6 +111,35 @@ def read_definition(found: CheckedDag) -> Definition:
             f" {_MAX_TIMETABLE_BYTES:,} are allowed: list fewer events, or compute them"
         )
     return definition
+
+
+def runnable_definitions(
+    dags: Iterable[CheckedDag], refused: dict[str, list[ImportProblem]]
+) -> Iterator[tuple[CheckedDag, Definition]]:
+    """Yield the DAGs that can be stored and run; add to `refused`, by DAG, why others cannot."""
+    executor = executors.current()
+    for found in dags:
+        try:
+            definition = read_definition(found)
+            problems = [
+                f"DAG {found.dag_id!r}: task {task.task_id!r}: {problem}"
+                for task in definition.dag.tasks.values()
+                for problem in executor.check(task)
+            ]
+        except DefinitionError as error:
+            problems = [str(error)]
+        if not problems:
+            yield found, definition
+            continue
+        refused[found.dag_id] = [ImportProblem(found.file, found.line, text) for text in problems]
+
+
+def without_refused(report: BundleReport) -> BundleReport:
+    """Return what a bundle defines, with DAGs that a registration would refuse as errors."""
+    refused: dict[str, list[ImportProblem]] = {}
+    dags = tuple(found for found, _ in runnable_definitions(report.dags, refused))
+    errors = [problem for problems in refused.values() for problem in problems]
+    return replace(report, dags=dags, errors=(*report.errors, *errors))
 
 
 def _stored(dag_id: str, text: str) -> str | bytes:

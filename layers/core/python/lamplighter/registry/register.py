@@ -17,7 +17,12 @@ from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import assets, import_problems, pushes, watchers
 from lamplighter.registry.custom_timetables import NextRuns, has_same_due_runs, query_definitions
-from lamplighter.registry.definition import Definition, define, has_new_schedule, read_definition
+from lamplighter.registry.definition import (
+    Definition,
+    define,
+    has_new_schedule,
+    runnable_definitions,
+)
 from lamplighter.registry.owed import count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox, drop_malformed
@@ -130,15 +135,14 @@ class _Registration:
         return self.report
 
     def _read(self, dags: Iterable[CheckedDag]) -> Iterator[Definition]:
-        for found in dags:
-            try:
-                definition = read_definition(found)
-            except DefinitionError as error:
-                self._refuse(found.dag_id, ImportProblem(found.file, found.line, str(error)))
-                continue
+        refused: dict[str, list[ImportProblem]] = {}
+        for found, definition in runnable_definitions(dags, refused):
             for sentence in watchers.unwired(definition.dag, settings.current()):
                 self.report.warnings.append(ImportProblem(found.file, found.line, sentence))
             yield definition
+        for dag_id, problems in refused.items():
+            for problem in problems:
+                self._refuse(dag_id, problem)
 
     def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
         self.report.errors.append(problem)

@@ -15,7 +15,6 @@ from pendulum import DateTime
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
-from lamplighter.runs.job_request import sizes_of
 from lamplighter.store import limits
 from lamplighter.store.limits import Amounts, WaitingStep, exact, minus
 from lamplighter.store.models import Limits
@@ -190,7 +189,7 @@ def limits_of(task: SparkTask, executor: Executor) -> dict[str, Amounts]:
     if task.pool is not None:
         needed[limits.pool_limit(task.pool)] = {"slots": task.pool_slots}
     if executor.capacity():
-        needed[limits.capacity_limit(executor.name)] = executor.footprint(sizes_of(task))
+        needed[limits.capacity_limit(executor.name)] = executor.footprint(task.sizes)
     return {limit_id: exact(amounts) for limit_id, amounts in needed.items()}
 
 

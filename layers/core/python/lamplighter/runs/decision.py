@@ -72,6 +72,8 @@ class RunsReport:
     failed_steps: int = 0
     retried_steps: int = 0
     skipped_steps: int = 0
+    # Steps that wait because there was no capacity for their jobs.
+    capacity_rejections: int = 0
     succeeded_runs: int = 0
     failed_runs: int = 0
     cancelled_runs: int = 0

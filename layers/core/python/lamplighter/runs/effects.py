@@ -93,6 +93,10 @@ def _add_metrics(decision: RunDecision) -> None:
     report.failed_steps += new[FAILED]
     report.retried_steps += new[UP_FOR_RETRY]
     report.skipped_steps += new[SKIPPED]
+    report.capacity_rejections += sum(
+        step.state == UP_FOR_RETRY != step.stored.get("state") and step.capacity_since is not None
+        for step in steps
+    )
     if run.state != run.stored.get("state"):
         report.succeeded_runs += run.state == SUCCESS
         report.failed_runs += run.state == FAILED
@@ -200,7 +204,7 @@ def start_jobs(
         except RefusedError as error:
             job = Job("", JobState.FAILED, start.request.context_uri, details=str(error))
             key = JobName.of(view.run, start.step).key
-            refused.append(JobObservation(key, job, start.step.executor, is_refused=True))
+            refused.append(JobObservation(key, job, start.step.executor))
         except TransientError as error:
             log.warning("job cannot be started now", extra=_about(view, start, error))
             if isinstance(error, ThrottledError) and named(start.step.executor).start_rate():

@@ -7,7 +7,7 @@ is an orphan.
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -16,6 +16,7 @@ from pendulum import DateTime
 from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
+from lamplighter.executors import named
 from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
@@ -41,10 +42,11 @@ from lamplighter.runs.states import (
 from lamplighter.runs.view import RunView
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put
-from lamplighter.zones import iso_or_none
+from lamplighter.zones import iso, iso_or_none
 
 _KEPT_TRIES = 20
 _MAX_RETRY_DELAY = timedelta(days=1)
+_CAPACITY_DELAYS = 60.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,20 @@ class JobObservation:
     # The executor of the job; None means the current one.
     executor: str | None = None
     report: JobReport = NO_REPORT
-    # The executor refused it permanently.
-    is_refused: bool = False
     # It was not started, because the call was throttled.
     is_throttled: bool = False
 
     @classmethod
     def of(cls, key: SubmissionKey, job: Job, executor: str | None) -> Self:
-        """Return the observation of a job, with its report if it is over."""
+        """Return the observation of a job, with its report if it is over.
+
+        A job that failed without a word of its own has the first exception of its driver's log.
+        """
         report = read_report(job) if job.state.is_over else NO_REPORT
+        is_silent = report.reason is None and not job.lacked_capacity
+        if job.state is JobState.FAILED and is_silent:
+            error = named(executor).first_error(job.job_run_id)
+            job = job if error is None else replace(job, details=f"{job.details}\n{error}".strip())
         return cls(key, job, executor, report)
 
 
@@ -127,7 +134,7 @@ class _JobEnd:
 
     def _succeed(self) -> list[AssetEvents]:
         step, report = self.step, self.observation.report
-        step.capacity_rejections = None
+        step.capacity_since = None
         if report.is_skipped:
             move_step(step, SKIPPED)
             step.error = shorten(report.reason)
@@ -142,15 +149,15 @@ class _JobEnd:
         step, task = self.step, self.view.dag.tasks[self.step.step_id]
         step.error = shorten(self._error())
         is_ending = step.cancel_action == CANCEL or self.view.run.target_state is not None
-        if is_ending or self.observation.is_refused:
+        of = f"{step.run_ref}#{step.step_id}"
+        if is_ending:
             move_step(step, FAILED)
-        elif self._lacked_capacity():
-            step.capacity_rejections = (step.capacity_rejections or 0) + 1
+        elif self._may_wait_for_capacity():
+            step.capacity_since = self._capacity_since
             step.try_number -= 1  # counted again with the next submission
-            self._retry(60.0 * min(step.capacity_rejections, 10))
+            self._retry(capacity_delay(self._waited_seconds, of=f"{of}#{step.submission}"))
         elif step.try_number < step.max_try_number:
-            step.capacity_rejections = None
-            of = f"{step.run_ref}#{step.step_id}"
+            step.capacity_since = None
             self._retry(retry_delay(task, int(step.try_number), of=of).total_seconds())
         else:
             move_step(step, FAILED)
@@ -159,11 +166,19 @@ class _JobEnd:
         move_step(self.step, UP_FOR_RETRY)
         self.step.retry_at = self.now.add(seconds=seconds)
 
-    def _lacked_capacity(self) -> bool:
-        job, step = self.observation.job, self.step
-        is_unstarted = job.started_at is None and step.cancel_action is None
-        may_retry = (step.capacity_rejections or 0) < settings.current().capacity_retries
-        return job.lacked_capacity and is_unstarted and may_retry
+    @property
+    def _capacity_since(self) -> DateTime:
+        known = (self.step.capacity_since, self.step.submitted_at, self.now)
+        return next(at for at in known if at is not None)
+
+    @property
+    def _waited_seconds(self) -> float:
+        return (self.now - self._capacity_since).total_seconds()
+
+    def _may_wait_for_capacity(self) -> bool:
+        if not self.observation.job.lacked_capacity or self.step.cancel_action is not None:
+            return False
+        return self._waited_seconds < settings.current().capacity_wait_hours * 3_600
 
     def _error(self) -> str:
         job, task = self.observation.job, self.view.dag.tasks[self.step.step_id]
@@ -174,6 +189,8 @@ class _JobEnd:
         if self.step.cancel_action == CANCEL:
             return f"cancelled: {self.view.run.reason or 'the run was ended'}"
         said = self.observation.report.reason or job.details
+        if job.lacked_capacity:
+            return f"no capacity since {iso(self._capacity_since)}: {said}"
         return said or f"the job ended as {job.state} and said nothing"
 
 
@@ -199,14 +216,27 @@ def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
     except OverflowError:
         grown = longest
     base = max(1, math.ceil(min(grown, longest)))
-    digest = hashlib.sha256(f"{of}#{try_number}".encode()).digest()
-    jitter = int.from_bytes(digest[:8], "big") % base
-    return timedelta(seconds=min(base + jitter, longest))
+    return timedelta(seconds=min(base + _jitter(f"{of}#{try_number}", base), longest))
+
+
+def capacity_delay(waited_seconds: float, *, of: str) -> float:
+    """Return for how many seconds a step that found no capacity waits: as long as it has so far.
+
+    One minute at least and ten at most, plus up to half of it that depends on `of`.
+    """
+    shortest, longest = _CAPACITY_DELAYS
+    base = min(max(waited_seconds, shortest), longest)
+    return base + _jitter(of, int(base / 2))
+
+
+def _jitter(of: str, below: int) -> int:
+    digest = hashlib.sha256(of.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % below
 
 
 def _record_attempt(step: Steps) -> None:
     ended = step.state if step.state in OVER else (CANCELLED if step.state == NONE else FAILED)
-    was_rejected = step.state == UP_FOR_RETRY and step.capacity_rejections
+    was_rejected = step.state == UP_FOR_RETRY and step.capacity_since is not None
     attempt = {
         "submission": int(step.submission),
         # A rejected one was taken back, to be counted again.

@@ -48,7 +48,6 @@ _LONGEST_TAG = 256
 _MAX_REPORT_BYTES = 4_000_000
 
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
-_SIZES = ("driver_cores", "driver_memory", "executor_cores", "executor_memory", "max_executors")
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def prepare(
         name=name.name,
         context_uri=name.context_uri(bucket),
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
-        sizes=sizes_of(task),
+        sizes=task.sizes,
         spark_conf=spark_conf,
         py_files=task.py_files,
         archives=task.archives,
@@ -177,11 +176,6 @@ def prepare(
         tags=name.tags(run.run_id),
     )
     return PreparedJob(step, json.dumps(context), request)
-
-
-def sizes_of(task: SparkTask) -> dict[str, str]:
-    """Return the sizes that a task asks for, by option."""
-    return {option: str(value) for option in _SIZES if (value := getattr(task, option)) is not None}
 
 
 def _context(

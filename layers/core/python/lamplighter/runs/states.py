@@ -231,7 +231,7 @@ def assign_mark(step: Steps, mark: Mark, now: DateTime) -> None:
     if step.state != NONE:
         move_step(step, NONE)
     move_step(step, mark["to"])
-    step.retry_at = step.capacity_rejections = None
+    step.retry_at = step.capacity_since = None
     step.ended_at = now
     set_expiry(step, now)
 

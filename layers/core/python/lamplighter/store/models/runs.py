@@ -165,8 +165,8 @@ class Steps(Row):
     start_reserved_at = Instant(null=True)
     # What it has taken from limits, by limit and resource, until its job is over.
     holds = JSONAttribute(null=True)
-    # Consecutive submissions without capacity, which cost no try.
-    capacity_rejections = NumberAttribute(null=True)
+    # Since when it has waited for capacity: its submissions since then cost no try.
+    capacity_since = Instant(null=True)
     # The newest finished attempts: submission, try, job, state, times, error.
     tries = JSONAttribute(null=True)
 
