@@ -5,6 +5,7 @@ all DAGs are found by state, in an index with a partition per state, shard and, 
 """
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -32,6 +33,8 @@ _MAX_FREE = 1_000
 # Runs without a date are interleaved; the search for earlier runs ends after this many.
 _MAX_RUNS_BEFORE = 500
 _THREADS = 8
+# A finished run looks for bills of its jobs after a minute, and later each time.
+_FIRST_BILL_LOOK, _LONGEST_BILL_LOOK = 60.0, 1_800.0
 
 
 def new_run(
@@ -98,8 +101,19 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
     run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
-    run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
-    run.wake_at = None if is_over else wake_time(now)
+    run.wake_shard = shard_of(run.dag_id, settings.current().run_shards)
+    run.wake_at = wake_time(now)
+    if is_over:
+        set_bill_wake(run, now)
+
+
+def set_bill_wake(run: Runs, now: DateTime) -> None:
+    """Assign when a finished run looks for missing bills again; in the end, never."""
+    waited = (now - run.ended_at).total_seconds() if run.unbilled_jobs else math.inf
+    if waited < 3_600 * settings.current().cost_wait_hours:
+        run.wake_at = now.add(seconds=min(max(waited, _FIRST_BILL_LOOK), _LONGEST_BILL_LOOK))
+    else:
+        run.wake_at = run.wake_shard = None
 
 
 def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:

@@ -17,8 +17,8 @@ def summary(job: FakeJob) -> dict[str, Any]:
     return {**_common(job), "id": job.job_run_id, "type": "SPARK"}
 
 
-def description(job: FakeJob) -> dict[str, Any]:
-    """Return all that can be known about a job."""
+def description(job: FakeJob, *, is_billed: bool = True) -> dict[str, Any]:
+    """Return all that can be known about a job, with its bill if that has come."""
     sent = copy.deepcopy(dict(job.request))
     found = {
         **_common(job),
@@ -36,7 +36,10 @@ def description(job: FakeJob) -> dict[str, Any]:
         found["totalExecutionDurationSeconds"] = int(seconds)
         found["totalResourceUtilization"] = _hours(seconds)
         has_run = job.running_at is not None
-        found["billedResourceUtilization"] = _hours(max(seconds, _LEAST_SECONDS) if has_run else 0)
+        if is_billed:
+            found["billedResourceUtilization"] = _hours(
+                max(seconds, _LEAST_SECONDS) if has_run else 0
+            )
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -14,7 +14,7 @@ from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import JobState
-from lamplighter.executors.emr import EVENT_TYPE
+from lamplighter.executors.emr import EVENT_TYPE, UTILIZATION_TYPE
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.emr.job import ACCOUNT, REGION, Change, FakeJob
 
@@ -72,6 +72,11 @@ class JobEvents:
             late = timedelta(seconds=self._random.uniform(0, self._faults.late_seconds))
             self._held.append((as_utc(change.at + late), text))
 
+    def add_bill(self, job: FakeJob, at: DateTime) -> None:
+        """Let the bill of a job that is over become an event, or none."""
+        if self._random.random() >= self._faults.drop:
+            self._held.append((at, json.dumps(_bill_envelope(job, at))))
+
     def next_at(self) -> DateTime | None:
         """Return when the next event comes."""
         return min((at for at, _ in self._held), default=None)
@@ -84,6 +89,24 @@ class JobEvents:
         if self._faults.is_shuffled:
             self._random.shuffle(texts)
         return texts
+
+
+def _bill_envelope(job: FakeJob, at: DateTime) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{job.arn}#bill")),
+        "detail-type": UTILIZATION_TYPE,
+        "source": "aws.emr-serverless",
+        "account": ACCOUNT,
+        "time": f"{at:YYYY-MM-DDTHH:mm:ss}Z",
+        "region": REGION,
+        "resources": [job.arn],
+        "detail": {
+            "jobRunId": job.job_run_id,
+            "applicationId": job.application_id,
+            "resourceUtilizationFinal": True,
+        },
+    }
 
 
 def _envelope(job: FakeJob, change: Change) -> dict[str, Any]:

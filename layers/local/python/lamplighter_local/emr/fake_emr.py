@@ -35,10 +35,11 @@ class FakeEmr:
     """One application of EMR Serverless, and the rule that sends its events to a queue of ours.
 
     A job is SUBMITTED at once and RUNNING after `start_seconds`; it ends after `takes_seconds` in
-    all, and `cancel_seconds` after a cancel. With a `capacity`, only so many jobs have workers and
-    the others are QUEUED. Whatever is asked is answered as of `clock.now()`; events are sent by
-    `emit`, which someone must call when `next_change` has come. What a job or EventBridge does is
-    not hit by faults that were put on our clients.
+    all, and `cancel_seconds` after a cancel; its bill comes `billing_seconds` after its end. With a
+    `capacity`, only so many jobs have workers and the others are QUEUED. Whatever is asked is
+    answered as of `clock.now()`; events are sent by `emit`, which someone must call when
+    `next_change` has come. What a job or EventBridge does is not hit by faults that were put on our
+    clients.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class FakeEmr:
         start_seconds: float = 0.5,
         takes_seconds: float = 1.0,
         cancel_seconds: float = 1.0,
+        billing_seconds: float = 0.0,
     ) -> None:
         self.application_id = application_id
         self._jobs = FakeJobs(Pace(start_seconds, takes_seconds, cancel_seconds), capacity)
         self._scripts = JobScripts()
         self._service = EmrService(application_id, release_label, self._jobs, self._scripts)
+        self._service.billing_seconds = billing_seconds
         self._events = JobEvents()
         self._tokens_made = 0
         # Jobs that are over and whose reports are not yet put.
@@ -194,6 +197,8 @@ class FakeEmr:
         """Let everything happen that comes until now, in this process only."""
         for job, change in self._jobs.pass_time(clock.now()):
             self._events.add(job, change)
+            if change.state.is_over and (late := self._service.billing_seconds):
+                self._events.add_bill(job, change.at.add(seconds=late))
             is_own_end = change.state.is_over and job.timeline[-2].state is not JobState.CANCELLING
             if is_own_end and job.outcome.report is not None:
                 self._to_report.append(job)

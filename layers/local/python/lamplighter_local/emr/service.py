@@ -46,6 +46,7 @@ class EmrService:
         self.release_label = release_label
         self.remembers_tokens = True
         self.page_size = _PAGE
+        self.billing_seconds = 0.0
         self._jobs = jobs
         self._scripts = scripts
         self._tokens: dict[str, str] = {}
@@ -111,7 +112,10 @@ class EmrService:
         return job
 
     def _get(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"jobRun": emr_answers.description(self._find("GetJobRun", request))}
+        job = self._find("GetJobRun", request)
+        billed_at = job.ended_at and job.ended_at.add(seconds=self.billing_seconds)
+        is_billed = billed_at is not None and billed_at <= clock.now()
+        return {"jobRun": emr_answers.description(job, is_billed=is_billed)}
 
     def _cancel(self, request: dict[str, Any]) -> dict[str, Any]:
         job = self._find("CancelJobRun", request)
