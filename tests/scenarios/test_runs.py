@@ -9,8 +9,8 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias, aws, runtime, settings
-from lamplighter.executors.emr_prices import list_prices
 from lamplighter.errors import RefusedError
+from lamplighter.executors.emr_prices import list_prices
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.dags import read_dag
