@@ -92,10 +92,11 @@ class EmrServerless(Executor):
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the job that an event is about, if it is of this application."""
+        if event["detail-type"] not in {EVENT_TYPE, UTILIZATION_TYPE}:
+            return None
         detail = event["detail"]
-        # The last one says that the bill is ready; those before it say nothing about the job.
-        is_bill = event["detail-type"] == UTILIZATION_TYPE and detail["resourceUtilizationFinal"]
-        if event["detail-type"] != EVENT_TYPE and not is_bill:
+        # Only the last one means that the job is billed.
+        if event["detail-type"] == UTILIZATION_TYPE and not detail["resourceUtilizationFinal"]:
             return None
         is_ours = detail["applicationId"] == settings.current().emr_application_id
         return str(detail["jobRunId"]) if is_ours else None
