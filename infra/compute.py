@@ -288,19 +288,19 @@ class Compute(Construct):
 
     def _route_job_states(self) -> None:
         sources = ["aws.emr-serverless", *([LOCAL_EMR_SOURCE] if self._config.is_local else [])]
-        self._route(
-            "jobstates",
-            "JobStates",
-            "What becomes of jobs",
-            {
-                "source": sources,
-                "detail-type": ["EMR Serverless Job Run State Change"],
-                "detail": {
-                    "applicationId": [self._arns.application_id],
-                    "state": list(_JOB_STATES),
-                },
-            },
-        )
+        ours = {"applicationId": [self._arns.application_id]}
+        states = {
+            "source": sources,
+            "detail-type": ["EMR Serverless Job Run State Change"],
+            "detail": {**ours, "state": list(_JOB_STATES)},
+        }
+        self._route("jobstates", "JobStates", "What becomes of jobs", states)
+        bills = {
+            "source": sources,
+            "detail-type": ["EMR Serverless Job Resource Utilization Update"],
+            "detail": {**ours, "resourceUtilizationFinal": [True]},
+        }
+        self._route("jobstates", "JobBills", "Bills of jobs, which come after their end", bills)
 
     def _route_watched_sources(self) -> None:
         config = self._config

@@ -50,8 +50,7 @@ class Spark(Construct):
             name=config.stack_name,
             type="Spark",
             release_label=config.emr_release,
-            # That of the prices in the settings.
-            architecture="X86_64",
+            architecture=config.settings.spark_architecture.upper(),
             auto_start_configuration=emr.CfnApplication.AutoStartConfigurationProperty(
                 enabled=True
             ),

@@ -12,7 +12,7 @@ Normally a selection; the full form is marked `full` (make faults).
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -107,6 +107,8 @@ class Scenario:
     # How many jobs may be live at once, if they share a limit, and which limits are lowered.
     most_jobs: int | None = None
     lowered: tuple[str, ...] = ()
+    # What else is wrong in the end.
+    check: Callable[[Story], Iterable[str]] = lambda _: ()
 
 
 def dag(dag_id: str, *tasks: str, after: Sequence[str] = (), **arguments: Any) -> DAG:
@@ -456,6 +458,8 @@ class Overtaking:
     meanwhile: Act
     # The run may end in more than one way, as it may be that one or the other came first.
     runs: frozenset[str]
+    # What else is wrong in the end.
+    check: Callable[[Story], Iterable[str]] = lambda _: ()
 
 
 def _either(*runs: str) -> frozenset[str]:
@@ -699,6 +703,7 @@ def wrong_after(scenario: Scenario, story: Story) -> Iterator[str]:
         yield f"got {states} instead of {wanted}"
     if (told := events()) != scenario.events:
         yield f"events {told} instead of {scenario.events}"
+    yield from scenario.check(story)
 
 
 def sound(story: Story) -> Iterator[str]:
@@ -832,7 +837,7 @@ def overtake(overtaking: Overtaking, story: Story, limit: int) -> tuple[int, lis
                 overtaking.meanwhile(story)
             found = [f"at once: {text}" for text in violations(is_idle=False)]
             story.stack.advance(hours=2)
-            found += sound(story)
+            found += [*sound(story), *overtaking.check(story)]
             states = {without_tries(text) for text in story.states("dag")}
             if not states <= overtaking.runs:
                 found.append(f"got {states} instead of {set(overtaking.runs)}")

@@ -363,11 +363,21 @@ def test_alarms_may_publish(prod: Synthesis) -> None:
     assert allowed[0]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
 
 
-def test_jobs_of_others_are_not_listened_to(prod: Synthesis) -> None:
-    """The rule lets states of jobs through only from the application of the deployment."""
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("jobstates", {"state": ["RUNNING", "SUCCESS", "FAILED", "CANCELLED"]}),
+        ("jobbills", {"resourceUtilizationFinal": [True]}),
+    ],
+)
+def test_jobs_of_others_are_not_listened_to(
+    prod: Synthesis, name: str, passes: dict[str, list[object]]
+) -> None:
+    """States and final bills of jobs pass only from the application of the deployment."""
     rules = prod.resources("AWS::Events::Rule").values()
-    (rule,) = [each for each in rules if each.get("Name") == f"{prod.config.stack_name}-jobstates"]
+    (rule,) = [each for each in rules if each.get("Name") == f"{prod.config.stack_name}-{name}"]
     pattern = rule["EventPattern"]
+    assert pattern["detail"].items() >= passes.items()
     application = next(iter(prod.resources("AWS::EMRServerless::Application")))
     assert pattern["source"] == ["aws.emr-serverless"]
     assert [short(each) for each in pattern["detail"]["applicationId"]] == [f"<{application}>"]
@@ -396,7 +406,8 @@ def test_named_senders_may_send_events(prod: Synthesis) -> None:
                 condition = statement.get("Condition", {}).get("ArnEquals", {})
                 senders.add(short(condition.get("aws:SourceArn") or statement["Principal"]["AWS"]))
     named = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{prod.config.stack_name}"
-    rules = {f"{named}-{name}" for name in ("jobstates", "watchedbuckets", "watchedevents")}
+    names = ("jobstates", "jobbills", "watchedbuckets", "watchedevents")
+    rules = {f"{named}-{name}" for name in names}
     bucket = f"arn:aws:s3:::{prod.config.stack_name}-{ACCOUNT}-{REGION}"
     assert senders == {*prod.config.event_senders, *rules, bucket}
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, aws, runtime, settings
+from lamplighter import DAG, Asset, AssetAlias, aws, runtime
 from lamplighter.errors import RefusedError
+from lamplighter.executors.emr_prices import list_prices
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.dags import read_dag
@@ -1214,12 +1215,8 @@ def test_costs_of_jobs_are_on_step_and_run(world: World) -> None:
     run = world.start(make("a>b", options={"a": {"retries": 1, "retry_delay": 5}}))
     world.stack.advance(hours=1)
 
-    prices = settings.current()
-    hour = (
-        2 * prices.price_vcpu_hour
-        + 8 * prices.price_memory_gb_hour
-        + 20 * prices.price_storage_gb_hour
-    )
+    prices = list_prices("us-east-1", "x86_64")
+    hour = 2 * prices.vcpu + 8 * prices.memory_gb + 20 * prices.storage_gb
     a, b, done = world.step(run, "a"), world.step(run, "b"), world.again(run)
     # Less than a minute is billed as a minute.
     assert a.cost == pytest.approx(hour * 2 * 60 / 3_600)

@@ -53,7 +53,7 @@ def test_field_of_a_run_is_the_column_of_its_name() -> None:
     derived = {"conf", "marks", "events", "steps", "expired_events"}
     columns = {field.name for field in fields(Run)} - derived
     assert columns <= Runs.get_attributes().keys()
-    row = make_run(reason="by hand", cost=0.5)
+    row = make_run(reason="by hand", cost=0.5, unbilled_jobs=2)
     assert {name: getattr(run_summary(row), name) for name in columns} == {
         name: getattr(row, name) for name in columns
     }

@@ -74,6 +74,17 @@ def of_job(job_run_id: str = FIRST_JOB, *, application: str = APPLICATION) -> di
     }
 
 
+def of_bill(job_run_id: str = FIRST_JOB, *, is_final: bool = True) -> dict[str, Any]:
+    """Return what EventBridge sends about the usage of a job."""
+    detail = {"jobRunId": job_run_id, "applicationId": APPLICATION}
+    return {
+        "version": "0",
+        "detail-type": "EMR Serverless Job Resource Utilization Update",
+        "source": "aws.emr-serverless",
+        "detail": {**detail, "resourceUtilizationFinal": is_final},
+    }
+
+
 def submit(*bodies: object) -> list[int]:
     """Call `submit` with messages; return the positions of those that come again."""
     return _call("submit", bodies)

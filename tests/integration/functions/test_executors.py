@@ -20,6 +20,7 @@ from tests.integration.functions.job_messages import (
     FIRST_JOB,
     KEY,
     messages_on,
+    of_bill,
     of_job,
     of_run,
     one_task,
@@ -144,8 +145,10 @@ def test_executors_of_the_settings_are_those_that_exist() -> None:
         (of_job(), True),
         (of_job(application="00others"), False),
         ({**of_job(), "detail-type": "Glue Job State Change"}, False),
+        (of_bill(), True),
+        (of_bill(is_final=False), False),
     ],
-    ids=["ours", "another application", "another service"],
+    ids=["ours", "another application", "another service", "its bill", "its use so far"],
 )
 def test_event_is_read_by_the_executor_that_it_is_about(
     event: dict[str, object], is_ours: bool

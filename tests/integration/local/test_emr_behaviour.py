@@ -13,10 +13,10 @@ from botocore.exceptions import ClientError
 
 from lamplighter import runtime
 from lamplighter.errors import RefusedError
+from lamplighter.executors.emr import UTILIZATION_TYPE
 from lamplighter.zones import as_utc, parse_instant
 from lamplighter_local.emr.behaviour import AWS_RATES, INSTANT, EmrBehaviour, Rate, Resources
 from lamplighter_local.emr.capacity import NO_ACCOUNT_VCPUS, NO_CAPACITY, NO_WORKER
-from lamplighter_local.emr.events import UTILIZATION_EVENT_TYPE
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emr.requests import mistakes, service_model
 from lamplighter_local.emr.workers import JobSize
@@ -494,7 +494,7 @@ class TestBilling:
         movable.sleep(600)
         events = [json.loads(text) for text in emr.take_events()]
         kinds = [event["detail-type"].rpartition("Run ")[2] for event in events]
-        assert kinds == ["State Change", "State Change", UTILIZATION_EVENT_TYPE]
+        assert kinds == ["State Change", "State Change", UTILIZATION_TYPE]
         event, job = events[-1], get(emr, job_run_id)
         detail = event["detail"]
         assert event["resources"] == [job["arn"]]

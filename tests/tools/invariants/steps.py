@@ -61,6 +61,7 @@ def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
     unfinished = sorted(s.step_id for s in steps if s.state in LIVE | {UP_FOR_RETRY})
     if is_over and unfinished:
         yield f"it is {run.state}, but steps {unfinished} are not over"
+    yield from _of_costs(run, steps)
     if run.state == run_rows.QUEUED and any(step.state in LIVE for step in steps):
         yield "it is queued, but has steps under way"
     if run.state in {run_rows.SUCCESS, run_rows.FAILED} and run.reason is None:
@@ -73,6 +74,16 @@ def _of_run(run: Runs, steps: list[Steps]) -> Iterator[str]:
         live = [step for step in steps if step.state in LIVE]
         if len(live) > dag.max_active_tasks:
             yield f"{len(live)} steps are under way where {dag.max_active_tasks} are allowed"
+
+
+def _of_costs(run: Runs, steps: list[Steps]) -> Iterator[str]:
+    """Yield whether a run says anything else about its cost than its steps do."""
+    unbilled = sum(len(step.unbilled_jobs or ()) for step in steps)
+    if unbilled != (run.unbilled_jobs or 0):
+        yield f"it has {run.unbilled_jobs} unbilled jobs, but its steps have {unbilled}"
+    known = [step.cost for step in steps if step.cost is not None]
+    if round(sum(known), 9) != (run.cost or 0) or (run.cost is None) != (not known):
+        yield f"it costs {run.cost}, but its steps cost {known}"
 
 
 def _of_step(step: Steps) -> Iterator[str]:

@@ -29,10 +29,15 @@ def row(**columns: Any) -> Backfills:
         ({"max_cost": 10.0, "cost": 9.0, "succeeded": 3}, 0),
         ({"max_cost": 10.0, "cost": 12.0, "succeeded": 1}, 0),
         ({"max_cost": 0.3, "cost": 0.2, "succeeded": 2}, 1),
+        # Runs that are not billed yet.
+        ({"max_cost": 10.0, "succeeded": 1, "unbilled_runs": 1}, 0),
+        ({"max_cost": 10.0, "expected_cost": 4.0, "succeeded": 2, "unbilled_runs": 2}, 0),
+        ({"max_cost": 10.0, "cost": 2.0, "succeeded": 3, "unbilled_runs": 2}, 2),
+        ({"max_cost": 10.0, "cost": 2.0, "succeeded": 2, "unbilled_runs": 1, "active": {"a"}}, 2),
     ],
 )
 def test_cap_allows_what_slots_and_money_do(columns: dict[str, Any], count: int) -> None:
-    """What is under way counts as if it were spent; unknown costs are found out one by one."""
+    """What is under way or not billed counts as spent; unknown costs are found out one by one."""
     assert affordable(row(**columns)) == count
 
 

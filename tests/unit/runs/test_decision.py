@@ -305,7 +305,7 @@ def test_transaction_that_is_full_is_continued_later(in_name_only: Settings) -> 
     dag = make_dag(**{key: {} for key in names})
     with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag).decide()
-    assert (started(decision), decision.is_partial) == (names[:6], True)
+    assert (started(decision), decision.is_partial) == (names[:5], True)
 
 
 def test_failures_that_do_not_fit_are_continued_later(in_name_only: Settings) -> None:
@@ -314,7 +314,7 @@ def test_failures_that_do_not_fit_are_continued_later(in_name_only: Settings) ->
     dag = make_dag([("first", name) for name in names], first={}, **{key: {} for key in names})
     with runtime.using(settings=replace(in_name_only, transaction_actions=10)):
         decision = Known(dag, {"first": FAILED}).decide()
-    assert list(states_of(decision).values()).count("upstream_failed") == 6
+    assert list(states_of(decision).values()).count("upstream_failed") == 5
     assert (decision.is_partial, decision.view.run.state) == (True, "running")
 
 
@@ -745,7 +745,7 @@ def test_job_that_is_seen_moves_the_run_or_is_an_orphan(
 @pytest.mark.parametrize("state", ["success", "failed", "cancelled"])
 def test_run_that_is_over_stays_as_it_is(state: str) -> None:
     """Nothing moves it; only a job that still runs for it is an orphan."""
-    known = Known(chain(), {"a": FAILED, "b": DONE}, {"state": state, "wake_at": AGO})
+    known = Known(chain(), {"a": FAILED, "b": DONE}, {"state": state})
     decision = known.decide(observations=[job_of("a", JobState.RUNNING)])
     assert (decision.view.is_changed, len(decision.orphaned_jobs)) == (False, 1)
     assert started(decision) == []

@@ -449,14 +449,21 @@ def test_cost_of_every_job_is_added_to_its_step(state: JobState) -> None:
     assert columns_of(view.steps["load"], wanted) == wanted
 
 
-def test_job_that_was_billed_nothing_leaves_no_cost() -> None:
-    """Without usage there are no columns about it, which is not the same as zero."""
-    view = view_of(RUNNING)
+def test_job_without_a_bill_is_remembered_and_costs_nothing_yet() -> None:
+    """Unknown is not zero: the step names the job, its executor, and who pays for it."""
+    view = view_of(RUNNING, {"slot_backfill_id": "orders-1"})
     observed(view, JobState.SUCCESS)
-    assert columns_of(view.steps["load"], {"cost": 0, "vcpu_hours": 0}) == {
-        "cost": None,
-        "vcpu_hours": None,
-    }
+    job = {"job_run_id": "j-1", "executor": "emr-serverless", "backfill_id": "orders-1"}
+    wanted = {"cost": None, "vcpu_hours": None, "unbilled_jobs": [job]}
+    assert columns_of(view.steps["load"], wanted) == wanted
+
+
+def test_job_that_was_billed_nothing_costs_zero() -> None:
+    """A known zero is a cost like any other."""
+    view = view_of(RUNNING)
+    observed(view, JobState.FAILED, usage=Usage())
+    wanted = {"cost": 0.0, "unbilled_jobs": None}
+    assert columns_of(view.steps["load"], wanted) == wanted
 
 
 # Errors and tries that are too long.

@@ -40,10 +40,12 @@ def progress_text(backfill: Backfill) -> str:
 
 
 def _cost(backfill: Backfill) -> str:
-    if backfill.cost is None:
+    if backfill.cost is None and not backfill.unbilled_runs:
         return ""
+    known = "unknown cost" if backfill.cost is None else f"${backfill.cost:,.2f}"
     limit = f" of ${backfill.max_cost:,.2f}" if backfill.max_cost else ""
-    return f"${backfill.cost:,.2f}{limit}"
+    missing = f" ({backfill.unbilled_runs:,} not billed yet)" if backfill.unbilled_runs else ""
+    return f"{known}{limit}{missing}"
 
 
 def backfill_table(backfill: Backfill, zone: Zone | None) -> Table:

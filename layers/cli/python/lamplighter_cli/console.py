@@ -155,6 +155,14 @@ def duration(seconds: float | None) -> str:
     return " ".join(said) or "0 s"
 
 
+def cost(dollars: float | None, unbilled_jobs: int) -> str:
+    """Return a cost as text, with what is not known about it yet."""
+    if not unbilled_jobs:
+        return "" if dollars is None else f"${dollars:,.4f}"
+    known = "unknown" if dollars is None else f"${dollars:,.4f}+"
+    return f"{known} ({unbilled_jobs:,} {'job' if unbilled_jobs == 1 else 'jobs'} not billed yet)"
+
+
 def instant_json(at: DateTime | None) -> str | None:
     """Return an instant as it is written in JSON."""
     return None if at is None else iso(at)

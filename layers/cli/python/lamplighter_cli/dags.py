@@ -10,9 +10,18 @@ from lamplighter.operations.pause import Missed
 from lamplighter.registry.import_problems import all_problems
 from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_document
 from lamplighter.store.runs import last_runs, runs_of
-from lamplighter.views import AssetProgress, Dag, Run, asset_progress, run_summary, view_dag
+from lamplighter.views import (
+    AssetProgress,
+    Costs,
+    Dag,
+    Run,
+    asset_progress,
+    costs_by_day,
+    run_summary,
+    view_dag,
+)
 from lamplighter_cli import console
-from lamplighter_cli.console import instant, instant_json
+from lamplighter_cli.console import instant, instant_json, view_json
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_dag
 from lamplighter_cli.options import AsJson, DagId
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, show, pause and unpause DAGs.", no_args_is_help=True)
 
 _SHOWN_RUNS = 5
+_SHOWN_DAYS = 7
 
 
 @app.command("list")
@@ -58,23 +68,43 @@ def list_dags(*, as_json: AsJson = False) -> None:
 @app.command()
 @on_deployment
 def show(dag_id: DagId, *, as_json: AsJson = False) -> None:
-    """Show a DAG: its schedule, limits, tasks, assets and newest runs."""
+    """Show a DAG: its schedule, limits, tasks, assets, newest runs and cost by day."""
     row = find_dag(dag_id)
     progress = asset_progress([row]).get(dag_id)
     dag, document = view_dag(row), newest_document(row)
     runs = [run_summary(run) for run in runs_of(dag_id, limit=_SHOWN_RUNS)]
+    costs = costs_by_day(dag_id, days=_SHOWN_DAYS)
     if as_json:
         listed = _dag_json(dag, progress, runs[0] if runs else None)
-        console.print_json({**listed, **_details_json(dag, document)})
+        console.print_json({**listed, **_details_json(dag, document), **_costs_json(costs)})
         return
     _show(dag, document, progress)
     if runs:
-        table = console.Rows("run", "state", "run after", "ended")
+        table = console.Rows("run", "state", "run after", "ended", "cost")
         for run in runs:
             instants = (instant(run.run_after, dag.zone), instant(run.ended_at, dag.zone))
-            table.add(run.run_id, console.state(run.state), *instants)
+            cost = console.cost(run.cost, run.unbilled_jobs)
+            table.add(run.run_id, console.state(run.state), *instants, cost)
         console.out().print()
         console.out().print(table)
+    _show_costs(costs)
+
+
+def _show_costs(costs: Costs) -> None:
+    if not costs.days:
+        return
+    table = console.Rows("day (UTC)", "finished runs", "cost")
+    for each in costs.days:
+        table.add(each.day, f"{each.runs:,}", console.cost(each.cost, each.unbilled_jobs))
+    console.out().print()
+    console.out().print(table)
+    if not costs.is_complete:
+        console.out().print("there are more runs than were read: the true costs are higher")
+
+
+def _costs_json(costs: Costs) -> dict[str, Any]:
+    days = [view_json(each) for each in costs.days]
+    return {"costs_by_day": days, "costs_are_complete": costs.is_complete}
 
 
 def _details_json(dag: Dag, document: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def run_table(run: Run, zone: Zone | None) -> Table:
     """Return the fields of a run as a table."""
     shown = {name.replace("_", " "): getattr(run, name) for name in run_json(run)}
     shown |= {"state": console.state(run.state), "marks": "\n".join(map(_mark_text, run.marks))}
+    shown |= {"cost": console.cost(run.cost, run.unbilled_jobs), "unbilled jobs": None}
     return console.details(
         {
             name: instant(value, zone) if isinstance(value, DateTime) else value
@@ -53,10 +54,11 @@ def _mark_text(mark: Mapping[str, Any]) -> str:
 
 def runs_table(runs: Iterable[Run], zone: Zone | None) -> Rows:
     """Return a list of runs as a table."""
-    table = Rows("run", "state", "run after", "started", "ended")
+    table = Rows("run", "state", "run after", "started", "ended", "cost")
     for run in runs:
         instants = (run.run_after, run.started_at, run.ended_at)
-        table.add(run.name, console.state(run.state), *(instant(at, zone) for at in instants))
+        cells = (*(instant(at, zone) for at in instants), console.cost(run.cost, run.unbilled_jobs))
+        table.add(run.name, console.state(run.state), *cells)
     return table
 
 
@@ -71,7 +73,7 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
             step.job_run_id or "",
             instant(step.started_at, zone),
             _waits(step, zone) or instant(step.ended_at, zone),
-            "" if step.cost is None else f"${step.cost:.4f}",
+            console.cost(step.cost, len(step.unbilled_jobs)),
             last_line(step.error),
         )
     return table

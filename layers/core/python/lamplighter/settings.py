@@ -101,10 +101,14 @@ class ChosenSettings:
     # Of each worker; EMR Serverless bills what exceeds 20 GB.
     spark_worker_disk_gb: Annotated[int, Range(20, 200)] = 20
 
-    # EMR Serverless prices per hour in dollars, us-east-1 on x86.
-    price_vcpu_hour: _Price = 0.052624
-    price_memory_gb_hour: _Price = 0.0057785
-    price_storage_gb_hour: _Price = 0.000111
+    # The architecture of the application's workers, on which prices depend.
+    spark_architecture: Annotated[str, OneOf(["x86_64", "arm64"])] = "x86_64"
+    # EMR Serverless prices per hour in dollars; 0 is the list price.
+    price_vcpu_hour: _Price = 0.0
+    price_memory_gb_hour: _Price = 0.0
+    price_storage_gb_hour: _Price = 0.0
+    # How long a finished run waits for the bills of its jobs; after that, its cost stays unknown.
+    cost_wait_hours: Annotated[int, Range(1, 240)] = 24
 
     def __post_init__(self) -> None:
         """Read every value as the type of its field; refuse those beyond its limits."""

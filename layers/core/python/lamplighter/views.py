@@ -76,6 +76,8 @@ class Step:
     memory_gb_hours: float | None = None
     storage_gb_hours: float | None = None
     cost: float | None = None
+    # The jobs among them that are over and not in these sums: their bills have not come yet.
+    unbilled_jobs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,8 @@ class Run:
     memory_gb_hours: float | None = None
     storage_gb_hours: float | None = None
     cost: float | None = None
+    # How many of their jobs are over and not in these sums.
+    unbilled_jobs: int = 0
     # What people marked it or its steps as, newest last.
     marks: Sequence[Mapping[str, Any]] = ()
     logical_date: DateTime | None = None
@@ -197,6 +201,24 @@ class AssetProgress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DayCost:
+    """What the runs of a DAG cost that finished on one day of UTC."""
+
+    day: str
+    runs: int
+    cost: float | None
+    unbilled_jobs: int
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The cost of a DAG by day; not of all its runs if there are too many."""
+
+    days: tuple[DayCost, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Backfill:
     """A backfill: start included, end excluded."""
 
@@ -220,7 +242,9 @@ class Backfill:
     # The newest dates that needed no run, each with the reason.
     skipped_runs: Sequence[Sequence[str]]
     conf: Mapping[str, Any]
+    # Of its finished runs, of which so many have jobs that are not billed yet.
     cost: float | None
+    unbilled_runs: int
     max_cost: float | None
     # At the pace of its runs so far; None if it is over or nothing is known.
     seconds_left: float | None
@@ -246,7 +270,9 @@ def _columns(view: type, row: "Row") -> dict[str, Any]:
     columns = type(row).get_attributes()
     found = {each: getattr(row, each.name) for each in fields(view) if each.name in columns}
     # DynamoDB has one type of number.
-    return {each.name: int(value) if each.type is int else value for each, value in found.items()}
+    return {
+        each.name: int(value or 0) if each.type is int else value for each, value in found.items()
+    }
 
 
 def run_summary(row: "Runs") -> Run:
@@ -282,8 +308,35 @@ def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:
         return ("~" if row.submitted_at is None else iso(row.submitted_at), row.step_id)
 
     return tuple(
-        Step(**_columns(Step, row) | {"task_id": row.step_id, "tries": row.tries or ()})
+        Step(
+            **_columns(Step, row)
+            | {
+                "task_id": row.step_id,
+                "tries": row.tries or (),
+                "unbilled_jobs": [each["job_run_id"] for each in row.unbilled_jobs or ()],
+            }
+        )
         for row in sorted(rows, key=order)
+    )
+
+
+def costs_by_day(dag_id: str, *, days: int) -> Costs:
+    """Return what the runs of a DAG cost that finished on the last days, newest first."""
+    rows, is_all = run_rows.finished_runs(dag_id, days=days)
+    by_day: dict[str, list[Run]] = {}
+    for run in map(run_summary, rows):
+        if run.ended_at is not None:
+            by_day.setdefault(run.ended_at.to_date_string(), []).append(run)
+    return Costs(tuple(_day_cost(*each) for each in sorted(by_day.items(), reverse=True)), is_all)
+
+
+def _day_cost(day: str, runs: Sequence[Run]) -> DayCost:
+    known = [run.cost for run in runs if run.cost is not None]
+    return DayCost(
+        day=day,
+        runs=len(runs),
+        cost=sum(known) if known else None,
+        unbilled_jobs=sum(run.unbilled_jobs for run in runs),
     )
 
 

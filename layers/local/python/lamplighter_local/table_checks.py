@@ -6,7 +6,7 @@ Owns: what the end of a test is checked for. The tests of this project check mor
 
 from collections.abc import Iterable, Iterator
 
-from lamplighter import settings
+from lamplighter import clock, settings
 from lamplighter.runs.states import LIVE, SCHEDULED
 from lamplighter.store import limits
 from lamplighter.store import runs as run_rows
@@ -46,8 +46,7 @@ def run_violations(run: Runs) -> Iterator[str]:
     if run.run_type == "scheduled" and run.created_at < run.run_after:
         yield f"{name} was created at {run.created_at}, before {run.run_after}"
     if is_over:
-        if run.wake_at is not None or run.wake_shard is not None:
-            yield f"{name} is over and would still be woken"
+        yield from _bill_violations(run, name)
         if run.expires_at is None or run.ended_at is None:
             yield f"{name} is over and has no end, or is kept for ever"
     else:
@@ -55,6 +54,17 @@ def run_violations(run: Runs) -> Iterator[str]:
             yield f"{name} is {run.state} and nobody will look at it again"
         if run.expires_at is not None:
             yield f"{name} is {run.state} and will expire"
+
+
+def _bill_violations(run: Runs, name: str) -> Iterator[str]:
+    """Yield whether a finished run is woken although all is billed, or not although it is not."""
+    is_woken = run.wake_at is not None and run.wake_shard is not None
+    if (run.wake_at is not None or run.wake_shard is not None) and not run.unbilled_jobs:
+        yield f"{name} is over and would still be woken"
+    ended_at = clock.now() if run.ended_at is None else run.ended_at
+    may_come = clock.now() < ended_at.add(hours=settings.current().cost_wait_hours)
+    if run.unbilled_jobs and not is_woken and may_come:
+        yield f"{name} has {run.unbilled_jobs} unbilled jobs and nobody will look for their bills"
 
 
 def slot_violations(row: Dags, runs: Iterable[Runs], limit: int) -> Iterator[str]:

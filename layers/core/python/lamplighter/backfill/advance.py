@@ -24,6 +24,7 @@ from lamplighter.store.backfills import (
     CANCELLED,
     PAUSED,
     RUNNING,
+    awaits_bills,
     backfill_write,
     due_backfills,
     left,
@@ -145,13 +146,10 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
         return decision if row.active is None else None  # the write notes that it is over
     room = min(affordable(row), _MAX_RUNS, settings.current().transaction_actions - 1)
     if not room:
-        if row.max_cost is None or row.active:
+        # Bills that are still to come may leave room for more; the sweep looks again until then.
+        if row.max_cost is None or row.active or awaits_bills(row, now):
             return None
-        row.state = PAUSED
-        row.reason = (
-            f"it has spent ${row.cost or 0:.2f} of ${row.max_cost:.2f}, and the next run may cost"
-            " more than is left"
-        )
+        row.state, row.reason = PAUSED, _why_paused(row)
         return decision
     first = int(row.position)
     # No more than there is room for: few have a run by now, and each that is read costs.
@@ -186,6 +184,14 @@ def _decide(row: Backfills, dag: Dags | None, *, now: DateTime) -> _Decision | N
     pass_over(row, passed)
     decision.passed = len(passed)
     return decision
+
+
+def _why_paused(row: Backfills) -> str:
+    unbilled = f" and {row.unbilled_runs:.0f} runs of unknown cost" if row.unbilled_runs else ""
+    return (
+        f"it has spent ${row.cost or 0:.2f}{unbilled} of ${row.max_cost:.2f}, and the next run may"
+        " cost more than is left"
+    )
 
 
 def _begin(run: Runs, before: Runs | None) -> Write:

@@ -78,8 +78,9 @@ def finished(row: Backfills) -> int:
 
 def cost_of_a_run(row: Backfills) -> float | None:
     """Return what a run of it costs: as its own did, or, before there are any, as history says."""
-    if finished(row) and row.cost is not None:
-        return row.cost / finished(row)
+    billed = finished(row) - int(row.unbilled_runs or 0)
+    if billed and row.cost is not None:
+        return row.cost / billed
     return row.expected_cost
 
 
@@ -94,16 +95,16 @@ def seconds_left(row: Backfills) -> float | None:
 def affordable(row: Backfills) -> int:
     """Return how many more runs may begin: as many as there are slots for, and money.
 
-    Whatever is under way is counted as if it cost what a run costs. Before anything is known about
-    that, one run at a time has to show it.
+    Whatever is under way or not billed is counted as if it cost what a run costs. Before anything
+    is known about that, one run at a time has to show it.
     """
     slots = min(free_slots(row), left(row))
     if row.max_cost is None:
         return slots
-    each, under_way = cost_of_a_run(row), len(row.active or ())
+    each, unknown = cost_of_a_run(row), len(row.active or ()) + int(row.unbilled_runs or 0)
     if each is None:
-        return min(slots, max(0, 1 - under_way))
-    rest = row.max_cost - (row.cost or 0) - under_way * each
+        return min(slots, max(0, 1 - unknown))
+    rest = row.max_cost - (row.cost or 0) - unknown * each
     if each <= 0:
         return slots if rest > 0 else 0
     return max(0, min(slots, math.floor(rest / each + 1e-9)))

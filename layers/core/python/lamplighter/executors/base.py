@@ -75,7 +75,8 @@ class Job:
     ended_at: DateTime | None = None
     # It failed for lack of capacity, which costs no try.
     lacked_capacity: bool = False
-    usage: Usage = field(default_factory=Usage)
+    # None until it is known, which may be long after the end.
+    usage: Usage | None = None
 
 
 class StartRate(NamedTuple):

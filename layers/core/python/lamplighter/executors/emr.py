@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from operator import mul
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -21,6 +22,7 @@ from lamplighter.dags.task import SparkTask
 from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Usage
 from lamplighter.executors.driver_log import MAX_BYTES, first_exception
+from lamplighter.executors.emr_prices import list_prices
 from lamplighter.executors.emr_sizes import Sizes
 from lamplighter.zones import as_utc
 
@@ -31,6 +33,7 @@ BUNDLE_FOLDER = "lamplighter_bundle"
 _IMPORT_PATH = ":".join(f"{BUNDLE_FOLDER}{part}" for part in ("", "/jobs", "/lib"))
 # The `detail-type` of job events on EventBridge.
 EVENT_TYPE = "EMR Serverless Job Run State Change"
+UTILIZATION_TYPE = "EMR Serverless Job Resource Utilization Update"
 # What all jobs together may use, by the settings that say how much.
 _RESOURCES = {"vcpus": "vCPU", "memory_gb": "GB of memory", "disk_gb": "GB of disk"}
 # Parts of the message of a job whose executors were never launched, in lower case. A job that has
@@ -141,9 +144,12 @@ class EmrServerless(Executor):
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the job that an event is about, if it is of this application."""
-        if event["detail-type"] != EVENT_TYPE:
+        if event["detail-type"] not in {EVENT_TYPE, UTILIZATION_TYPE}:
             return None
         detail = event["detail"]
+        # Only the last one means that the job is billed.
+        if event["detail-type"] == UTILIZATION_TYPE and not detail["resourceUtilizationFinal"]:
+            return None
         is_ours = detail["applicationId"] == settings.current().emr_application_id
         return str(detail["jobRunId"]) if is_ours else None
 
@@ -256,6 +262,12 @@ def _job(said: dict[str, Any]) -> Job:
     has_run = state is JobState.RUNNING or state.is_over
     started_at = said.get("startedAt") if has_run else None
     ended_at = said.get("endedAt") or said.get("updatedAt")
+    lacked_capacity = state is JobState.FAILED and _is_for_capacity(
+        details, has_run=started_at is not None
+    )
+    billed = said.get("billedResourceUtilization")
+    if lacked_capacity and started_at is None:
+        billed = billed or {}  # it never had a worker
     return Job(
         said["jobRunId"],
         state,
@@ -263,9 +275,8 @@ def _job(said: dict[str, Any]) -> Job:
         details=details,
         started_at=as_utc(started_at) if started_at is not None else None,
         ended_at=as_utc(ended_at) if state.is_over and ended_at is not None else None,
-        lacked_capacity=state is JobState.FAILED
-        and _is_for_capacity(details, has_run=started_at is not None),
-        usage=_usage(said.get("billedResourceUtilization") or {}),
+        lacked_capacity=lacked_capacity,
+        usage=_usage(billed) if state.is_over and billed is not None else None,
     )
 
 
@@ -275,12 +286,18 @@ def _is_for_capacity(details: str, *, has_run: bool) -> bool:
 
 
 def _usage(billed: Mapping[str, float]) -> Usage:
-    prices = settings.current()
-    vcpu, memory, storage = (
-        billed.get(name, 0.0) for name in ("vCPUHour", "memoryGBHour", "storageGBHour")
-    )
-    cost = vcpu * prices.price_vcpu_hour + memory * prices.price_memory_gb_hour
-    return Usage(vcpu, memory, storage, cost + storage * prices.price_storage_gb_hour)
+    names = ("vCPUHour", "memoryGBHour", "storageGBHour")
+    vcpu, memory, storage = hours = [billed.get(name, 0.0) for name in names]
+    return Usage(vcpu, memory, storage, cost=sum(map(mul, hours, _prices())))
+
+
+def _prices() -> tuple[float, ...]:
+    """Return the prices of a vCPU, and of a GB of memory and of storage: chosen or listed."""
+    given = settings.current()
+    chosen = (given.price_vcpu_hour, given.price_memory_gb_hour, given.price_storage_gb_hour)
+    region = aws.client("emr-serverless").meta.region_name
+    listed = list_prices(region, given.spark_architecture)
+    return tuple(own or other for own, other in zip(chosen, listed, strict=True))
 
 
 class _NotFound(PermanentError):

@@ -10,6 +10,7 @@ the rows decide. So events may be late, duplicated, out of order or missing.
 
 import json
 import logging
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from lamplighter.executors import NamedJob, job_of_event, named
 from lamplighter.executors.base import Job, JobState
 from lamplighter.queues import RunName
 from lamplighter.runs.admission import Admission, in_turn
+from lamplighter.runs.bills import unbilled_jobs
 from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs
 from lamplighter.runs.job_observation import JobObservation
@@ -48,6 +50,8 @@ _TRIES = 24
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 # The index of steps that wait is hardly ever further behind.
 _INDEX_LAG_SECONDS = 10
+# As many GetJobRun as EMR Serverless answers at once.
+_MAX_BILLS = 50
 
 
 def advance(
@@ -316,7 +320,7 @@ def check_run(dag_id: str, run_key: str) -> RunsReport:
     if view is None:
         return RunsReport()
     found = [_observe(view, step) for step in view.live if step.job_run_id is not None]
-    observations = [one for one in found if one is not None]
+    observations = [one for one in found if one is not None] + _read_bills(view)
     report = advance(dag_id, run_key, observations=observations, permissions=SETTLE)
     _schedule_timeouts(view, observations)
     return report
@@ -333,6 +337,20 @@ def _observe(view: RunView, step: Steps) -> JobObservation | None:
     details = f"the executor does not know job {step.job_run_id} any more"
     lost = Job(step.job_run_id, JobState.FAILED, "", details=details)
     return JobObservation(key, lost, step.executor)
+
+
+def _read_bills(view: RunView) -> list[JobObservation]:
+    """Return the unbilled jobs of a run that are billed now."""
+    unbilled = unbilled_jobs(view)
+    found = []
+    # Any of them, so that some that are never billed do not hide the others.
+    for each in random.sample(unbilled, min(len(unbilled), _MAX_BILLS)):
+        job = named(each["executor"]).describe(each["job_run_id"])
+        # Of the job itself: its step may have moved on to another submission.
+        key = None if job is None else SubmissionKey.read(job.context_uri)
+        if job is not None and key is not None and job.usage is not None:
+            found.append(JobObservation(key, job, each["executor"]))
+    return found
 
 
 def _schedule_timeouts(view: RunView, observations: list[JobObservation]) -> None:

@@ -14,6 +14,7 @@ from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.runs.admission import Admission, Wait, has_limits
+from lamplighter.runs.bills import add_late_bill
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past, weight_of
 from lamplighter.runs.job_observation import JobObservation, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
@@ -52,10 +53,10 @@ from lamplighter.store import slots
 from lamplighter.store.backfills import has_to_end, may_begin
 from lamplighter.store.limits import WaitingStep, turn_of
 from lamplighter.store.models import AssetEvents, Steps
-from lamplighter.store.runs import FINISHED, set_state_columns
+from lamplighter.store.runs import FINISHED, set_bill_wake, set_state_columns
 
-# A transaction also holds the run, its DAG, and two limits of the next step.
-_OTHER_WRITES = 4
+# A transaction also holds the run, its DAG, its backfill, and two limits of the next step.
+_OTHER_WRITES = 5
 _LONGEST_SLEEP_SECONDS = 1_800
 
 
@@ -124,7 +125,11 @@ class RunDecision:
         view = self.view
         for observation in observations:
             self._observe(observation)
+        if view.size:
+            add_up_costs(view)
         if view.run.state in FINISHED:
+            if view.size or self.is_due:
+                set_bill_wake(view.run, self.now)
             return
         self._follow_backfill()
         self._for_each_step(lambda step: postpone_expiry(step, self.now))
@@ -161,6 +166,7 @@ class RunDecision:
             return
         events = apply_observation(self.view, observation, now=self.now)
         if events is None:
+            add_late_bill(self.view, observation.key.task_id, observation.job)
             if not observation.job.state.is_over:
                 self.orphaned_jobs.append(observation)
         else:

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 # The `source` of events on EventBridge.
 EVENT_SOURCE = "lamplighter"
 RUN_FINISHED = "Run Finished"
-_TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost")
+_TEXTS = ("dag_id", "run_id", "run_type", "state", "reason", "cost", "unbilled_jobs")
 _INSTANTS = ("logical_date", "data_interval_start", "data_interval_end", "started_at", "ended_at")
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
 # Clocks differ, and jobs are listed by creation time.
@@ -81,9 +81,8 @@ def publish_state_change(view: RunView) -> None:
             publish_run_finished(view.run)
     if view.row is not None and view.row.is_changed:
         queues.announce_due(announcement(view.row))
-    backfill = view.backfill
-    if backfill is not None and backfill.is_changed and backfill.due_shard is not None:
-        queues.send_backfills([backfill.backfill_id])
+    due = [each.backfill_id for each in view.changed_backfills if each.due_shard is not None]
+    queues.send_backfills(due)
 
 
 def _add_metrics(decision: RunDecision) -> None:

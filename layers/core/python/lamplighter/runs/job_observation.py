@@ -7,7 +7,7 @@ is an orphan.
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -17,7 +17,8 @@ from lamplighter import settings
 from lamplighter.dags.task import SparkTask
 from lamplighter.errors import in_short
 from lamplighter.executors import named
-from lamplighter.executors.base import Job, JobState, Usage
+from lamplighter.executors.base import Job, JobState
+from lamplighter.runs.bills import add_bill
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.runs.states import (
@@ -117,7 +118,7 @@ class _JobEnd:
         if step.started_at is None:
             step.started_at = job.started_at
         step.ended_at = job.ended_at or self.now
-        _add_usage(step, job.usage)
+        add_bill(self.view, step, job)
         events: list[AssetEvents] = []
         if step.cancel_action == CLEAR:
             move_step(step, NONE)
@@ -192,12 +193,6 @@ class _JobEnd:
         if job.lacked_capacity:
             return f"no capacity since {iso(self._capacity_since)}: {said}"
         return said or f"the job ended as {job.state} and said nothing"
-
-
-def _add_usage(step: Steps, usage: Usage) -> None:
-    if usage != Usage():
-        for name, amount in asdict(usage).items():
-            setattr(step, name, round((getattr(step, name) or 0) + amount, 9))
 
 
 def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:

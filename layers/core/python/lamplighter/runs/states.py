@@ -114,8 +114,7 @@ def end_run(
     if run.slot_backfill_id is not None:
         run.slot_backfill_id = None
         if backfill is not None:
-            seconds = 0 if run.started_at is None else (now - run.started_at).total_seconds()
-            backfills.end_run(backfill, run.run_key, state, cost=run.cost or 0, seconds=seconds)
+            backfills.end_run(backfill, run)
     elif row is not None:
         slots.release(row, run.run_key)
         _count_failures(row, state)
@@ -132,10 +131,12 @@ def _count_failures(row: Dags, state: str) -> None:
 
 
 def add_up_costs(view: "RunView") -> None:
-    """Set the usage and cost of a run to the sums over its steps."""
+    """Set the usage and cost of a run to the sums over its steps; None if nothing is known."""
+    steps = view.steps.values()
     for name in ("vcpu_hours", "memory_gb_hours", "storage_gb_hours", "cost"):
-        total = sum(getattr(step, name) or 0 for step in view.steps.values())
-        setattr(view.run, name, round(total, 9) or None)
+        known = [value for step in steps if (value := getattr(step, name)) is not None]
+        setattr(view.run, name, round(sum(known), 9) if known else None)
+    view.run.unbilled_jobs = sum(len(step.unbilled_jobs or ()) for step in steps) or None
 
 
 # Time limits, and runs that are being cancelled.

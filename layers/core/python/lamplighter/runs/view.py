@@ -42,6 +42,7 @@ class RunReader:
     read_step = staticmethod(read_step)
     definition_of = staticmethod(definition_of)
     triggering_events = staticmethod(triggering_asset_events)
+    read_backfill = staticmethod(read_backfill)
 
 
 @dataclass
@@ -55,6 +56,8 @@ class RunView:
     row: Dags | None
     # The backfill whose slot it holds, if any.
     backfill: Backfills | None = None
+    # The backfill whose slot it held, if late costs are added to it.
+    past_backfill: Backfills | None = None
     puts: list[Put] = field(default_factory=list)
     # What steps lack that have to wait for a counter; None if others come first.
     waits: dict[str, Amounts | None] = field(default_factory=dict)
@@ -128,6 +131,18 @@ class RunView:
             )
         return self.steps[task_id]
 
+    def read_past_backfill(self, backfill_id: str) -> Backfills | None:
+        """Return a backfill whose slot the run held; changes are written with those of the run."""
+        if self.past_backfill is None:
+            self.past_backfill = self.reader.read_backfill(backfill_id)
+        return self.past_backfill
+
+    @property
+    def changed_backfills(self) -> list[Backfills]:
+        """The backfills with changes to write."""
+        found = (self.backfill, self.past_backfill)
+        return [each for each in found if each is not None and each.is_changed]
+
     @property
     def size(self) -> int:
         """The number of writes for steps, their events and their limits."""
@@ -142,7 +157,8 @@ class RunView:
     @property
     def changes_shared_rows(self) -> bool:
         """Whether rows change that other runs change too."""
-        changed = any(row is not None and row.is_changed for row in (self.row, self.backfill))
+        shared = (self.row, self.backfill, self.past_backfill)
+        changed = any(row is not None and row.is_changed for row in shared)
         return changed or bool(self.limit_changes())
 
     def limit_changes(self) -> list[LimitChange]:
@@ -180,9 +196,9 @@ class RunView:
         writes: list[Write] = [*steps, *self.puts, Change(self.run, ("rev",))]
         if self.row is not None and self.row.is_changed:
             writes.append(dag_write(self.row))
-        if self.backfill is not None and self.backfill.is_changed:
-            writes.append(backfill_write(self.backfill, now=clock.now()))
-        return [*writes, *(change.write(clock.now()) for change in self.limit_changes())]
+        now = clock.now()
+        writes += [backfill_write(each, now=now) for each in self.changed_backfills]
+        return [*writes, *(change.write(now) for change in self.limit_changes())]
 
 
 def _is_changed(step: Steps) -> bool:

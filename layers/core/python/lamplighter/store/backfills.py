@@ -15,7 +15,7 @@ from pendulum import DateTime
 from lamplighter import runtime, settings
 from lamplighter.errors import PermanentError, RefusedError, TransientError
 from lamplighter.store import wire
-from lamplighter.store.models import Backfills, Dags
+from lamplighter.store.models import Backfills, Dags, Runs
 from lamplighter.store.runs import CANCELLED, FAILED, SUCCESS
 from lamplighter.store.slots import shard_of
 from lamplighter.store.transactions import (
@@ -77,16 +77,35 @@ def release_dead(row: Backfills, run_keys: AbstractSet[str]) -> None:
     row.cancelled += len(run_keys)
 
 
-def end_run(row: Backfills, run_key: str, state: str, *, cost: float, seconds: float) -> None:
-    """Count a finished run and free its slot."""
-    if run_key not in (row.active or ()):
+def end_run(row: Backfills, run: Runs) -> None:
+    """Count a run that has just finished, and free its slot."""
+    if run.run_key not in (row.active or ()):
         return
-    row.active = set(row.active or ()) - {run_key} or None
-    row.succeeded += state == SUCCESS
-    row.failed += state == FAILED
-    row.cancelled += state == CANCELLED
+    row.active = set(row.active or ()) - {run.run_key} or None
+    row.succeeded += run.state == SUCCESS
+    row.failed += run.state == FAILED
+    row.cancelled += run.state == CANCELLED
+    if run.started_at is not None:
+        row.seconds = (row.seconds or 0) + (run.ended_at - run.started_at).total_seconds()
+    if run.cost is not None:
+        row.cost = (row.cost or 0) + run.cost
+    if run.unbilled_jobs:
+        row.unbilled_runs = (row.unbilled_runs or 0) + 1
+        row.last_unbilled_at = run.ended_at
+
+
+def add_late_cost(row: Backfills, cost: float, *, is_run_complete: bool) -> None:
+    """Add what a job of a finished run cost; the run may have other jobs that are not billed."""
     row.cost = (row.cost or 0) + cost
-    row.seconds = (row.seconds or 0) + seconds
+    if is_run_complete:
+        row.unbilled_runs = max(0, (row.unbilled_runs or 0) - 1) or None
+
+
+def awaits_bills(row: Backfills, now: DateTime) -> bool:
+    """Return whether jobs of finished runs may still be billed."""
+    if not row.unbilled_runs or row.last_unbilled_at is None:
+        return False
+    return now < row.last_unbilled_at.add(hours=settings.current().cost_wait_hours)
 
 
 def pass_over(row: Backfills, passed: Iterable[tuple[str, str]]) -> None:

@@ -5,6 +5,7 @@ all DAGs are found by state, in an index with a partition per state, shard and, 
 """
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -32,6 +33,10 @@ _MAX_FREE = 1_000
 # Runs without a date are interleaved; the search for earlier runs ends after this many.
 _MAX_RUNS_BEFORE = 500
 _THREADS = 8
+# Finished runs of one day and shard that are looked at for one DAG.
+_MAX_LISTED = 2_000
+# A finished run looks for bills of its jobs after a minute, and later each time.
+_FIRST_BILL_LOOK, _LONGEST_BILL_LOOK = 60.0, 1_800.0
 
 
 def new_run(
@@ -98,8 +103,19 @@ def set_state_columns(run: Runs, now: DateTime) -> None:
     is_over = run.state in FINISHED
     run.ended_at = now if is_over else None
     run.expires_at = now.add(days=settings.current().run_retention_days) if is_over else None
-    run.wake_shard = None if is_over else shard_of(run.dag_id, settings.current().run_shards)
-    run.wake_at = None if is_over else wake_time(now)
+    run.wake_shard = shard_of(run.dag_id, settings.current().run_shards)
+    run.wake_at = wake_time(now)
+    if is_over:
+        set_bill_wake(run, now)
+
+
+def set_bill_wake(run: Runs, now: DateTime) -> None:
+    """Assign when a finished run looks for missing bills again; in the end, never."""
+    waited = (now - run.ended_at).total_seconds() if run.unbilled_jobs else math.inf
+    if waited < 3_600 * settings.current().cost_wait_hours:
+        run.wake_at = now.add(seconds=min(max(waited, _FIRST_BILL_LOOK), _LONGEST_BILL_LOOK))
+    else:
+        run.wake_at = run.wake_shard = None
 
 
 def release(dag_id: str, key: str, *, now: DateTime, claim_id: str) -> Update:
@@ -230,6 +246,20 @@ def recent_runs(*, limit: int, days: int, states: Collection[str] = STATES) -> l
     rows = Runs.batch_get(order, consistent_read=True) if order else ()
     found = [run for run in rows if run.state in states]  # the index may lag behind
     return sorted(found, key=lambda run: order[run.dag_id, run.run_key])
+
+
+def finished_runs(dag_id: str, *, days: int) -> tuple[list[Runs], bool]:
+    """Return the runs of a DAG that finished today or on the days before, and whether it is all.
+
+    Sends a request for each day and final state, and reads a bounded part of the index.
+    """
+    dates = [clock.now().subtract(days=back) for back in range(days)]
+    buckets = [state_bucket(dag_id, state, day) for day in dates for state in sorted(FINISHED)]
+    listed = [_in_buckets([bucket], _MAX_LISTED) for bucket in buckets]
+    names = [each[1:] for some in listed for each in some if each.dag_id == dag_id]
+    is_all = len(names) <= _MAX_LISTED and all(len(some) < _MAX_LISTED for some in listed)
+    found = read_runs(names[:_MAX_LISTED])
+    return [run for run in found if run.state in FINISHED], is_all
 
 
 def unfinished_runs(

@@ -15,12 +15,11 @@ from pendulum import DateTime
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import JobState
-from lamplighter.executors.emr import EVENT_TYPE
+from lamplighter.executors.emr import EVENT_TYPE, UTILIZATION_TYPE
 from lamplighter.zones import as_utc
 from lamplighter_local.emr.billing import Utilization
 from lamplighter_local.emr.job import ACCOUNT, REGION, Change, FakeJob
 
-UTILIZATION_EVENT_TYPE = "EMR Serverless Job Resource Utilization Update"
 _SENT = frozenset({JobState.RUNNING, JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -137,7 +136,7 @@ def _utilization_event(job: FakeJob, used: Utilization, at: DateTime) -> dict[st
         "totalBilledResourceUtilization": used.billed,
     }
     name = f"{job.arn}#utilization"
-    return _envelope(UTILIZATION_EVENT_TYPE, name, at, resources=[job.arn], detail=detail)
+    return _envelope(UTILIZATION_TYPE, name, at, resources=[job.arn], detail=detail)
 
 
 def _envelope(

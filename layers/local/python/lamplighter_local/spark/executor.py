@@ -23,7 +23,7 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
-from lamplighter.executors.base import Job, JobRequest, JobState
+from lamplighter.executors.base import Job, JobRequest, JobState, Usage
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.process import SparkProcess
@@ -138,6 +138,7 @@ class LocalSparkExecutor(EmrServerless):
                 details=entry.details,
                 started_at=entry.started_at,
                 ended_at=entry.ended_at,
+                usage=Usage(),  # this machine sends no bill
             )
 
     def cancel(self, job_run_id: str) -> None:

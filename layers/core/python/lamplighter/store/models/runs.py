@@ -26,7 +26,7 @@ class _ByState(GlobalSecondaryIndex["Runs"]):
 
 
 class _Wake(GlobalSecondaryIndex["Runs"]):
-    """Unfinished runs by wake time."""
+    """Runs by wake time: unfinished ones, and those that wait for bills of their jobs."""
 
     class Meta:
         index_name = "wake"
@@ -73,11 +73,12 @@ class Runs(Row):
     # Marks of the run and its steps, newest last: who, when, what, why.
     marks = JSONAttribute(null=True)
 
-    # Sums over its steps.
+    # Sums over its steps, and how many of their jobs are over and missing in them.
     vcpu_hours = NumberAttribute(null=True)
     memory_gb_hours = NumberAttribute(null=True)
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
+    unbilled_jobs = NumberAttribute(null=True)
 
     # The highest submission number of any step when the run last finished; expired steps continue
     # counting from here.
@@ -170,11 +171,13 @@ class Steps(Row):
     # The newest finished attempts: submission, try, job, state, times, error.
     tries = JSONAttribute(null=True)
 
-    # Sums over its jobs, at the prices when they ended.
+    # Sums over its jobs, at the prices when their bills were read.
     vcpu_hours = NumberAttribute(null=True)
     memory_gb_hours = NumberAttribute(null=True)
     storage_gb_hours = NumberAttribute(null=True)
     cost = NumberAttribute(null=True)
+    # Jobs that are over and not billed yet: job, executor, and the backfill that pays for it.
+    unbilled_jobs = JSONAttribute(null=True)
     expires_at = TTLAttribute(null=True)
 
     waiting = _Waiting()
@@ -238,9 +241,12 @@ class Backfills(Row):
     passed = NumberAttribute(default=0)
     # The newest that were not needed: [run_key, "exists" or "in flight"].
     skipped_runs = JSONAttribute(null=True)
-    # The total cost and duration of its finished runs.
+    # The total cost and duration of its finished runs; how many of these have jobs that are not
+    # billed yet, and when the last of them ended.
     cost = NumberAttribute(null=True)
     seconds = NumberAttribute(null=True)
+    unbilled_runs = NumberAttribute(null=True)
+    last_unbilled_at = Instant(null=True)
 
     # Derived from the above in the same write.
     next_run_create_after = Instant(null=True)
