@@ -33,6 +33,8 @@ class Spark(Construct):
         super().__init__(scope, name)
         self._config = config
         self.role = self._role(key, bucket)
+        # Of an application of others, nobody knows.
+        self.application_name = "" if config.emr_application_id else config.stack_name
         self.application_id = config.emr_application_id or (
             LOCAL_APPLICATION if config.is_local else self._application().attr_application_id
         )
