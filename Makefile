@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check slow coverage format faults parity bench lock toolchain clean \
+.PHONY: help env demo test check slow coverage format faults parity bench costs lock toolchain clean \
         style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
@@ -206,6 +206,9 @@ parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apac
 bench: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Measure speed beside Apache Airflow
 	@echo "bench: measuring Lamplighter beside Apache Airflow"
 	@$(PY) tests/bench/run.py --airflow-python $(AIRFLOW_PY)
+
+costs: $(VENV)/linked ## Count what runs use and what that costs on AWS (WRITE=1 updates docs/deploy.md)
+	@$(PY) -m tests.costs $(if $(WRITE),--write)
 
 # --- Care -----------------------------------------------------------------------------------------
 
