@@ -32,8 +32,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check slow coverage format faults parity bench lock toolchain clean \
-        style types contracts cdk synth deploy deploy-local emulator emulator-if-possible \
+.PHONY: help env demo test check slow coverage format faults parity bench costs lock toolchain clean \
+        style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
 help: ## Show this list
@@ -139,6 +139,9 @@ synth: cdk ## Write the CloudFormation template of STAGE into cdk.out
 deploy: cdk ## Deploy STAGE to the AWS account of your credentials, with FLAGS
 	@$(CDK) deploy -c stage=$(STAGE) $(FLAGS)
 
+account-smoke: cdk ## Deploy a small stage of its own to your account, check what only AWS can show, delete it (SMOKE='--keep')
+	@. $(VENV)/toolchain.env && PATH="$$(dirname "$$JSII_NODE"):$$PATH" $(PY) -m tests.account $(SMOKE)
+
 deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on this machine, until Ctrl-C
 	@. $(VENV)/toolchain.env && $(PY) -m tests.tools.emulated
 
@@ -206,6 +209,9 @@ parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apac
 bench: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Measure speed beside Apache Airflow
 	@echo "bench: measuring Lamplighter beside Apache Airflow"
 	@$(PY) tests/bench/run.py --airflow-python $(AIRFLOW_PY)
+
+costs: $(VENV)/linked ## Count what runs use and what that costs on AWS (WRITE=1 updates docs/deploy.md)
+	@$(PY) -m tests.costs $(if $(WRITE),--write)
 
 # --- Care -----------------------------------------------------------------------------------------
 

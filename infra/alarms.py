@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from infra import log_queries
 from infra.compute import Compute
 from infra.config import Config
 from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, function_metric, rule_metric
@@ -29,25 +30,6 @@ _MANY_REPAIRS = 20
 
 _MISSING_IS_OK = cloudwatch.TreatMissingData.NOT_BREACHING
 _MISSING_IS_ALARM = cloudwatch.TreatMissingData.BREACHING
-
-_QUERIES = {
-    "state changes of runs": (
-        "fields @timestamp, service, dag_id, run_id, from, to, function_request_id"
-        ' | filter message = "run changed its state" | sort @timestamp desc | limit 200'
-    ),
-    "errors": (
-        "fields @timestamp, service, level, message, exception, function_request_id"
-        ' | filter level in ["ERROR", "CRITICAL"] | sort @timestamp desc | limit 200'
-    ),
-    "messages that come again": (
-        "fields @timestamp, service, message"
-        " | filter message like /delivered again/ | stats count(*) by service, bin(5m)"
-    ),
-    "slow calls": (
-        'filter @type = "REPORT"'
-        " | stats max(@duration), avg(@duration), max(@maxMemoryUsed), max(@initDuration) by @log"
-    ),
-}
 
 
 class Alarms(Construct):
@@ -236,7 +218,7 @@ class Alarms(Construct):
         groups = [
             function.log_group.log_group_name for function in self._compute.functions.values()
         ]
-        for name, text in _QUERIES.items():
+        for name, text in log_queries.SAVED.items():
             logs.CfnQueryDefinition(
                 self,
                 "".join(word.capitalize() for word in name.split()),

@@ -9,11 +9,14 @@ from aws_cdk import aws_events as events
 
 from infra.config import Config
 from lamplighter.entry import NAMESPACE
+from lamplighter.store.tables import TableDefinition
 
 MINUTE = cdk.Duration.minutes(1)
 FIVE_MINUTES = cdk.Duration.minutes(5)
 HOUR = cdk.Duration.hours(1)
 DAY = cdk.Duration.days(1)
+
+_EMR = "AWS/EMRServerless"
 
 
 def function_metric(
@@ -38,4 +41,47 @@ def rule_metric(rule: events.CfnRule, name: str, period: cdk.Duration) -> cloudw
         dimensions_map={"RuleName": rule.name},
         statistic="Sum",
         period=period,
+    )
+
+
+def application_metric(
+    application_id: str, application_name: str, name: str, *, statistic: str = "Maximum"
+) -> cloudwatch.IMetric:
+    """Return a metric that EMR Serverless publishes for an application, from release 7.10 on.
+
+    Of an application of others only the id is known, so its metrics are searched for.
+    """
+    if application_name:
+        return cloudwatch.Metric(
+            namespace=_EMR,
+            metric_name=name,
+            dimensions_map={"ApplicationId": application_id, "ApplicationName": application_name},
+            statistic=statistic,
+            period=MINUTE,
+            label=name,
+        )
+    # With the dimensions: without them it would find the metrics of every single job.
+    found = f'{{{_EMR},ApplicationId,ApplicationName}} ApplicationId="{application_id}"'
+    search = f"SEARCH('{found} MetricName=\"{name}\"', '{statistic}', 60)"
+    return cloudwatch.MathExpression(expression=search, label=name, period=MINUTE)
+
+
+def throttled_metrics(table: TableDefinition, name: str) -> list[cloudwatch.Metric]:
+    """Return how often DynamoDB throttled a table and each of its indexes."""
+    indexes = [index["IndexName"] for index in table.create.get("GlobalSecondaryIndexes", ())]
+    return [_throttled(table.name, name), *(_throttled(table.name, name, each) for each in indexes)]
+
+
+def _throttled(table: str, name: str, index: str = "") -> cloudwatch.Metric:
+    short = table.rpartition("-")[2]
+    return cloudwatch.Metric(
+        namespace="AWS/DynamoDB",
+        metric_name=name,
+        dimensions_map={
+            "TableName": table,
+            **({"GlobalSecondaryIndexName": index} if index else {}),
+        },
+        statistic="Sum",
+        period=FIVE_MINUTES,
+        label=f"{short}/{index}" if index else short,
     )

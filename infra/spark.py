@@ -38,6 +38,8 @@ class Spark(Construct):
         if config.job_log_group:
             self._keep_logs(key)
         self.role = self._role(key, bucket)
+        # Of an application of others, nobody knows.
+        self.application_name = "" if config.emr_application_id else config.stack_name
         self.application_id = config.emr_application_id or (
             LOCAL_APPLICATION if config.is_local else self._application().attr_application_id
         )

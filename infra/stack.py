@@ -65,7 +65,14 @@ class LamplighterStack(cdk.Stack):
         )
         ManagedPolicies(self, "ManagedPolicies", arns=self.arns)
         Alarms(self, "Alarms", config=config, key=key, queues=self.queues, compute=self.compute)
-        Dashboard(self, "Dashboard", config=config, queues=self.queues)
+        Dashboard(
+            self,
+            "Dashboard",
+            config=config,
+            queues=self.queues,
+            spark=self.spark,
+            compute=self.compute,
+        )
         if not config.is_local:
             self._ship_runtime()
         for name, value in self.settings.as_outputs().items():

@@ -5,16 +5,20 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lamplighter import aws
+from lamplighter import aws, runtime
 from lamplighter.events.emit import emit
 from lamplighter.store.models import AssetEvents, Runs
-from tests.deployed.conftest import READER, STACK, WATCHED_QUEUE, Deployed
-from tests.tools.emulated import REGION
+from tests.account.checks import CHECKS
+from tests.account.results import FAIL, SKIP, run_check
+from tests.account.stage import FLAGS, Stage
+from tests.deployed.conftest import READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
+from tests.tools.emulated import ACCOUNT, REGION
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -116,6 +120,30 @@ def test_command_line_finds_all_well(deployed: Deployed) -> None:
         return {levels[each] for each in ("credentials", "tables", "queues", "tick")} == {"ok"}
 
     deployed.soon(is_well)
+
+
+def test_account_checks_hold_as_far_as_the_emulator_goes(
+    deployed: Deployed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make account-smoke` finds nothing wrong; what the emulator has not got is skipped."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", deployed.flags["emr_endpoint"])
+    stage = Stage(
+        STACK,
+        ACCOUNT,
+        REGION,
+        {**FLAGS, **deployed.flags},
+        is_emulated=True,
+        wait_seconds=SOON_SECONDS,
+        fixtures=tmp_path,
+    )
+    with runtime.using(new_clients=True):
+        found = {name: run_check(check, stage) for name, check in CHECKS.items()}
+
+    assert [(name, result.text) for name, result in found.items() if result.state == FAIL] == []
+    skipped = {name for name, result in found.items() if result.state == SKIP}
+    assert skipped == {"report", "alarm_action", "quota_vcpus", "quota_lambda"}
+    recorded = {path.stem for path in tmp_path.iterdir()}
+    assert {"start_job_run", "get_job_run_success", "list_job_runs", "events"} <= recorded
 
 
 def test_reader_looks_and_changes_nothing(deployed: Deployed) -> None:

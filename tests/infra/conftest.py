@@ -10,7 +10,13 @@ from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 _HERE = Path(__file__).parent
 _SYNTHESIZING = {
     _HERE / name
-    for name in ("test_permissions.py", "test_settings.py", "test_template.py", "test_watch.py")
+    for name in (
+        "test_dashboard.py",
+        "test_permissions.py",
+        "test_settings.py",
+        "test_template.py",
+        "test_watch.py",
+    )
 }
 
 

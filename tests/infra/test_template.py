@@ -27,6 +27,7 @@ from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, URL_SETTINGS, queues_of
 from tests.infra.accepted import ACCEPTED
+from tests.infra.board import drawn_metrics
 from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, synthesize
 
 STAGES = pytest.mark.parametrize("stage", ["dev", "prod"])
@@ -288,13 +289,10 @@ def _alarmed(synthesis: Synthesis) -> Iterator[tuple[str, str]]:
 
 
 def _drawn(synthesis: Synthesis) -> Iterator[tuple[str, str]]:
-    (board,) = synthesis.resources("AWS::CloudWatch::Dashboard").values()
-    for widget in json.loads(short(board["DashboardBody"]))["widgets"]:
-        for namespace, name, *rest in widget["properties"]["metrics"]:
-            if namespace == NAMESPACE:
-                dimensions = dict(zip(rest[0:4:2], rest[1:4:2], strict=True))
-                assert dimensions["stack"] == synthesis.config.stack_name
-                yield dimensions["service"], name
+    for metric in drawn_metrics(synthesis):
+        if metric.namespace == NAMESPACE:
+            assert metric.dimensions["stack"] == synthesis.config.stack_name
+            yield metric.dimensions["service"], metric.name
 
 
 def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
