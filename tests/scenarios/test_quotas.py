@@ -25,11 +25,11 @@ PACED = {"job_starts_per_second": 1, "job_start_burst": 20}
 ROOMY = EmrBehaviour(account_vcpus=None, max_concurrent_runs=1_000)
 
 
-def hourly(number: int, **options: object) -> Iterator[DAG]:
+def hourly(number: int) -> Iterator[DAG]:
     """Yield DAGs of one step that are due together."""
     for each in range(number):
         with DAG(f"dag{each:04}", schedule="0 * * * *", start_date=START) as dag:
-            SparkTask("step", job="jobs.any:run", **options)  # type: ignore[arg-type] # as given
+            SparkTask("step", job="jobs.any:run")
         yield dag
 
 
@@ -74,6 +74,33 @@ def test_steps_due_together_start_as_fast_as_the_quota_allows(number: int) -> No
         delays = start_delays(emr, DUE)
     assert len(delays) == number
     assert delays[-1] <= latest_start(number)
+
+
+SIZES = (
+    {},
+    {"driver_cores": 1, "executor_cores": 1, "max_executors": 1},
+    {"driver_cores": 4, "executor_cores": 4, "max_executors": 8},
+    {"driver_cores": 8, "executor_cores": 8, "max_executors": 2},
+)
+
+
+@pytest.mark.parametrize("number", [16, pytest.param(100, marks=pytest.mark.full)])
+def test_jobs_of_all_sizes_share_sixteen_vcpus_without_a_deadlock(number: int) -> None:
+    """In a new account every job finishes: none is rejected, starved or tried twice."""
+    dags = [dag for each in range(number) for dag in named_dags(f"dag{each:04}", **SIZES[each % 4])]
+    with LocalDeployment(dags, at=START.add(minutes=59), executor="emr") as lamp:
+        lamp.advance(minutes=59 if number < 50 else 59 * 8)
+        emr = lamp.executor
+        assert isinstance(emr, FakeEmr)
+        judge(lamp, emr, runs=number)
+
+
+def named_dags(dag_id: str, **options: object) -> Iterator[DAG]:
+    """Yield a DAG of one step that is due once."""
+    end = START.add(minutes=30)
+    with DAG(dag_id, schedule="0 * * * *", start_date=START, end_date=end) as dag:
+        SparkTask("step", job="jobs.any:run", **options)  # type: ignore[arg-type] # as given
+    yield dag
 
 
 @pytest.mark.full

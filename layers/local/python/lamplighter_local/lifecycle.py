@@ -5,6 +5,7 @@ AWS, or to another one. Refuses: to be opened a second time, because a history b
 """
 
 import functools
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor
 from lamplighter.settings import ChosenSettings
 from lamplighter_local.arguments import Instant, as_instant, require_executor
+from lamplighter_local.emr.behaviour import Resources
 from lamplighter_local.emr.fake_emr import EmrBehaviour, FakeEmr
 from lamplighter_local.emulator.shared_moto import MotoRandom, require_free
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
@@ -36,7 +38,15 @@ _DEFAULTS: Mapping[str, object] = {
     "watch_session_seconds": 1,
     "job_starts_per_second": 0,  # nothing is shared with others
 }
-# How long a job of the fake EMR Serverless takes once it has an executor.
+# Those of a fake EMR Serverless: the account is new, and the application that of the stage dev.
+_EMR_DEFAULTS: Mapping[str, object] = {
+    "job_starts_per_second": 1,
+    "spark_vcpus": 16,
+    "spark_memory_gb": 64,
+    "spark_disk_gb": 400,
+}
+_NEW_ACCOUNT_VCPUS = 16
+# How long a job of it takes once it has an executor.
 _EMR_JOB_SECONDS = 60
 
 
@@ -58,7 +68,7 @@ class DeploymentLifecycle:
         self.name = _require_name(name)
         self._at = as_instant(at)
         self._executor_named = executor
-        self._settings = _chosen(settings, variables)
+        self._settings = _chosen(settings, variables, executor)
         self._seed = seed
         self._moto_random = MotoRandom(seed)
         self._folder = folder
@@ -142,8 +152,9 @@ class DeploymentLifecycle:
         if named == "instant":
             return FakeEmr()
         if named == "emr":
-            behaviour = EmrBehaviour(seed=self._seed)
-            return FakeEmr(takes_seconds=_EMR_JOB_SECONDS, behaviour=behaviour)
+            return FakeEmr(
+                takes_seconds=_EMR_JOB_SECONDS, behaviour=_emr_of(self._settings, self._seed)
+            )
         if named == "spark":
             temporary = tempfile.TemporaryDirectory(
                 prefix="lamplighter-", ignore_cleanup_errors=True
@@ -153,11 +164,26 @@ class DeploymentLifecycle:
         raise RefusedError(f"executor={named!r}: use 'instant', 'emr', 'spark', or an Executor")
 
 
-def _chosen(given: Mapping[str, object], variables: Mapping[str, str]) -> ChosenSettings:
+def _emr_of(given: ChosenSettings, seed: int) -> EmrBehaviour:
+    """Return an application as large as the settings say, in an account that allows it."""
+    capacity = Resources(
+        given.spark_vcpus or math.inf,
+        given.spark_memory_gb or math.inf,
+        given.spark_disk_gb or math.inf,
+    )
+    return EmrBehaviour(
+        account_vcpus=max(_NEW_ACCOUNT_VCPUS, capacity.vcpus), maximum_capacity=capacity, seed=seed
+    )
+
+
+def _chosen(
+    given: Mapping[str, object], variables: Mapping[str, str], executor: object
+) -> ChosenSettings:
     """Return the settings of a local deployment, of which some have other defaults."""
     if variables and "variables" in given:
         raise RefusedError("variables are given twice: leave them out of settings")
-    return ChosenSettings.named({**_DEFAULTS, "variables": variables, **given})
+    defaults = {**_DEFAULTS, **(_EMR_DEFAULTS if executor == "emr" else {})}
+    return ChosenSettings.named({**defaults, "variables": variables, **given})
 
 
 def _require_name(name: str) -> str:
