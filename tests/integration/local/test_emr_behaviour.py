@@ -220,6 +220,13 @@ class TestLife:
         assert seconds_of(emr, "CANCELLING") == seconds_of(emr, "RUNNING") + 600
         assert states(emr) == {"CANCELLED": 1}
 
+    @pytest.mark.parametrize("minutes", [0, 10_081])
+    def test_timeout_beyond_a_week_is_refused(self, minutes: int) -> None:
+        """A batch job cannot run for ever."""
+        with pytest.raises(ClientError, match="at most 10080") as refused:
+            start(emr_of(), executionTimeoutMinutes=minutes)
+        assert code(refused) == "ValidationException"
+
 
 class TestWorkers:
     @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ class EmrBehaviour:
         max_queued_jobs: Further starts are refused.
         start_seconds: From the start to RUNNING, between the two, and the time that a job takes
             comes after it; None: as `FakeEmr` is told, within the time that a job takes.
+        max_timeout_minutes: The longest execution timeout of a batch job; None: it may have none.
         executor_wait_seconds: After which a driver without an executor gives up.
         billing_delay_seconds: From the end of a job until its utilization is known, which is also
             sent as an event; None: known at the end, and no event.
@@ -83,6 +84,7 @@ class EmrBehaviour:
     queue_timeout_minutes: float | None = 360
     max_queued_jobs: int | None = 2_000
     start_seconds: tuple[float, float] | None = (60, 90)
+    max_timeout_minutes: int | None = 10_080
     executor_wait_seconds: float = 1_200
     billing_delay_seconds: float | None = 30
     free_disk_gb: float = 20
@@ -117,6 +119,7 @@ INSTANT = EmrBehaviour(
     queue_timeout_minutes=None,
     max_queued_jobs=None,
     start_seconds=None,
+    max_timeout_minutes=None,
     billing_delay_seconds=None,
     free_disk_gb=0,
     idle_timeout_minutes=None,

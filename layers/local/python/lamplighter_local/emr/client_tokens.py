@@ -22,6 +22,6 @@ class ClientTokens:
         """Let a token stand for a job."""
         self._jobs[token] = (job_run_id, now)
 
-    def forget(self) -> None:
+    def forget_tokens(self) -> None:
         """Let every token be as good as new."""
         self._jobs.clear()

@@ -157,7 +157,7 @@ class FakeEmr:
     def forget_tokens(self) -> None:
         """Let every client token that was used be as good as new."""
         with self._lock:
-            self._service.tokens.forget()
+            self._service.tokens.forget_tokens()
 
     @contextmanager
     def answering(self) -> Iterator[None]:

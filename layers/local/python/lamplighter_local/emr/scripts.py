@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from lamplighter.errors import RefusedError
 from lamplighter.runs.job_request import SubmissionKey
+from lamplighter_local.emr.capacity import NO_CAPACITY
 
 # EMR Serverless never tells more about a state.
 MAX_DETAILS = 256
@@ -73,11 +74,7 @@ class Outcome:
     @classmethod
     def capacity(cls) -> Self:
         """Return the end of a job that got no workers."""
-        details = (
-            "Job failed: ApplicationMaxCapacityExceededException, no worker could be allocated; "
-            "the application has exceeded maximumCapacity settings: [cpu: 4 vCPU]"
-        )
-        return cls(state="FAILED", details=details, ends_in="SCHEDULED")
+        return cls(state="FAILED", details=NO_CAPACITY, ends_in="SCHEDULED")
 
     @classmethod
     def queue_timeout(cls, minutes: float = 360) -> Self:

@@ -115,22 +115,29 @@ class EmrService:
         }
 
     def _new_job(self, token: str, request: dict[str, Any]) -> FakeJob:
-        behaviour, now, state = self._behaviour, clock.now(), self._application_state()
-        if state == "STOPPING":
-            # How the service says it is not documented.
-            message = f"Application {self.application_id} cannot run jobs: its state is {state}."
-            refuse("StartJobRun", "ValidationException", message)
-        if (
-            behaviour.max_queued_jobs is not None
-            and self._jobs.queued() >= behaviour.max_queued_jobs
-        ):
-            # Not documented either.
-            message = f"The account has {behaviour.max_queued_jobs} queued jobs."
-            refuse("StartJobRun", "ServiceQuotaExceededException", message)
+        now, state = clock.now(), self._application_state()
+        self._refuse_unsuitable(request, state)
         job = self._made_job(token, request)
-        self._jobs.add(job, application_at=self._application.start(now, behaviour, state))
+        application_at = self._application.start(now, self._behaviour, state)
+        self._jobs.add(job, application_at=application_at)
         self.tokens.remember(token, job.job_run_id, now)
         return job
+
+    def _refuse_unsuitable(self, request: dict[str, Any], state: str) -> None:
+        """Refuse a job that the application, or the account, does not take now."""
+        behaviour = self._behaviour
+        # How the service says these things is not documented.
+        if state == "STOPPING":
+            message = f"Application {self.application_id} cannot run jobs: its state is {state}."
+            refuse("StartJobRun", "ValidationException", message)
+        longest, asked = behaviour.max_timeout_minutes, request.get("executionTimeoutMinutes")
+        if longest is not None and asked is not None and not 0 < asked <= longest:
+            message = f"executionTimeoutMinutes of a batch job must be at most {longest}"
+            refuse("StartJobRun", "ValidationException", message)
+        limit = behaviour.max_queued_jobs
+        if limit is not None and self._jobs.queued() >= limit:
+            message = f"The account has {limit} queued jobs."
+            refuse("StartJobRun", "ServiceQuotaExceededException", message)
 
     def _made_job(self, token: str, request: dict[str, Any]) -> FakeJob:
         arguments = request["jobDriver"].get("sparkSubmit", {}).get("entryPointArguments", [])
