@@ -7,8 +7,9 @@ offsets are committed: three ways in which a source learns that it may forget.
 import asyncio
 import gc
 import json
+import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,8 +20,9 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetWatcher, aws
+from lamplighter.events.dead_letters import dead_letters, make_visible
 from lamplighter.store.models import AssetEvents
-from lamplighter.triggers.base import BaseEventTrigger
+from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.faults.deployment_faults import DeploymentFaults
 from lamplighter_local.stack import LocalStack, local_stack
@@ -31,7 +33,7 @@ from tests.tools.invariants.tables import violations
 from tests.tools.snapshot import Snapshot, begin_anew
 from triggers.flag_files import FlagFileTrigger
 from triggers.own_queue import OwnQueueTrigger
-from triggers.partition_log import PartitionLogTrigger
+from triggers.partition_log import PartitionLogTrigger, Record
 
 # What dies is not cleaned up by anyone, and Python says so when it finds it.
 pytestmark = [
@@ -220,3 +222,70 @@ def test_crash_at_every_call_loses_and_doubles_nothing(
         found += [f"{faults.injected}: {text}" for text in wrong(example, tmp_path)]
     gc.collect()  # so that what the dead have left is complained about here
     report(f"example of a producer, {name}", len(points), found)
+
+
+# A watcher that always fails is given up: its events are dead letters, and the log goes on.
+
+
+class FailingTrigger(PartitionLogTrigger):
+    """Fails at the records of its kind."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "scripts.FailingTrigger", super().serialize()[1]
+
+    async def filter_shared_stream(
+        self, shared_stream: AsyncIterator[Record]
+    ) -> AsyncIterator[TriggerEvent]:
+        async for event in super().filter_shared_stream(shared_stream):
+            raise ConnectionError(f"no {event.payload}")
+            yield event
+
+
+def given_up() -> set[str]:
+    """Return which events are dead letters; a crash may leave a copy too many."""
+    letters = dead_letters(limit=100)
+    make_visible(letters)
+    records = [json.loads(letter.body) for letter in letters]
+    return {f"{record['partition']}:{record['offset']}" for record in records}
+
+
+@pytest.mark.slow
+def test_crash_at_every_call_of_giving_up_loses_nothing(
+    deployment: LocalStack, tmp_path: Path, report: Report, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever call is the last one, what the watcher missed is kept before it is committed."""
+    # What is logged holds on to what has died.
+    caplog.set_level(logging.CRITICAL, logger="lamplighter.streams.session")
+    begin_anew(deployment, at=MIDNIGHT)
+    north = PartitionLogTrigger(folder=str(tmp_path), kind="north")
+    south = FailingTrigger(folder=str(tmp_path), kind="south")
+    assets = [
+        Asset(name, watchers=[AssetWatcher("w", trigger)])
+        for name, trigger in {"north": north, "south": south}.items()
+    ]
+    found = list[str]()
+    example = replace(
+        EXAMPLES["log"],
+        left=lambda folder: [name for name in uncommitted(folder) if name in ("a", "b")],
+        expected={"north": ["a:0", "b:0"]},
+    )
+    once = replace(deployment.settings, watcher_retry_sessions=1)
+    with patch.object(deployment.runtime, "settings", once):
+        deployment.push_dags([DAG("dag", schedule=assets)], bundle="objects")
+        append_records(tmp_path)
+        deployment.poll_sources()
+        begun, counted = Snapshot(deployment), DeploymentFaults()
+        poll(begin(example, begun, tmp_path), counted)
+        points = [(kind, number) for number in range(1, len(counted.calls) + 1) for kind in KINDS]
+        for kind, number in each(points):
+            stack, faults = begin(example, begun, tmp_path), DeploymentFaults()
+            faults.at(number, kind)
+            poll(stack, faults)
+            assert faults.deaths
+            go_on(stack)
+            go_on(stack)
+            found += [f"{faults.injected}: {text}" for text in wrong(example, tmp_path)]
+            if (kept := given_up()) != {"a:1", "b:1"}:
+                found.append(f"{faults.injected}: kept {kept}")
+    gc.collect()
+    report("example of a producer, giving up", len(points), found)
