@@ -31,7 +31,9 @@ _.spark_dollars
 _.started_jobs
 _.succeeded_runs
 _.succeeded_steps
+_.throttled_starts
 _.triggered_runs
+_.waiting_steps
 _.woken_runs
 
 # What authors import, or mirror from Airflow.
@@ -48,7 +50,10 @@ _.iter_dagrun_infos_between
 _.resolve_partition_date
 _.run_ordering
 
-# Options of tasks, settings and usage, read by their names.
+# Options of tasks, settings, limits and usage, read by their names.
+_.free_memory_gb
+_.free_vcpus
+_.storage_gb
 _.memory_gb_hours
 _.storage_gb_hours
 _.vcpu_hours
