@@ -26,7 +26,8 @@ def described(details: str, *, has_run: bool, state: str = "FAILED") -> Job:
     said: dict[str, Any] = {"jobRunId": "j-1", "state": state, "stateDetails": details}
     if has_run:
         said["startedAt"] = datetime(2026, 2, 1)
-    client = SimpleNamespace(get_job_run=lambda **_: {"jobRun": said})
+    meta = SimpleNamespace(region_name="us-east-1")
+    client = SimpleNamespace(get_job_run=lambda **_: {"jobRun": said}, meta=meta)
     with runtime.using(settings=DEPLOYMENT), patch.object(aws, "client", lambda _: client):
         job = EmrServerless().describe("j-1")
     assert job is not None
