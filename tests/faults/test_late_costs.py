@@ -59,7 +59,7 @@ def wrong_costs(story: Story) -> Iterator[str]:
         jobs = [job for job in story.emr.jobs if (job.dag, job.run_key) == ("dag", run.run_key)]
         billed = sum(_bill_of(job.job_run_id) for job in jobs)
         total += billed
-        if run.unbilled_jobs or run.wake_at or run.cost != pytest.approx(billed):
+        if run.unbilled_jobs or run.wake_at is not None or run.cost != pytest.approx(billed):
             yield f"run {run.run_key} costs {run.cost} instead of {billed}"
     backfill = read_backfill("dag-1")
     if backfill is None or backfill.unbilled_runs or backfill.cost != pytest.approx(total):

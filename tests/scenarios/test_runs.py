@@ -1215,8 +1215,8 @@ def test_costs_of_jobs_are_on_step_and_run(world: World) -> None:
     run = world.start(make("a>b", options={"a": {"retries": 1, "retry_delay": 5}}))
     world.stack.advance(hours=1)
 
-    prices = list_prices("us-east-1", "x86_64")
-    hour = 2 * prices.vcpu + 8 * prices.memory_gb + 20 * prices.storage_gb
+    vcpu, memory, storage = list_prices("us-east-1", "x86_64")
+    hour = 2 * vcpu + 8 * memory + 20 * storage
     a, b, done = world.step(run, "a"), world.step(run, "b"), world.again(run)
     # Less than a minute is billed as a minute.
     assert a.cost == pytest.approx(hour * 2 * 60 / 3_600)

@@ -72,6 +72,26 @@ def test_show_lists_steps_with_errors_and_costs(
     assert "upstream_failed" in result.out
 
 
+def test_unknown_costs_are_shown_as_unknown(
+    lamplighter: Command, stack: LocalStack, emr: FakeEmr
+) -> None:
+    """Until bills come, tables say how many are missing, and programs get null."""
+    emr.put_back(FakeEmr(billing_seconds=600).copy_state())
+    stack.advance(minutes=5)
+    unknown = "unknown (2 jobs not billed yet)"
+    shown = json.loads(lamplighter("runs", "show", name_of(stack), "--json").out)
+    assert (shown["cost"], shown["unbilled_jobs"]) == (None, 2)
+    assert shown["steps"][0]["unbilled_jobs"] == [emr.jobs[0].job_run_id]
+    commands = (("runs", "show", name_of(stack)), ("runs", "list"), ("dags", "show", "sales"))
+    for command in commands:
+        assert unknown in lamplighter(*command).out
+    days = json.loads(lamplighter("dags", "show", "sales", "--json").out)["costs_by_day"]
+    assert days == [{"day": "2026-01-05", "runs": 1, "cost": None, "unbilled_jobs": 2}]
+    stack.advance(minutes=10)
+    for command in commands:
+        assert "$0.0051" in lamplighter(*command).out
+
+
 def test_show_gives_programs_every_attempt(
     lamplighter: Command, stack: LocalStack, emr: FakeEmr
 ) -> None:

@@ -29,6 +29,7 @@ from tests.integration.functions.job_messages import (
     fault,
     lose_messages,
     messages_on,
+    of_bill,
     of_job,
     of_run,
     one_task,
@@ -137,6 +138,23 @@ def test_settle_of_the_same_event_again_changes_nothing(
     assert settle(of_job(), of_run()) == []
     assert [run.rev for run in executing.runs(DAG_ID)] == [before.rev]
     assert (len(messages_on("events")), told(), len(emr.jobs)) == (1, ["a"], 1)
+
+
+def test_bill_that_comes_late_and_often_is_added_and_counted_once(
+    executing: LocalStack, emr: FakeEmr
+) -> None:
+    """An event that comes before the bill finds none; of those after it, one adds to the metric."""
+    emr.put_back(FakeEmr(billing_seconds=600).copy_state())
+    finish_job(executing, one_task())
+    early = [settle_message(json.dumps(body)).spark_dollars for body in (of_job(), of_bill())]
+    (run,) = executing.runs(DAG_ID)
+    assert (early, run.state, run.unbilled_jobs) == ([0, 0], "success", 1)
+    assert run.cost is None
+    wait(executing, seconds=600)
+    late = [settle_message(json.dumps(of_bill())).spark_dollars for _ in range(3)]
+    (run,) = executing.runs(DAG_ID)
+    assert late == [run.cost, 0, 0]
+    assert violations() == []
 
 
 def test_event_that_comes_after_a_later_one_changes_nothing(

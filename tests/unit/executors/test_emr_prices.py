@@ -4,14 +4,14 @@ import pytest
 
 from lamplighter.executors.emr_prices import Prices, list_prices
 
-US_EAST = Prices(0.052624, 0.0057785, 0.000111)
+US_EAST = (0.052624, 0.0057785, 0.000111)
 
 
 @pytest.mark.parametrize(
     ("region", "architecture", "prices"),
     [
         ("us-east-1", "x86_64", US_EAST),
-        ("ap-southeast-1", "arm64", Prices(0.052585, 0.005746, 0.000133)),
+        ("ap-southeast-1", "arm64", (0.052585, 0.005746, 0.000133)),
         ("us-east-1", "arm64", US_EAST),
         ("xx-north-9", "x86_64", US_EAST),
     ],

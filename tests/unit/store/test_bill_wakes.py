@@ -6,7 +6,7 @@ from pendulum import datetime
 from lamplighter import runtime
 from lamplighter.settings import Settings
 from lamplighter.store.runs import set_bill_wake, set_state_columns
-from tests.unit.runs.rows import make_run
+from tests.unit.runs.rows import make_run, values_of
 
 ENDED = datetime(2026, 1, 5, 12)
 
@@ -28,7 +28,7 @@ def test_finished_run_gives_bills_up_in_the_end() -> None:
     run = make_run(state="success", ended_at=ENDED, unbilled_jobs=1, wake_at=ENDED, wake_shard=0)
     with runtime.using(settings=Settings(cost_wait_hours=2)):
         set_bill_wake(run, ENDED.add(hours=2))
-    assert (run.wake_at, run.wake_shard) == (None, None)
+    assert values_of(run, "wake_at", "wake_shard") == [None, None]
 
 
 def test_run_that_is_billed_is_woken_by_nobody_once_it_is_over() -> None:
@@ -36,4 +36,4 @@ def test_run_that_is_billed_is_woken_by_nobody_once_it_is_over() -> None:
     run = make_run(state="failed", wake_at=ENDED, wake_shard=0)
     with runtime.using(settings=Settings()):
         set_state_columns(run, ENDED)
-    assert (run.wake_at, run.wake_shard) == (None, None)
+    assert values_of(run, "wake_at", "wake_shard") == [None, None]

@@ -1,25 +1,17 @@
 """List prices of EMR Serverless, by region and architecture."""
 
-from typing import NamedTuple
-
-
-class Prices(NamedTuple):
-    """Dollars per hour."""
-
-    vcpu: float
-    memory_gb: float
-    storage_gb: float
-
+# Dollars per hour for a vCPU, and for a GB of memory and of storage.
+Prices = tuple[float, float, float]
 
 # On-demand prices as published on these days; AWS changes them without notice.
-_PRICES = {
+_PRICES: dict[tuple[str, str], Prices] = {
     # The pricing page, 13 August 2026.
-    ("us-east-1", "x86_64"): Prices(0.052624, 0.0057785, 0.000111),
+    ("us-east-1", "x86_64"): (0.052624, 0.0057785, 0.000111),
     # The AWS Price List (APS1-EMR-SERVERLESS-*), 12 August 2026.
-    ("ap-southeast-1", "x86_64"): Prices(0.065728, 0.007189, 0.000133),
-    ("ap-southeast-1", "arm64"): Prices(0.052585, 0.005746, 0.000133),
+    ("ap-southeast-1", "x86_64"): (0.065728, 0.007189, 0.000133),
+    ("ap-southeast-1", "arm64"): (0.052585, 0.005746, 0.000133),
     # The AWS Price List (APN1-EMR-SERVERLESS-ARM-*), 10 October 2026; storage as in us-east-1.
-    ("ap-northeast-1", "arm64"): Prices(0.052585, 0.005746, 0.000111),
+    ("ap-northeast-1", "arm64"): (0.052585, 0.005746, 0.000111),
 }
 _OTHERWISE = ("us-east-1", "x86_64")
 
