@@ -76,7 +76,7 @@ def test_steps_due_together_start_as_fast_as_the_quota_allows(number: int) -> No
     assert delays[-1] <= latest_start(number)
 
 
-SIZES = (
+SIZES: tuple[dict[str, object], ...] = (
     {},
     {"driver_cores": 1, "executor_cores": 1, "max_executors": 1},
     {"driver_cores": 4, "executor_cores": 4, "max_executors": 8},
