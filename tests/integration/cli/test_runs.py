@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.store.models import Runs
+from lamplighter_local.emr.behaviour import INSTANT
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
 from tests.tools.definitions import register_dags
@@ -76,7 +78,7 @@ def test_unknown_costs_are_shown_as_unknown(
     lamplighter: Command, stack: LocalStack, emr: FakeEmr
 ) -> None:
     """Until bills come, tables say how many are missing, and programs get null."""
-    emr.put_back(FakeEmr(billing_seconds=600).copy_state())
+    emr.put_back(FakeEmr(behaviour=replace(INSTANT, billing_delay_seconds=600)).copy_state())
     stack.advance(minutes=5)
     unknown = "unknown (2 jobs not billed yet)"
     shown = json.loads(lamplighter("runs", "show", name_of(stack), "--json").out)

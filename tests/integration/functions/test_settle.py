@@ -18,6 +18,7 @@ from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
+from lamplighter_local.emr.behaviour import INSTANT
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
@@ -144,7 +145,7 @@ def test_bill_that_comes_late_and_often_is_added_and_counted_once(
     executing: LocalStack, emr: FakeEmr
 ) -> None:
     """An event that comes before the bill finds none; of those after it, one adds to the metric."""
-    emr.put_back(FakeEmr(billing_seconds=600).copy_state())
+    emr.put_back(FakeEmr(behaviour=replace(INSTANT, billing_delay_seconds=600)).copy_state())
     finish_job(executing, one_task())
     early = [settle_message(json.dumps(body)).spark_dollars for body in (of_job(), of_bill())]
     (run,) = executing.runs(DAG_ID)
