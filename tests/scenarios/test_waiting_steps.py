@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from lamplighter import DAG, SparkTask, queues, runtime
 from lamplighter.executors.emr import EmrServerless
+from lamplighter.operations.repair import find_limit_drift
 from lamplighter.operations.runs import cancel_run, clear_run, mark_step
 from lamplighter.runs import advance
 from lamplighter.store import limits
@@ -277,6 +278,18 @@ def capacity(of_all: Mapping[str, float], of_one: Mapping[str, float]) -> Iterat
 
 def _footprint(of_one: Mapping[str, float], sizes: Mapping[str, str]) -> Mapping[str, float]:
     return {name: amount * float(sizes.get("driver_cores", 1)) for name, amount in of_one.items()}
+
+
+def test_fractions_of_capacity_that_are_held_are_no_drift() -> None:
+    """The sum of what six steps hold is what is missing, to the last digit."""
+    made = dag("one", *"abcdef")
+    with capacity({"vcpus": 7.7}, {"vcpus": 1.1}), LocalDeployment([made], at=NINE) as lamp:
+        for task in "abcdef":
+            lamp.takes("one", task, minutes=5)
+        lamp.trigger("one")
+        lamp.advance(minutes=1)
+        assert find_limit_drift() == []
+        lamp.check_invariants()
 
 
 def test_step_behind_a_mark_of_failure_is_not_started() -> None:
