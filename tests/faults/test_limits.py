@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, SparkTask
+from lamplighter import queues as messages
 from lamplighter.errors import RefusedError
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations import pools
@@ -23,7 +24,9 @@ from tests.faults.reports import Report
 from tests.faults.test_runs import (
     JOB,
     KEY,
+    SOME,
     Act,
+    Overtaking,
     Scenario,
     Story,
     all_of,
@@ -31,7 +34,9 @@ from tests.faults.test_runs import (
     ask_for_a_run,
     make_story,
     mishear,
+    overtake,
     pass_time,
+    settle,
     some_points,
     strike,
     submit,
@@ -51,6 +56,11 @@ class Limited:
     settings: Mapping[str, Any] = field(default_factory=dict)
     # What all jobs may use together, of which each uses one.
     vcpus: int | None = None
+
+    @property
+    def told(self) -> Scenario:
+        """The scenario as it is told under these limits."""
+        return replace(self.scenario, is_paced=bool(self.settings))
 
     @contextmanager
     def in_force(self, story: Story) -> Iterator[None]:
@@ -321,6 +331,126 @@ SCENARIOS = {
 }
 
 
+# Who is overtaken by whom.
+
+
+def let_jobs_end(story: Story) -> None:
+    """Let time pass in which the jobs end, and nobody hears of it."""
+    story.stack.clock.advance(timedelta(seconds=10))
+
+
+def ask_again(*numbers: int) -> Act:
+    """Return an act that asks once more for runs to be moved on, and does so."""
+    return all_of(lambda _: messages.send_submits([(f"d{n}", KEY) for n in numbers]), submit)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two who meet at a limit, of which one is overtaken by the other before each call."""
+
+    arrange: Act
+    first: Act
+    meanwhile: Act
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vcpus: int | None = None
+    ends: tuple[str, ...] = ("success t=success",)
+    most_jobs: int = 1
+    lowered: tuple[str, ...] = ()
+
+    def tell(self, story: Story, limit: int) -> tuple[int, list[str]]:
+        """Let them meet before as many calls as wanted; return how often, and what broke."""
+        pooled_dags = dags(3, pool=None if self.vcpus else "db")
+        overtaking = Overtaking(
+            pooled_dags,
+            self.arrange,
+            self.first,
+            self.meanwhile,
+            runs=frozenset(f"d{number} {end}" for number in range(3) for end in self.ends),
+            most_jobs=self.most_jobs,
+            lowered=self.lowered,
+        )
+        with Limited(pooled(), self.settings, self.vcpus).in_force(story):
+            return overtake(overtaking, story, limit)
+
+
+_HELD = all_of(set_pool(1), runs_of(0), submit, let_jobs_end)
+
+MEETINGS = {
+    "submit by settle": Meeting(all_of(_HELD, runs_of(1)), submit, settle),
+    "settle by submit": Meeting(all_of(_HELD, runs_of(1)), settle, submit),
+    "settle by submit of one that waits": Meeting(
+        all_of(_HELD, runs_of(1), submit), settle, ask_again(1)
+    ),
+    "submit by submit of another": Meeting(
+        all_of(set_pool(1), runs_of(0)), submit, all_of(runs_of(1), submit)
+    ),
+    "submit by the same submit": Meeting(
+        all_of(set_pool(1), runs_of(0, 1)), submit, ask_again(0, 1)
+    ),
+    "start of one that waits by submit of another": Meeting(
+        all_of(_HELD, runs_of(1), submit, settle), submit, all_of(runs_of(2), submit)
+    ),
+    "start of one that waits by its cancel": Meeting(
+        all_of(_HELD, runs_of(1, 2), submit, settle),
+        submit,
+        unless_done(cancel_run, 1),
+        ends=("success t=success", "cancelled t=none", "cancelled t=failed"),
+    ),
+    "cancel of one that waits by settle": Meeting(
+        all_of(_HELD, runs_of(1, 2), submit),
+        unless_done(cancel_run, 1),
+        all_of(settle, submit),
+        ends=("success t=success", "cancelled t=none", "cancelled t=failed"),
+    ),
+    "submit by a pool that is created": Meeting(runs_of(0, 1), submit, set_pool(1)),
+    "creation of a pool by submit": Meeting(runs_of(0, 1), set_pool(1), submit),
+    "submit by a pool made larger": Meeting(
+        all_of(_HELD, runs_of(1, 2)), submit, set_pool(2), most_jobs=2
+    ),
+    "submit by a pool made smaller": Meeting(
+        all_of(set_pool(2), runs_of(0, 1, 2)), submit, set_pool(1), most_jobs=2, lowered=(POOL,)
+    ),
+    "settle by a pool made smaller": Meeting(
+        all_of(set_pool(2), runs_of(0, 1), submit, let_jobs_end, runs_of(2)),
+        settle,
+        set_pool(1),
+        most_jobs=2,
+        lowered=(POOL,),
+    ),
+    "submit by submit at a rate": Meeting(
+        all_of(set_pool(3), runs_of(0)),
+        submit,
+        all_of(runs_of(1), submit),
+        settings=ONE_A_SECOND,
+        most_jobs=3,
+    ),
+    "submit by submit for capacity": Meeting(
+        runs_of(0), submit, all_of(runs_of(1), submit), vcpus=1
+    ),
+    "submit by settle for capacity": Meeting(
+        all_of(runs_of(0), submit, let_jobs_end, runs_of(1)), submit, settle, vcpus=1
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEETINGS)
+def test_function_overtaken_at_a_limit_exceeds_and_forgets_nothing(
+    name: str, story: Story, report: Report
+) -> None:
+    """Whatever someone else does in the middle, the limit holds and all steps have their turn."""
+    report(f"{name}, overtaken", *MEETINGS[name].tell(story, SOME))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", MEETINGS)
+def test_function_overtaken_at_every_call_exceeds_and_forgets_nothing(
+    name: str, story: Story, report: Report
+) -> None:
+    """As above, before every single call."""
+    report(f"{name}, overtaken", *MEETINGS[name].tell(story, 1_000))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_fault_at_some_calls_takes_and_leaves_no_slot(
@@ -329,7 +459,7 @@ def test_fault_at_some_calls_takes_and_leaves_no_slot(
     """Whichever call fails, all steps have their turn, never too many at once."""
     limited = SCENARIOS[name]
     with limited.in_force(story):
-        report(name, *strike(limited.scenario, story, some_points))
+        report(name, *strike(limited.told, story, some_points))
 
 
 @pytest.mark.full
@@ -340,7 +470,7 @@ def test_every_fault_at_every_call_takes_and_leaves_no_slot(
     """As above, at every call."""
     limited = SCENARIOS[name]
     with limited.in_force(story):
-        report(name, *strike(limited.scenario, story, all_points))
+        report(name, *strike(limited.told, story, all_points))
 
 
 @pytest.mark.full
@@ -351,4 +481,4 @@ def test_events_delivered_badly_take_and_leave_no_slot(
     """Events of jobs that are late, doubled, shuffled or missing lead to the same end."""
     limited = SCENARIOS[name]
     with limited.in_force(story):
-        report(f"{name}, misheard", *mishear(limited.scenario, story, range(6)))
+        report(f"{name}, misheard", *mishear(limited.told, story, range(6)))

@@ -1,9 +1,7 @@
 """Steps that share a limit: starts of jobs, pools, and the capacity of the executor."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from unittest.mock import patch
 
 import pendulum
 import pytest
@@ -11,13 +9,13 @@ from pendulum import DateTime
 
 from lamplighter import DAG, SparkTask, aws
 from lamplighter.errors import RefusedError
-from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations import pools
 from lamplighter.operations.runs import cancel_run
 from lamplighter.store import limits
 from lamplighter.views import Run
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from tests.tools.executor_capacity import capacity
 
 AT = "2026-01-01T00:59:00Z"
 DUE = pendulum.datetime(2026, 1, 1, 1)
@@ -258,20 +256,6 @@ def test_pool_in_use_is_not_deleted() -> None:
 
 
 # Capacity.
-
-
-@contextmanager
-def capacity(of_all: Mapping[str, float], of_one: Mapping[str, float]) -> Iterator[None]:
-    """Let the executor have so much for all jobs, of which each needs some."""
-    with (
-        patch.object(EmrServerless, "capacity", lambda _: of_all),
-        patch.object(EmrServerless, "footprint", lambda _, sizes: _footprint(of_one, sizes)),
-    ):
-        yield
-
-
-def _footprint(of_one: Mapping[str, float], sizes: Mapping[str, str]) -> Mapping[str, float]:
-    return {name: amount * float(sizes.get("driver_cores", 1)) for name, amount in of_one.items()}
 
 
 def test_jobs_never_ask_for_more_than_the_capacity() -> None:

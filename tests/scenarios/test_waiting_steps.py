@@ -1,7 +1,5 @@
 """Steps that wait for a limit are not forgotten, and hold up nobody for longer than they must."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import DAG, SparkTask, queues, runtime
-from lamplighter.executors.emr import EmrServerless
+from lamplighter.operations.repair import find_limit_drift
 from lamplighter.operations.runs import cancel_run, clear_run, mark_step
 from lamplighter.runs import advance
 from lamplighter.store import limits
@@ -18,6 +16,7 @@ from lamplighter.store.models import DagVersions
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.emr.fake_emr import FakeEmr
 from tests.tools.checked_deployment import LocalDeployment
+from tests.tools.executor_capacity import capacity
 
 NINE = pendulum.datetime(2026, 1, 5, 9)
 ONE_A_SECOND = {"job_starts_per_second": 1, "job_start_burst": 1}
@@ -265,18 +264,16 @@ def test_fractions_of_capacity_are_given_back_whole() -> None:
         assert state(lamp, "all") == "success"
 
 
-@contextmanager
-def capacity(of_all: Mapping[str, float], of_one: Mapping[str, float]) -> Iterator[None]:
-    """Let the executor have so much for all jobs, of which each needs some."""
-    with (
-        patch.object(EmrServerless, "capacity", lambda _: of_all),
-        patch.object(EmrServerless, "footprint", lambda _, sizes: _footprint(of_one, sizes)),
-    ):
-        yield
-
-
-def _footprint(of_one: Mapping[str, float], sizes: Mapping[str, str]) -> Mapping[str, float]:
-    return {name: amount * float(sizes.get("driver_cores", 1)) for name, amount in of_one.items()}
+def test_fractions_of_capacity_that_are_held_are_no_drift() -> None:
+    """The sum of what six steps hold is what is missing, to the last digit."""
+    made = dag("one", *"abcdef")
+    with capacity({"vcpus": 7.7}, {"vcpus": 1.1}), LocalDeployment([made], at=NINE) as lamp:
+        for task in "abcdef":
+            lamp.takes("one", task, minutes=5)
+        lamp.trigger("one")
+        lamp.advance(minutes=1)
+        assert find_limit_drift() == []
+        lamp.check_invariants()
 
 
 def test_step_behind_a_mark_of_failure_is_not_started() -> None:

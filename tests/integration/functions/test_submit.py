@@ -245,6 +245,24 @@ def test_run_that_cannot_be_moved_does_not_hold_up_others_of_its_message(
     assert [job.dag for job in emr.jobs] == ["good"]
 
 
+@pytest.mark.parametrize("is_paced", [False, True])
+def test_submit_that_runs_out_of_time_hands_its_runs_on(
+    executing: LocalStack, emr: FakeEmr, *, is_paced: bool
+) -> None:
+    """What no longer fits is acknowledged and sent again, so that nothing is done twice."""
+    queue_run(one_task("one"), one_task("two"))
+    changed = replace(executing.settings, job_starts_per_second=int(is_paced))
+    event = {"Records": [record(of_run("one")), record(of_run("two"))]}
+    before = messages_on("submits")
+    with runtime.using(settings=changed):
+        answer = handlers.handler_of("submit")(event, LambdaContext(milliseconds=4_000))
+    assert answer == {"batchItemFailures": []}
+    assert emr.jobs == []
+    assert messages_on("submits") == [*before, of_run("one"), of_run("two")]
+    executing.run_until_idle()
+    assert sorted(job.dag for job in emr.jobs) == ["one", "two"]
+
+
 def test_old_messages_change_nothing(executing: LocalStack, emr: FakeEmr) -> None:
     """Dead letters of weeks ago name runs that are over, or that are no more."""
     queue_run(one_task())

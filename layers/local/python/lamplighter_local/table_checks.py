@@ -113,9 +113,10 @@ def limit_violations() -> Iterator[str]:
     """Yield whether steps hold more or less of a limit than is missing from it."""
     held = limits.held_by_steps()
     for row in limits.all_counters():
+        expected = limits.minus(row.sizes, held.get(row.limit_id, {}))
         for resource, free in limits.free_of(row).items():
             taken = held.get(row.limit_id, {}).get(resource, 0)
-            if free + taken != row.sizes[resource]:
+            if free != expected[resource]:
                 yield (
                     f"{row.limit_id}: {free:g} {resource} are free and {taken:g} are held, of"
                     f" {row.sizes[resource]:g}"

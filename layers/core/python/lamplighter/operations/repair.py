@@ -176,8 +176,7 @@ def _is_same(row: Limits, before: Limits | None) -> bool:
 
 
 def _limit_drift(row: Limits, held: Mapping[str, Mapping[str, float]]) -> LimitDrift | None:
-    taken = held.get(row.limit_id, {})
-    actual = {each: size - taken.get(each, 0) for each, size in row.sizes.items()}
+    actual = limits.minus(row.sizes, held.get(row.limit_id, {}))
     recorded = limits.free_of(row)
     return LimitDrift(row.limit_id, recorded, actual) if recorded != actual else None
 

@@ -30,6 +30,8 @@ _INDEX_LAG = timedelta(minutes=1)
 _MAX_WEIGHT = 10**9 - 1
 # Entries read of each index.
 FIRST = 25
+# All functions that start jobs write the same row, one after the other.
+_TRIES_TO_RESERVE = 24
 
 Amounts = Mapping[str, float]
 
@@ -204,7 +206,7 @@ def set_free(row: Limits, free: Amounts) -> bool:
 
 def reserve_start(limit_id: str, per_second: float, burst: int, *, now: DateTime) -> DateTime:
     """Reserve the next free start, and return when it is: now, unless the bucket is empty."""
-    for _ in retry_attempts():
+    for _ in retry_attempts(_TRIES_TO_RESERVE):
         row = read_limit(limit_id)
         before = None if row is None else row.last_start_at
         is_slow = row is not None and row.slow_until is not None and row.slow_until > now

@@ -180,11 +180,11 @@ def _reason(write: Write, found: dict[str, Any]) -> CancellationReason:
     )
 
 
-def retry_attempts() -> Iterator[None]:
+def retry_attempts(tries: int = _TRIES) -> Iterator[None]:
     """Yield once per attempt on a contended row, with growing pauses in between."""
     pause = _FIRST_PAUSE
     yield
-    for _ in range(_TRIES - 1):
+    for _ in range(tries - 1):
         sleep_with_jitter(pause)
         yield
         pause = min(2 * pause, _LONGEST_PAUSE)
