@@ -14,6 +14,7 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local import LocalDeployment
+from lamplighter_local.emr.behaviour import INSTANT
 from lamplighter_local.emr.fake_emr import FakeEmr
 from tests.costs.capacity import stored_bytes
 from tests.costs.prices import (
@@ -31,8 +32,17 @@ _START = pendulum.datetime(2026, 1, 1, tz="UTC")
 _DAYS_A_MONTH = 30
 # The tables that grow with every run.
 _GROWING = ("Runs", "Steps", "AssetEvents")
-# Shards as deployed; a local deployment has fewer, to be fast.
-_SETTINGS = {"due_shards": ChosenSettings().due_shards, "run_shards": ChosenSettings().run_shards}
+# As deployed, where a local deployment is simpler to be fast; and a capacity that is counted, but
+# large enough for all jobs.
+_DEPLOYED = ("due_shards", "run_shards", "job_starts_per_second", "job_start_burst")
+_SETTINGS = {
+    **{name: getattr(ChosenSettings(), name) for name in _DEPLOYED},
+    "spark_vcpus": 1_000,
+    "spark_memory_gb": 4_000,
+    "spark_disk_gb": 20_000,
+}
+# Bills come later than the end of a job, with an event of their own.
+_BILLED_LATER = replace(INSTANT, billing_delay_seconds=30)
 _TIMERS = {name: each.every_minutes for name, each in FUNCTIONS.items() if each.every_minutes}
 
 
@@ -128,7 +138,7 @@ def _dag(number: int, *, schedule: str | Asset) -> DAG:
 
 @contextmanager
 def _deployment(dags: list[DAG]) -> Iterator[tuple[LocalDeployment, Usage]]:
-    emr = FakeEmr(start_seconds=60, takes_seconds=180)
+    emr = FakeEmr(start_seconds=60, takes_seconds=180, behaviour=_BILLED_LATER)
     with LocalDeployment(dags, at=_START, name="costs", executor=emr, settings=_SETTINGS) as lamp:
         # As deployed: ends of runs are told on a bus.
         lamp.stack.settings = replace(lamp.stack.settings, event_bus="default")
