@@ -212,7 +212,7 @@ class Storm:
         if self.chance.random() < 0.95:
             body = json.dumps({"job": job, "executor": self.jobs.name})
             self.queues["jobstates"].put(Message(body))
-        time.sleep(0.02)
+        time.sleep(0.3)  # so that most of the time all limits are reached
         return True
 
     def sweep(self) -> bool:
