@@ -69,6 +69,9 @@ STORIES = (
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
     "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
+    "test_waiting_steps.py::test_freed_slot_whose_message_is_lost_is_found_by_the_next_sweep",
+    "test_waiting_steps.py::test_step_takes_what_another_gives_back_in_the_same_write",
+    "test_waiting_steps.py::test_throttled_start_gives_its_slot_back_and_waits_in_one_write",
     "test_watchers.py::test_fifo_messages_that_come_again_are_finished_in_their_order",
 )
 
@@ -97,6 +100,7 @@ UNUSED = (
     # Moments that only a fault brings about; those of tests/faults do.
     ("register", "dynamodb:UpdateItem", "table/AssetQueue", "an event in the middle of a push"),
     ("sweep", "dynamodb:PutItem", "table/Steps", "a step that is over before it began"),
+    ("sweep", "dynamodb:*Item", "table/Limits", "a slot is given back by a step of a lost event"),
     ("sweep", "sqs:SendMessage", "queue/jobstates", "a limit that is reached within minutes"),
 )
 

@@ -267,7 +267,8 @@ def test_fractions_of_capacity_are_given_back_whole() -> None:
 def test_fractions_of_capacity_that_are_held_are_no_drift() -> None:
     """The sum of what six steps hold is what is missing, to the last digit."""
     made = dag("one", *"abcdef")
-    with capacity({"vcpus": 7.7}, {"vcpus": 1.1}), LocalDeployment([made], at=NINE) as lamp:
+    of_all = {"vcpus": 7 * 1.1}  # a bit more than 7.7
+    with capacity(of_all, {"vcpus": 1.1}), LocalDeployment([made], at=NINE) as lamp:
         for task in "abcdef":
             lamp.takes("one", task, minutes=5)
         lamp.trigger("one")

@@ -144,7 +144,7 @@ class Admission:
         if limit_id not in self._rows:
             row = self.reader.read_limit(limit_id)
             if limit_id == limits.capacity_limit(executor.name):
-                sizes = dict(executor.capacity())
+                sizes = exact(executor.capacity())
                 if row is None or row.sizes != sizes:
                     row = self.reader.resize(limit_id, sizes)
             self._rows[limit_id] = row
