@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from lamplighter.checked_fields import OneOf, Range, read_value, require_known
 from lamplighter.errors import SettingsError
-from lamplighter.executors.emr_sizes import Sizes
+from lamplighter.executors.emr_workers import Sizes
 from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 

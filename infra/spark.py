@@ -17,7 +17,7 @@ from infra.config import Config
 from infra.permissions import EMR_SERVICE
 from lamplighter import clock
 from lamplighter.executors.emr_releases import support_problem
-from lamplighter.executors.emr_sizes import Sizes
+from lamplighter.executors.emr_workers import Sizes
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"

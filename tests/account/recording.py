@@ -6,14 +6,12 @@ with what a job of the stage was started with, and cancelled at once.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-from botocore.exceptions import ClientError
 
 from lamplighter import aws
 from tests.account.results import Result, passed, skipped
@@ -34,19 +32,20 @@ def record_answers(stage: Stage) -> Result:
         return skipped("no job has succeeded: see `job`")
     job = emr.get_job_run(applicationId=application, jobRunId=jobs[0]["id"])["jobRun"]
     with _events(stage) as received:
-        answers = dict(answers_about(emr, job, wait_until_over=_wait_until_over))
-        answers["events"] = received(answers["start_job_run"]["jobRunId"])
-    for name, answer in answers.items():
-        write_fixture(stage.fixtures / f"{name}.json", answer, account=stage.account)
-    return passed(f"{len(answers)} answers are in {stage.fixtures}")
+        answers = list(answers_about(emr, job, wait_until_over=_wait_until_over))
+        started = next(answer for operation, answer in answers if operation == "StartJobRun")
+        events = received(started["jobRunId"])
+    path = stage.fixtures / "recorded.json"
+    write_recording(path, answers, events, account=stage.account)
+    return passed(f"{len(answers)} answers and {len(events)} events are in {path}")
 
 
 def answers_about(
     emr: Any, job: Mapping[str, Any], *, wait_until_over: Callable[[Callable[[], str]], None]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what is answered about a job that is over, and about one like it, by name."""
+    """Yield what is answered about a job that is over, and about one like it, by operation."""
     application = job["applicationId"]
-    yield "get_job_run_success", {"jobRun": job}
+    yield "GetJobRun", {"jobRun": job}
     request = {
         "applicationId": application,
         "clientToken": str(uuid4()),
@@ -55,31 +54,19 @@ def answers_about(
         **{name: job[name] for name in _SENT if name in job},
     }
     started = emr.start_job_run(**request)
-    yield "start_job_run", started
-    yield "start_job_run_same_token", emr.start_job_run(**request)
+    yield "StartJobRun", started
     named = {"applicationId": application, "jobRunId": started["jobRunId"]}
-    yield "get_job_run_started", emr.get_job_run(**named)
-    yield "cancel_job_run", emr.cancel_job_run(**named)
+    yield "GetJobRun", emr.get_job_run(**named)
+    yield "CancelJobRun", emr.cancel_job_run(**named)
     wait_until_over(lambda: emr.get_job_run(**named)["jobRun"]["state"])
-    yield "get_job_run_cancelled", emr.get_job_run(**named)
-    yield "list_job_runs", emr.list_job_runs(applicationId=application, maxResults=5)
-    yield (
-        "get_job_run_unknown",
-        _refusal(lambda: emr.get_job_run(applicationId=application, jobRunId="00unknown")),
-    )
+    yield "GetJobRun", emr.get_job_run(**named)
+    yield "ListJobRuns", emr.list_job_runs(applicationId=application, maxResults=5)
 
 
 def _wait_until_over(state: Callable[[], str]) -> None:
     until = time.monotonic() + _EVENTS_SECONDS
     while state() not in _OVER and time.monotonic() < until:
         time.sleep(1)
-
-
-def _refusal(call: Callable[[], Any]) -> dict[str, Any]:
-    try:
-        return dict(call())
-    except ClientError as error:
-        return {"Error": error.response["Error"]}
 
 
 # Events: a queue and a rule of their own, for as long as it takes.
@@ -148,10 +135,17 @@ def _is_end(event: Mapping[str, Any]) -> bool:
 # Files.
 
 
-def write_fixture(path: Path, answer: Any, *, account: str) -> None:
-    """Write an answer without anything that tells whose it was."""
+def write_recording(
+    path: Path, answers: Sequence[tuple[str, Any]], events: Sequence[Any], *, account: str
+) -> None:
+    """Write answers and events without anything that tells whose they were."""
+    recording = {
+        "answers": [{"operation": operation, "answer": answer} for operation, answer in answers],
+        "events": events,
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(scrubbed(answer, account=account), indent=2, sort_keys=True) + "\n")
+    text = json.dumps(scrubbed(recording, account=account), indent=2, sort_keys=True)
+    path.write_text(f"{text}\n")
 
 
 def scrubbed(answer: Any, *, account: str) -> Any:
@@ -167,27 +161,3 @@ def scrubbed(answer: Any, *, account: str) -> Any:
     if isinstance(answer, datetime):
         return answer.isoformat()
     return answer.replace(account, _ACCOUNT) if isinstance(answer, str) else answer
-
-
-def differences(recorded: Any, replayed: Any, *, at: str = "") -> list[str]:
-    """Return where a fake lacks what was recorded, or has another kind of value."""
-    if isinstance(recorded, dict) and isinstance(replayed, dict):
-        missing = [f"{at}.{name} is missing" for name in recorded if name not in replayed]
-        return missing + [
-            text
-            for name in recorded.keys() & replayed.keys()
-            for text in differences(recorded[name], replayed[name], at=f"{at}.{name}")
-        ]
-    if isinstance(recorded, list) and isinstance(replayed, list):
-        if recorded and not replayed:
-            return [f"{at} is empty"]
-        # The items of a list are of one kind.
-        return differences(recorded[0], replayed[0], at=f"{at}[0]") if recorded else []
-    kinds = [_kind(recorded), _kind(replayed)]
-    return [] if kinds[0] == kinds[1] else [f"{at} is {kinds[1]}, not {kinds[0]}"]
-
-
-def _kind(value: Any) -> str:
-    # JSON has no integers.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return "a number" if number else type(value).__name__

@@ -253,8 +253,14 @@ def deployment(monkeypatch: pytest.MonkeyPatch, dags: list[DAG]) -> Iterator[Sto
     clients: dict[str, Any] = {"sqs": storm.queues.client(), "s3": NoObjects()}
     monkeypatch.setattr(aws, "client", lambda name, **_: clients[name])
     urls = {**settings.current().queue_urls, "jobstates": "https://sqs/jobstates"}
-    # Real time is short here, so that what was lost is found soon.
-    made = replace(settings.current(), queue_urls=urls, client_token_valid_seconds=3600)
+    # Real time is short here, so that what was lost is found soon. DynamoDB Local expires rows by
+    # the real date, which may be later than those of the storm.
+    made = replace(
+        settings.current(),
+        queue_urls=urls,
+        client_token_valid_seconds=3_600,
+        run_retention_days=3_650,
+    )
     with runtime.using(settings=made, clock=FastClock(), executor=storm.jobs):
         register_dags(*dags)
         yield storm

@@ -184,6 +184,10 @@ def deployed() -> Iterator[Deployed]:
             emr_endpoint=address,
             # Each function that runs at once unpacks the layers for itself.
             concurrency="2",
+            # The fake has room for all jobs, and some stories let many wait there.
+            spark_vcpus="1000",
+            spark_memory_gb="4000",
+            spark_disk_gb="20000",
             variables='{"data_root": "s3://lake"}',
             watch_event_sources="shop.till",
             watch_queues=WATCHED_QUEUE,

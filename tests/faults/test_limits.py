@@ -9,14 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from lamplighter import DAG, SparkTask
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError
-from lamplighter.executors.emr import EmrServerless
 from lamplighter.operations import pools
 from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step
 from lamplighter_local.emr.fake_emr import Outcome
@@ -41,6 +39,7 @@ from tests.faults.test_runs import (
     strike,
     submit,
 )
+from tests.tools.executor_capacity import capacity
 
 # Fixtures of the module that tells such stories.
 __all__ = ["make_story"]
@@ -67,12 +66,8 @@ class Limited:
         """Let the limits be in force until the block ends."""
         before = story.stack.settings
         sizes = {} if self.vcpus is None else {"vcpus": self.vcpus}
-        footprint = dict.fromkeys(sizes, 1)
         story.stack.settings = replace(before, **self.settings)
-        with (
-            patch.object(EmrServerless, "capacity", lambda _: sizes),
-            patch.object(EmrServerless, "footprint", lambda *_: footprint),
-        ):
+        with capacity(sizes, dict.fromkeys(sizes, 1)):
             yield
         story.stack.settings = before
 

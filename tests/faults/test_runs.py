@@ -377,7 +377,7 @@ SCENARIOS = {
     "a job without capacity": Scenario(
         dags=(ONE,),
         arrange=start_and(plan_jobs("t", Outcome.capacity()), pass_time(seconds=0.2)),
-        act=pass_time(seconds=65),
+        act=pass_time(minutes=2),
         runs=["dag success t=success/1"],
         events={"a": 1},
         jobs=["dag/t#1 FAILED", "dag/t#2 SUCCESS"],
@@ -386,10 +386,10 @@ SCENARIOS = {
         dags=(dag("dag", "t", after=["u"], retries=2),),
         # As often as it is asked, as EMR does: who dies before it is written has to ask again.
         arrange=start_and(
-            lambda story: story.emr.refuse_next("StartJobRun", "ValidationException", times=9)
+            lambda story: story.emr.refuse_next("StartJobRun", "ValidationException", times=99)
         ),
-        act=pass_time(seconds=5),
-        runs=["dag failed t=failed/1 u=upstream_failed/0"],
+        act=pass_time(minutes=11),
+        runs=["dag failed t=failed/3 u=upstream_failed/0"],
         events={},
         jobs=[],
     ),

@@ -9,7 +9,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter.executors.emr_prices import list_prices
+from lamplighter.executors.emr_workers import list_prices
 from lamplighter.operations.runs import clear_run
 from lamplighter.store.runs import require_run
 from lamplighter.views import Run, costs_by_day

@@ -10,7 +10,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias, aws, runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors.emr_prices import list_prices
+from lamplighter.executors.emr_workers import list_prices
 from lamplighter.operations.pause import pause, unpause
 from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.dags import read_dag

@@ -11,6 +11,7 @@ import pytest
 from lamplighter import DAG, SparkTask, aws
 from lamplighter.zones import as_utc
 from lamplighter_local import LocalDeployment
+from lamplighter_local.emr.behaviour import Resources
 from lamplighter_local.emr.fake_emr import EmrBehaviour, EventFaults, FakeEmr
 
 START = as_utc(datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
@@ -42,7 +43,8 @@ def messages(lamp: LocalDeployment) -> int:
 def test_deployment_on_emr_has_the_limits_of_a_new_account() -> None:
     """Rates, quotas and delays are AWS's defaults, and chance is the deployment's."""
     with LocalDeployment([hourly()], at=START, executor="emr", seed=7) as lamp:
-        assert emr_of(lamp).behaviour == EmrBehaviour(seed=7)
+        capacity = Resources(vcpus=16, memory_gb=64, disk_gb=400)
+        assert emr_of(lamp).behaviour == EmrBehaviour(maximum_capacity=capacity, seed=7)
         lamp.advance(hours=2, minutes=10)
         assert [run.state for run in lamp.runs("hourly")] == ["success", "success"]
         running = [job.running_at for job in emr_of(lamp).jobs]

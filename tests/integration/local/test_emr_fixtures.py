@@ -1,24 +1,20 @@
-"""The fake EMR Serverless, held against what AWS answered when it was recorded."""
+"""What `make account-smoke` records: in the form that the fake is held against, and of nobody."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from lamplighter import DAG, SparkTask, aws
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
-from tests.account.recording import answers_about, differences, scrubbed
-from tests.account.stage import FIXTURES
+from tests.account.recording import answers_about, scrubbed, write_recording
+from tests.tools.recorded_emr import Recording
 
-_RECORDED = sorted(FIXTURES.glob("*.json"))
 _ACCOUNT = "000000000000"
 
 
-def _answers_of_the_fake() -> dict[str, Any]:
-    """Return what the fake answers where AWS was recorded."""
+def test_recording_has_the_form_that_the_fake_is_held_against(tmp_path: Path) -> None:
+    """What is recorded can be read as a recording: here the account is the fake itself."""
     with DAG("count", schedule=None) as dag:
         SparkTask("count", job="jobs.hello:count")
     emr = FakeEmr()
@@ -35,34 +31,21 @@ def _answers_of_the_fake() -> dict[str, Any]:
                 lamp.stack.clock.move(to=lamp.now.add(seconds=1))
                 told.extend(emr.take_events())
 
-        answers = dict(answers_about(client, found["jobRun"], wait_until_over=wait_until_over))
-        answers["events"] = [json.loads(each) for each in told]
-        return {name: scrubbed(each, account=_ACCOUNT) for name, each in answers.items()}
-
-
-@pytest.mark.skipif(not _RECORDED, reason="nothing was recorded yet: run `make account-smoke`")
-@pytest.mark.parametrize("path", _RECORDED, ids=lambda path: path.stem)
-def test_fake_answers_as_aws_did(path: Path) -> None:
-    """The fake's answers have everything that AWS's had, with values of the same kinds."""
-    assert differences(json.loads(path.read_text()), _answers_of_the_fake()[path.stem]) == []
-
-
-def test_recording_tells_what_the_fake_lacks() -> None:
-    """An answer differs from another by what is missing in it and by kinds of values."""
-    answers = _answers_of_the_fake()
-    assert answers["start_job_run"] == answers["start_job_run_same_token"]
-    assert answers["get_job_run_cancelled"]["jobRun"]["state"] == "CANCELLED"
-    assert answers["get_job_run_unknown"]["Error"]["Code"] == "ResourceNotFoundException"
-    assert {event["detail"]["state"] for event in answers["events"]} >= {"CANCELLED"}
-
-    recorded = answers["get_job_run_success"]
-    assert differences(recorded, recorded) == []
-    other = {"jobRun": {**recorded["jobRun"], "attempt": "1"}}
-    del other["jobRun"]["arn"]
-    assert differences(recorded, other) == [
-        ".jobRun.arn is missing",
-        ".jobRun.attempt is str, not a number",
+        answers = list(answers_about(client, found["jobRun"], wait_until_over=wait_until_over))
+    events = [json.loads(each) for each in told]
+    write_recording(tmp_path / "recorded.json", answers, events, account=_ACCOUNT)
+    recording = Recording.load(tmp_path / "recorded.json")
+    states = [each["answer"].get("jobRun", {}).get("state") for each in recording.answers]
+    operations = [each["operation"] for each in recording.answers]
+    assert list(zip(operations, states, strict=True)) == [
+        ("GetJobRun", "SUCCESS"),
+        ("StartJobRun", None),
+        ("GetJobRun", "SUBMITTED"),
+        ("CancelJobRun", None),
+        ("GetJobRun", "CANCELLED"),
+        ("ListJobRuns", None),
     ]
+    assert {event["detail"]["state"] for event in recording.events} >= {"CANCELLED"}
 
 
 def test_recording_does_not_tell_whose_account_it_was() -> None:

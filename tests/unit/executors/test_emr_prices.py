@@ -2,7 +2,7 @@
 
 import pytest
 
-from lamplighter.executors.emr_prices import Prices, list_prices
+from lamplighter.executors.emr_workers import Prices, list_prices
 
 US_EAST = (0.052624, 0.0057785, 0.000111)
 

@@ -8,7 +8,7 @@ import pytest
 
 from lamplighter import DAG, SparkTask, runtime
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.executors.emr_sizes import WORKERS, Sizes, Worker, fitting_heap
+from lamplighter.executors.emr_workers import WORKERS, Sizes, Worker, fitting_heap
 from lamplighter.settings import ChosenSettings, Settings
 
 DEFAULTS = ChosenSettings()

@@ -22,8 +22,7 @@ from lamplighter.dags.task import SparkTask
 from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Usage
 from lamplighter.executors.driver_log import MAX_BYTES, first_exception
-from lamplighter.executors.emr_prices import list_prices
-from lamplighter.executors.emr_sizes import Sizes
+from lamplighter.executors.emr_workers import Sizes, list_prices
 from lamplighter.zones import as_utc
 
 log = logging.getLogger(__name__)

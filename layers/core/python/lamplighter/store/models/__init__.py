@@ -3,8 +3,7 @@
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.catalog import Catalog
 from lamplighter.store.models.dags import Dags, DagVersions
-from lamplighter.store.models.limits import Limits
-from lamplighter.store.models.runs import Backfills, Runs, Steps
+from lamplighter.store.models.runs import Backfills, Limits, Runs, Steps
 
 TABLES = (
     Dags,
