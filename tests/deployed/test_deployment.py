@@ -19,6 +19,7 @@ from tests.account.results import FAIL, SKIP, run_check
 from tests.account.stage import FLAGS, Stage
 from tests.deployed.conftest import READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
 from tests.tools.emulated import ACCOUNT, REGION
+from tests.tools.recorded_emr import Recording
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -142,8 +143,10 @@ def test_account_checks_hold_as_far_as_the_emulator_goes(
     assert [(name, result.text) for name, result in found.items() if result.state == FAIL] == []
     skipped = {name for name, result in found.items() if result.state == SKIP}
     assert skipped == {"report", "alarm_action", "quota_vcpus", "quota_lambda"}
-    recorded = {path.stem for path in tmp_path.iterdir()}
-    assert {"start_job_run", "get_job_run_success", "list_job_runs", "events"} <= recorded
+    recording = Recording.load(tmp_path / "recorded.json")
+    operations = {each["operation"] for each in recording.answers}
+    assert operations == {"StartJobRun", "GetJobRun", "CancelJobRun", "ListJobRuns"}
+    assert recording.events
 
 
 def test_reader_looks_and_changes_nothing(deployed: Deployed) -> None:
