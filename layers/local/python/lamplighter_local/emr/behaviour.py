@@ -77,7 +77,7 @@ class EmrBehaviour:
         seed: Where chance begins.
     """
 
-    rates: Mapping[str, Rate] = field(default=AWS_RATES, hash=False)
+    rates: Mapping[str, Rate] = field(default_factory=lambda: AWS_RATES, hash=False)
     account_vcpus: float | None = 16
     maximum_capacity: Resources | None = None
     max_concurrent_runs: int | None = 15
