@@ -34,9 +34,11 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
 
 def client(service: str, *, read_seconds: float = READ_SECONDS) -> Any:
     """Return the client of a service; region and credentials come from the environment."""
-    limits = _LIMITS.merge(Config(read_timeout=read_seconds))
-    if service == "emr-serverless":
-        limits = limits.merge(_ASKED_ONCE)
-    return runtime.current().client(
-        (service, read_seconds), lambda: boto3.client(service, config=limits)
-    )
+
+    def make() -> Any:
+        limits = _LIMITS.merge(Config(read_timeout=read_seconds))
+        if service == "emr-serverless":
+            limits = limits.merge(_ASKED_ONCE)
+        return boto3.client(service, config=limits)
+
+    return runtime.current().client((service, read_seconds), make)
