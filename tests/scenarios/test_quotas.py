@@ -62,7 +62,9 @@ def start_delays(emr: FakeEmr, due: DateTime) -> list[float]:
     )
 
 
-@pytest.mark.parametrize("number", [100, 200, pytest.param(1_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "number", [100, *(pytest.param(each, marks=pytest.mark.full) for each in (200, 1_000))]
+)
 def test_steps_due_together_start_as_fast_as_the_quota_allows(number: int) -> None:
     """The last of them starts when the quota lets it, to within a few seconds."""
     emr = FakeEmr(takes_seconds=60, behaviour=ROOMY)
