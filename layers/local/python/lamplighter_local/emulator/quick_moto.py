@@ -56,20 +56,34 @@ def quick_moto() -> Iterator[None]:
 
 
 def _within_partition(query: Any) -> Any:
-    """Return a query that looks at the items with its hash key, not at all there are."""
+    """Return a query that sorts the items with its hash key, not all there are."""
     signature = inspect.signature(query)
 
     def query_one(table: Any, *more: Any, **options: Any) -> Any:
         given = signature.bind(table, *more, **options).arguments
-        # An index has its items wherever they are.
-        if not given.get("index_name") and table.range_key_attr:
-            table.partition_asked_for = given["hash_key"]
+        index_name, hash_key = given.get("index_name"), given["hash_key"]
+        if index_name and hash_key is not None:
+            table.index_key_asked_for = _index_key(table, index_name, hash_key)
+        elif table.range_key_attr:
+            table.partition_asked_for = hash_key
         try:
             return query(table, *more, **options)
         finally:
-            table.partition_asked_for = None
+            table.partition_asked_for = table.index_key_asked_for = None
 
     return query_one
+
+
+def _index_key(table: Any, index_name: str, value: DynamoType) -> tuple[str, DynamoType] | None:
+    """Return the attribute that is the hash key of an index, and its value; None if it has many."""
+    names = [
+        key["AttributeName"]
+        for index in table.all_indexes()
+        if index.name == index_name
+        for key in index.schema
+        if key["KeyType"] == "HASH"
+    ]
+    return (names[0], value) if len(names) == 1 else None
 
 
 def _in_order(table: Any) -> list[Item]:
@@ -81,6 +95,11 @@ def _in_order(table: Any) -> list[Item]:
     if table.range_key_attr is None:
         return sorted(partitions, key=lambda item: item.hash_key.cast_value)
     items = [item for partition in partitions for item in partition.values()]
+    index_key = getattr(table, "index_key_asked_for", None)
+    if index_key is not None:
+        # Those of an index lie wherever they are, and most items have no place in it.
+        name, value = index_key
+        items = [item for item in items if name in item.attrs and item.attrs[name] == value]
     return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
 
 
