@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from moto import mock_aws
+from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 from moto.moto_api._internal import mock_random
@@ -71,6 +72,14 @@ def _with_another_order() -> Iterator[None]:
 
 
 @contextmanager
+def _with_an_empty_index() -> Iterator[None]:
+    """Enter a shortcut that would find nothing in an index."""
+    nothing = ("t", DynamoType({"S": "other"}))
+    with patch.object(quick_moto, "_index_key", lambda *_: nothing):
+        yield
+
+
+@contextmanager
 def _without_a_method() -> Iterator[None]:
     """Enter a moto that has no method of this name any more."""
     kept = Table.all_items
@@ -87,6 +96,7 @@ def _without_a_method() -> Iterator[None]:
     [
         (_without_names, {"transactions", "tables"}),
         (_with_another_order, {"transactions", "calls"}),
+        (_with_an_empty_index, {"transactions", "calls"}),
     ],
 )
 def test_deployment_works_without_shortcuts_that_do_not_fit(

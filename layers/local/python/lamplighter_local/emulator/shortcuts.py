@@ -170,6 +170,13 @@ _ALL = {
     "ExpressionAttributeValues": {":a": {"S": "x"}},
     "ConsistentRead": True,
 }
+# An item without the attribute has no place in the index.
+_IN_INDEX = {
+    "TableName": _TRIAL,
+    "IndexName": "by_text",
+    "KeyConditionExpression": "t = :t",
+    "ExpressionAttributeValues": {":t": {"S": "text"}},
+}
 _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     (
         "dynamodb",
@@ -182,7 +189,17 @@ _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
                 {"AttributeName": "b", "KeyType": "RANGE"},
             ],
             "AttributeDefinitions": [
-                {"AttributeName": name, "AttributeType": "S"} for name in ("a", "b")
+                {"AttributeName": name, "AttributeType": "S"} for name in ("a", "b", "t")
+            ],
+            "GlobalSecondaryIndexes": [
+                {
+                    "IndexName": "by_text",
+                    "KeySchema": [
+                        {"AttributeName": "t", "KeyType": "HASH"},
+                        {"AttributeName": "b", "KeyType": "RANGE"},
+                    ],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
             ],
         },
     ),
@@ -209,6 +226,8 @@ _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("dynamodb", "batch_get_item", {"RequestItems": {_TRIAL: {"Keys": [_key(2)]}}}),
     ("dynamodb", "query", {**_ALL, "Limit": 2}),
     ("dynamodb", "query", {**_ALL, "ScanIndexForward": False}),
+    ("dynamodb", "query", {**_IN_INDEX, "Limit": 1}),
+    ("dynamodb", "query", {**_IN_INDEX, "ScanIndexForward": False}),
     ("dynamodb", "scan", {"TableName": _TRIAL}),
     ("sqs", "create_queue", {"QueueName": _TRIAL}),
     ("sqs", "send_message", {"QueueUrl": "", "MessageBody": "one"}),
