@@ -29,6 +29,8 @@ PYTEST := $(PY) -m pytest $(PYTEST_OPTIONS)
 
 # A path from outside could hide the installed packages or replace them.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Tests start hundreds of processes: without compiled files each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -156,7 +156,6 @@ class Compute(Construct):
         statements = list(function_statements(name, PERMISSIONS[name], self._arns))
         if is_in_vpc:
             statements += self._vpc_statements(name)
-        further = self._config.watch_policies if name == "watch" else ()
         role = iam.Role(
             scope,
             "Role",
@@ -164,10 +163,6 @@ class Compute(Construct):
             description=f"The function {name} of {self._config.stack_name}",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
-            managed_policies=[
-                iam.ManagedPolicy.from_managed_policy_arn(scope, f"Policy{number}", arn)
-                for number, arn in enumerate(further, start=1)
-            ],
         )
         self.roles[name] = role
         return role

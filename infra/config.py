@@ -21,6 +21,9 @@ _LOCAL_ACCOUNT = "000000000000"
 _LOCAL_REGION = "us-east-1"
 # What CloudWatch Logs takes, as far as anyone keeps logs of functions.
 _LogDays = Annotated[int, OneOf([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731])]
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+# As variables refer to them, without the key of a JSON object.
+_SECRET = re.compile(r"secretsmanager:[\w/+=.@-]{1,512}|ssm:[\w/.-]{1,1011}", re.ASCII)
 # Where Lambda mounts file systems.
 _MOUNT_PATH = re.compile(r"/mnt/[a-zA-Z0-9_.-]{1,155}")
 _ACCESS_POINT = re.compile(
@@ -66,10 +69,6 @@ class Config:
     watch_queues: tuple[str, ...] = ()
     watch_buckets: tuple[str, ...] = ()
     watch_event_sources: tuple[str, ...] = ()
-    # Queues that triggers of authors receive from themselves: no mapping competes for messages.
-    watch_own_queues: tuple[str, ...] = ()
-    # Further policies of the function that runs watchers, by ARN.
-    watch_policies: tuple[str, ...] = ()
     # A file system that it sees: an access point of EFS by ARN, and a path below /mnt.
     watch_access_point: str = ""
     watch_mount_path: str = ""
@@ -87,6 +86,8 @@ class Config:
     # Buckets that jobs read and write, and further policies of theirs, by ARN.
     data_buckets: tuple[str, ...] = ()
     job_policies: tuple[str, ...] = ()
+    # What jobs may read of Secrets Manager and SSM: `secretsmanager:NAME`, `ssm:PARAMETER`.
+    secrets: tuple[str, ...] = ()
 
     # An existing network. The sandbox goes into subnets from which only S3 can be reached.
     vpc_id: str = ""
@@ -116,8 +117,23 @@ class Config:
                 raise SettingsError(f"snap_start: {name!r} is not one of {names}")
         for problem in Sizes.of({}, self.settings).problems():
             raise SettingsError(f"default sizes of jobs (spark_…_cores, …_memory_gb): {problem}")
+        self._require_roles_and_secrets()
         self._require_whole_network()
         self._require_sources_of_watchers()
+
+    def _require_roles_and_secrets(self) -> None:
+        for secret in self.secrets:
+            if not _SECRET.fullmatch(secret):
+                raise SettingsError(
+                    f"secrets: {secret!r} must be secretsmanager:NAME or ssm:PARAMETER, without"
+                    " wildcards"
+                )
+        for bundle, arn in self.settings.bundle_roles.items():
+            if not _ROLE.fullmatch(arn):
+                raise SettingsError(
+                    f"bundle_roles: {arn!r} for bundle {bundle!r} must be the ARN of a role, such"
+                    " as arn:aws:iam::111111111111:role/orders-jobs"
+                )
 
     def _require_whole_network(self) -> None:
         subnets = ("sandbox_subnets", "watch_subnets", "spark_subnets")
@@ -134,11 +150,6 @@ class Config:
             raise SettingsError("watch_subnets and watch_security_groups go together")
 
     def _require_sources_of_watchers(self) -> None:
-        if both := sorted({*self.watch_queues} & {*self.watch_own_queues}):
-            raise SettingsError(
-                f"queue {both[0]!r} is in watch_queues and in watch_own_queues: Lambda would take"
-                " messages away from its trigger; choose one"
-            )
         if bool(self.watch_access_point) != bool(self.watch_mount_path):
             raise SettingsError("watch_access_point and watch_mount_path go together")
         if not self.watch_access_point:
@@ -161,6 +172,11 @@ class Config:
     def stack_name(self) -> str:
         """The name of the stack, which the command line knows it by."""
         return self.name or f"lamplighter-{self.stage}"
+
+    @property
+    def bundle_role_arns(self) -> list[str]:
+        """The roles that jobs of some bundles have instead of the one of the stack."""
+        return sorted({*self.settings.bundle_roles.values()})
 
     @property
     def job_log_group(self) -> str:

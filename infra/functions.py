@@ -96,8 +96,8 @@ _PERMISSIONS: Mapping[str, Permissions] = {
         tables={
             "Dags": "BatchGetItem GetItem PutItem UpdateItem",
             "Dags/by_file": "Query",
-            "DagVersions": "Query PutItem",
-            "Assets": "BatchGetItem GetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
+            "DagVersions": "BatchGetItem Query PutItem",
+            "Assets": "BatchGetItem GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
             "AssetQueue": "BatchGetItem Query PutItem UpdateItem DeleteItem",
             "Catalog": "BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem",
         },
@@ -108,12 +108,17 @@ _PERMISSIONS: Mapping[str, Permissions] = {
     "claim": _CLAIM | _BACKFILL,
     "ingest": _FAN_OUT
     | Permissions(
-        # It deletes where an outlet's event was expected and does not belong.
-        tables={"Assets": "PutItem", "AssetEvents": "PutItem BatchWriteItem DeleteItem"},
+        # It reads what proves that an event is of an outlet, and deletes where it was expected and
+        # does not belong. What is rejected, or came again with other content, is noted.
+        tables={
+            "Assets": "PutItem",
+            "AssetEvents": "BatchGetItem PutItem UpdateItem BatchWriteItem DeleteItem",
+        },
     ),
-    # Runs author code too: it sends events, and keeps leases, what was seen, and counts.
+    # Runs author code too, in processes without these rights: it sends events, and keeps leases,
+    # what was seen, and counts in a table of its own.
     "watch": Permissions(
-        tables={"Catalog": "Query UpdateItem"},
+        tables={"Catalog": "Query", "WatcherStates": "Query UpdateItem"},
         gets="bundles/*",
         reads_watched_sources=True,
     ),
@@ -129,6 +134,7 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             "Limits": "GetItem",
             "Steps/turns": "Query",
             "Steps/waiting": "Query",
+            "Variables": "Scan",
         },
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",

@@ -47,8 +47,10 @@ OPERATOR = Permissions(
         "AssetQueue": "UpdateItem",
         "AssetEvents": "PutItem",
         "Limits": "UpdateItem DeleteItem",
+        "Variables": "UpdateItem DeleteItem",
+        "Catalog": "UpdateItem",
         # Watchers that are parked have rows, which are deleted when they may go on.
-        "Catalog": "UpdateItem DeleteItem",
+        "WatcherStates": "DeleteItem",
     },
     # What is replayed goes where it came from.
     sends=" ".join(QUEUES),

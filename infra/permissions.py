@@ -14,8 +14,6 @@ from lamplighter.runs import effects
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
-# What a trigger does with a queue that it receives from itself.
-_RECEIVE = (*_POLL, "ChangeMessageVisibility")
 _BATCHED = frozenset({"SendMessage", "DeleteMessage", "ChangeMessageVisibility"})
 _ON_APPLICATION = frozenset({"StartJobRun", "ListJobRuns"})
 EMR_SERVICE = "emr-serverless.amazonaws.com"
@@ -41,8 +39,8 @@ class Permissions:
     invokes: str = ""
     # Whether it may put `Run Finished` on the bus.
     publishes: bool = False
-    # Whether it is invoked by the external queues, may list the external buckets, and reads the
-    # external queues and the file system, that the flags `watch_*` name.
+    # Whether it is invoked by the external queues, may list the external buckets, uses the file
+    # system, and may assume the roles of author code, that flags and settings of watchers name.
     reads_watched_sources: bool = False
 
     def __or__(self, other: "Permissions") -> "Permissions":
@@ -79,7 +77,7 @@ class Arns:
     bucket_arn: str
     key_arn: str
     application_id: str
-    job_role_arn: str
+    job_role_arns: Sequence[str]
 
     @property
     def prefix(self) -> str:
@@ -154,6 +152,7 @@ def statements(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyState
     yield from _objects(permissions, arns)
     yield from _jobs(permissions, arns)
     yield from _file_system(permissions, arns)
+    yield from _roles(permissions, arns)
     if permissions.invokes:
         functions = [arns.function(each) for each in permissions.invokes.split()]
         yield _allow(["lambda:InvokeFunction"], functions)
@@ -187,15 +186,12 @@ def _queues(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatemen
     sends = [arns.queue(each) for each in permissions.sends.split()]
     receives = [arns.queue(each) for each in permissions.receives.split()]
     delays = [arns.queue(each) for each in permissions.delays.split()]
-    own = []
     if permissions.reads_watched_sources:
         receives += [arns.external_queue(each) for each in arns.config.watch_queues]
-        own = [arns.external_queue(each) for each in arns.config.watch_own_queues]
     for operations, queues in (
         (("SendMessage",), sends),
         (_POLL, receives),
         (("ChangeMessageVisibility",), delays),
-        (_RECEIVE, own),
     ):
         if queues:
             yield _allow(on_queues(operations, arns.config), queues)
@@ -235,6 +231,12 @@ def _file_system(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicySta
         yield _allow(actions, [file_systems], through)
 
 
+def _roles(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    roles = arns.config.settings.watcher_roles.values()
+    if permissions.reads_watched_sources and roles:
+        yield _allow(["sts:AssumeRole"], sorted(set(roles)))
+
+
 def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
     operations = set(permissions.jobs.split())
     if on_application := operations & _ON_APPLICATION:
@@ -245,7 +247,7 @@ def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]
         # Jobs are started with tags, by which their costs are told apart.
         yield _allow(["emr-serverless:TagResource"], [arns.job_runs])
         to_emr = {"StringEquals": {"iam:PassedToService": EMR_SERVICE}}
-        yield _allow(["iam:PassRole"], [arns.job_role_arn], to_emr)
+        yield _allow(["iam:PassRole"], arns.job_role_arns, to_emr)
 
 
 def _emr(operations: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ _DLQ_WAIT = cdk.Duration.seconds(2)
 _TIMEOUTS = 6
 # Services that send for a resource, by the service in the resource's ARN.
 _SENDING_SERVICES = frozenset({"sns", "s3", "events"})
-_SERVICE_AT = 2
+_SERVICE_AT, _ACCOUNT_AT = 2, 4
 
 
 def sending_service(arn: str) -> str | None:
@@ -28,6 +28,11 @@ def sending_service(arn: str) -> str | None:
     parts = arn.split(":")
     service = parts[_SERVICE_AT] if len(parts) > _SERVICE_AT else ""
     return service if service in _SENDING_SERVICES else None
+
+
+def owner(arn: str, stack: cdk.Stack) -> str:
+    """Return the account of a resource; the ARN of a bucket has none, and it must be in ours."""
+    return arn.split(":")[_ACCOUNT_AT] or stack.account
 
 
 def title(name: str) -> str:
@@ -93,23 +98,26 @@ class Queues(Construct):
     def allow_rule(self, name: str, rule_arn: str) -> None:
         """Let a rule send, and use the dead-letter queue for what it could not deliver."""
         for queue in (self.queues[name], self.dlqs[name]):
-            queue.add_to_resource_policy(_may_send("events", rule_arn, queue.queue_arn))
+            queue.add_to_resource_policy(_may_send("events", rule_arn, queue))
 
     def _allow_sender(self, name: str, arn: str) -> IDependable:
         queue = self.queues[name]
-        added = queue.add_to_resource_policy(_may_send(sending_service(arn), arn, queue.queue_arn))
+        added = queue.add_to_resource_policy(_may_send(sending_service(arn), arn, queue))
         made: IDependable = added.policy_dependable
         return made
 
 
-def _may_send(service: str | None, arn: str, queue_arn: str) -> iam.PolicyStatement:
+def _may_send(service: str | None, arn: str, queue: sqs.Queue) -> iam.PolicyStatement:
+    to = [queue.queue_arn]
     if service is None:
         return iam.PolicyStatement(
-            principals=[iam.ArnPrincipal(arn)], actions=["sqs:SendMessage"], resources=[queue_arn]
+            principals=[iam.ArnPrincipal(arn)], actions=["sqs:SendMessage"], resources=to
         )
+    # Whoever makes a bucket of a name that was given up is not its former owner.
+    account = {"aws:SourceAccount": owner(arn, cdk.Stack.of(queue))}
     return iam.PolicyStatement(
         principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
         actions=["sqs:SendMessage"],
-        resources=[queue_arn],
-        conditions={"ArnEquals": {"aws:SourceArn": arn}},
+        resources=to,
+        conditions={"ArnEquals": {"aws:SourceArn": arn}, "StringEquals": account},
     )

@@ -143,7 +143,39 @@ class Spark(Construct):
 
     def _role(self, key: kms.IKey, bucket: s3.IBucket) -> iam.Role:
         stack = cdk.Stack.of(self)
+        statements = self._for_every_job(key, bucket)
+        if self._config.bundle_role_arns:
+            # Roles that exist: what they may do with data is someone else's affair.
+            iam.Policy(
+                self,
+                "BundleRolesPolicy",
+                statements=statements,
+                roles=[
+                    iam.Role.from_role_arn(self, f"BundleRole{number}", arn)
+                    for number, arn in enumerate(self._config.bundle_role_arns, start=1)
+                ],
+            )
         arns = [f"arn:{stack.partition}:s3:::{name}" for name in self._config.data_buckets]
+        if arns:
+            data = _statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)])
+            statements = [*statements, data]
+        statements = [*statements, *self._reading_secrets()]
+        this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
+        return iam.Role(
+            self,
+            "JobRole",
+            role_name=f"{self._config.stack_name}-jobs-{stack.region}",
+            description="Jobs: their bundle and context, their report and logs, the data buckets",
+            assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=this_account),
+            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
+            managed_policies=[
+                iam.ManagedPolicy.from_managed_policy_arn(self, f"JobPolicy{number}", arn)
+                for number, arn in enumerate(self._config.job_policies, start=1)
+            ],
+        )
+
+    def _for_every_job(self, key: kms.IKey, bucket: s3.IBucket) -> list[iam.PolicyStatement]:
+        """Return what any job needs; its policy narrows it to what its own submission has."""
         own = _statement(
             ["s3:GetObject"],
             [
@@ -158,25 +190,10 @@ class Spark(Construct):
         # Before it writes a file, Hadoop asks whether there is a folder of that name.
         below = {"StringLike": {"s3:prefix": list(_FOLDERS)}}
         listing = _statement(["s3:ListBucket"], [bucket.bucket_arn], below)
-        statements = [own, reports, listing]
-        if arns:
-            statements.append(_statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)]))
-        statements += self._writing_logs()
-        via = {"StringEquals": {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}}
-        statements.append(_statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via))
-        this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
-        return iam.Role(
-            self,
-            "JobRole",
-            role_name=f"{self._config.stack_name}-jobs-{stack.region}",
-            description="Jobs: their bundle and context, their report and logs, the data buckets",
-            assumed_by=iam.ServicePrincipal(EMR_SERVICE, conditions=this_account),
-            inline_policies={"permissions": iam.PolicyDocument(statements=statements)},
-            managed_policies=[
-                iam.ManagedPolicy.from_managed_policy_arn(self, f"JobPolicy{number}", arn)
-                for number, arn in enumerate(self._config.job_policies, start=1)
-            ],
-        )
+        region = cdk.Stack.of(self).region
+        via = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
+        encrypting = _statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via)
+        return [own, reports, listing, *self._writing_logs(), encrypting]
 
     def _writing_logs(self) -> list[iam.PolicyStatement]:
         """Return what jobs need to write to CloudWatch: their own role does it, not the service."""
@@ -192,6 +209,28 @@ class Spark(Construct):
         )
         writing = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
         return [_statement(writing, [streams]), _statement(["logs:DescribeLogGroups"], [groups])]
+
+    def _reading_secrets(self) -> list[iam.PolicyStatement]:
+        """Return what jobs need to read the secrets that the deployer names, and no others."""
+        stack, form = cdk.Stack.of(self), cdk.ArnFormat.COLON_RESOURCE_NAME
+        arns: dict[str, list[str]] = {"secretsmanager": [], "ssm": []}
+        for reference in self._config.secrets:
+            service, _, name = reference.partition(":")
+            if service == "ssm":
+                arn = stack.format_arn(
+                    service=service, resource="parameter", resource_name=name.removeprefix("/")
+                )
+            else:
+                # Secrets Manager adds a hyphen and six characters to the name.
+                arn = stack.format_arn(
+                    service=service,
+                    resource="secret",
+                    resource_name=f"{name}-??????",
+                    arn_format=form,
+                )
+            arns[service].append(arn)
+        actions = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
+        return [_statement([actions[service]], found) for service, found in arns.items() if found]
 
 
 def _statement(

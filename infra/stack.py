@@ -51,7 +51,7 @@ class LamplighterStack(cdk.Stack):
             bucket_arn=f"arn:{self.partition}:s3:::{config.stack_name}-{self.account}-{self.region}",
             key_arn=key.key_arn,
             application_id=self.spark.application_id,
-            job_role_arn=self.spark.role.role_arn,
+            job_role_arns=[self.spark.role.role_arn, *config.bundle_role_arns],
         )
         self.compute = Compute(
             self,

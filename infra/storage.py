@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
-from infra.queues import Queues, sending_service
+from infra.queues import Queues, owner, sending_service
 from lamplighter.store.tables import TableDefinition, table_definitions
 
 _USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -46,10 +46,13 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
         removal_policy=_removal(config),
     )
     stack = cdk.Stack.of(scope)
-    # These put messages into our queues, whose policies name the rules and buckets. Not all that
-    # they do with a key says for whom it is done.
+    # These put messages into our queues, whose policies name rules, buckets and accounts. Not all
+    # that they do with a key says for whom it is done, but SQS always says for which queue.
+    queues = stack.format_arn(service="sqs", resource=f"{config.stack_name}-*")
+    to_our_queues = {"ArnLike": {"kms:EncryptionContext:aws:sqs:arn": queues}}
     for service in ("events", "s3"):
-        key.add_to_resource_policy(_statement(iam.ServicePrincipal(f"{service}.amazonaws.com")))
+        who = iam.ServicePrincipal(f"{service}.amazonaws.com")
+        key.add_to_resource_policy(_statement(who, to_our_queues))
     this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
     alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
     key.add_to_resource_policy(_statement(alarms, this_account))
@@ -94,7 +97,8 @@ def _allow_senders(key: kms.Key, config: Config, stack: cdk.Stack) -> None:
         if service is None:
             key.add_to_resource_policy(_statement(iam.ArnPrincipal(arn), via))
         elif service == "sns":
-            source = {"ArnEquals": {"aws:SourceArn": arn}}
+            account = {"aws:SourceAccount": owner(arn, stack)}
+            source = {"ArnEquals": {"aws:SourceArn": arn}, "StringEquals": account}
             key.add_to_resource_policy(
                 _statement(iam.ServicePrincipal("sns.amazonaws.com"), source)
             )

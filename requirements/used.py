@@ -9,6 +9,7 @@ _.cancelled_jobs
 _.cancelled_runs
 _.claimed_dags
 _.considered
+_.conflicting_events
 _.dead_lettered
 _.failed_backfills
 _.failed_runs

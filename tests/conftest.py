@@ -1,5 +1,6 @@
 """A bundle on disk, a deployment at noon, and how long a test may take."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +20,9 @@ from tests.tools.snapshot import begin_anew
 
 limits.load_profile()
 
+# What tests record as properties, and a session adds up.
+_COUNTED = ("crash points", "violations", "hostile inputs")
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +36,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if terminal is not None:
         seed = session.config.stash[limits.SEED]
         terminal.write_line(f"seed of random tests: --hypothesis-seed={seed}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add up what tests have counted, in whichever process; the first one reads only this file."""
+    totals: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "teardown":
+                counted = dict(report.user_properties)
+                totals.update({name: counted[name] for name in _COUNTED if name in counted})
+    if totals:
+        told = ", ".join(f"{name}: {totals[name]:,}" for name in _COUNTED if name in totals)
+        terminalreporter.write_line(told)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

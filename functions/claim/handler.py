@@ -21,8 +21,8 @@ metrics = metrics_of("claim")
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Claim what all messages of the batch name, and name those that are to be delivered again."""
-    bodies = list(_readable(event))
-    dag_ids = [dag_id for body in bodies for dag_id in queues.read_claims(body)]
+    claims = list(_readable(event))
+    dag_ids = [dag_id for each in claims for dag_id in each.dag_ids]
     try:
         report = claim_all(dag_ids, has_time=has_time(context), sends_rest=False)
     except Exception:  # an error of Lambda's would bring the messages back without a pause
@@ -30,12 +30,12 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
         report = ClaimReport(failed=1, unclaimed=set(dag_ids))
     publish(metrics, report)
     # Last: no DAG ever waits for a backfill.
-    backfill_ids = [each for body in bodies for each in queues.read_backfills(body)]
+    backfill_ids = [backfill_id for each in claims for backfill_id in each.backfill_ids]
     if backfill_ids:
         publish(metrics, advance_backfills(backfill_ids, has_time=has_time(context)))
 
     def require_claimed(body: str) -> None:
-        if left := report.unclaimed.intersection(queues.read_claims(body)):
+        if left := report.unclaimed.intersection(queues.read_claims(body).dag_ids):
             raise TransientError(
                 f"{len(left)} DAGs were not claimed and are retried, such as {min(left)!r}"
             )
@@ -43,12 +43,11 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     return process_messages(event, context, require_claimed, queue="claims", metrics=metrics)
 
 
-def _readable(event: dict[str, Any]) -> Iterator[str]:
-    """Yield the bodies that can be read; the others are rejected, each alone."""
+def _readable(event: dict[str, Any]) -> Iterator[queues.Claims]:
+    """Yield what the messages name that can be read; the others are rejected, each alone."""
     for record in event.get("Records", ()):
         try:
-            queues.read_claims(record["body"])
-            yield record["body"]
+            yield queues.read_claims(record["body"])
         except RejectedError:
             about = {"queue": "claims", "message_id": record.get("messageId")}
             logger.warning("message cannot be read", extra=about)

@@ -4,12 +4,14 @@ Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs
 """
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from lamplighter import aws
+from lamplighter.bundles import processes
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.bundles.layout import dag_files
 from lamplighter.bundles.parsing import limits_within, parse_files, query_timetables
@@ -21,10 +23,40 @@ MAX_RESULT_BYTES = 5_000_000
 
 logger = logger_of("sandbox")
 
+if processes.is_in_lambda():
+    processes.shield()
+    aws.withdraw_credentials()
+
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Return the result of the event's verb; one too large for Lambda is put under `result_key`."""
+    try:
+        return _answer(event, context)
+    except OSError:
+        logger.exception("the disk, or the processes, of this environment cannot be used any more")
+        _end_environment()
+        raise
+    finally:
+        _leave_nobody()
+
+
+def _leave_nobody() -> None:
+    """End what author code has left behind: it must not see the next bundle."""
+    if processes.is_in_lambda():
+        try:
+            processes.end_descendants()
+        except TimeoutError:
+            _end_environment()
+
+
+def _end_environment() -> None:
+    """Let Lambda replace this environment; the call fails, and is made again in a new one."""
+    if processes.is_in_lambda():
+        os._exit(1)
+
+
+def _answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
     s3 = aws.client("s3")
     try:
         body = s3.get_object(Bucket=event["bucket"], Key=event["key"])["Body"]

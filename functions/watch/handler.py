@@ -1,10 +1,12 @@
 """Invoked by the queues of sources, and by a timer: runs watchers, which make asset events.
 
-Besides the sandbox, the only place where an author's code runs.
+An author's code runs below it, in a process of its bundle that has none of its rights.
 """
 
 from typing import Any
 
+from lamplighter import aws
+from lamplighter.bundles import processes
 from lamplighter.entry import Context, metrics_of, publish, seconds_left
 from lamplighter.logs import logger_of
 from lamplighter.streams.polling import poll_sources
@@ -12,6 +14,10 @@ from lamplighter.streams.watch import watch_batch
 
 logger = logger_of("watch")
 metrics = metrics_of("watch")
+
+if processes.is_in_lambda():
+    processes.shield()
+    aws.withdraw_credentials()
 
 
 @logger.inject_lambda_context

@@ -10,14 +10,14 @@ from typing import Any
 from uuid import uuid4
 
 from lamplighter import aws
-from lamplighter.operations.push import push_bundle
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.assets import recent_events
 from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import FINISHED, SUCCESS, read_run, runs_of
 from lamplighter.topology import FUNCTIONS, QUEUES
-from lamplighter.views import Step, steps_of
+from lamplighter_operations.push import push_bundle
+from lamplighter_operations.trigger import create_manual_run
+from lamplighter_operations.views import Step, steps_of
 from tests.account.recording import record_answers
 from tests.account.results import Check, Result, failed, passed, skipped
 from tests.account.stage import ROOT, Stage

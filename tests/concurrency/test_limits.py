@@ -25,8 +25,6 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, SparkTask, aws, clock, runtime, settings
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate
-from lamplighter.operations.pools import list_pools, set_pool
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import settle, submit, sweep_limits, sweep_runs
 from lamplighter.runs.job_request import SubmissionKey
 from lamplighter.runs.states import OVER
@@ -34,6 +32,8 @@ from lamplighter.store import limits
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import connection
 from lamplighter.store.runs import FINISHED, read_run
+from lamplighter_operations.pools import list_pools, set_pool
+from lamplighter_operations.trigger import create_manual_run
 from tests.concurrency.sqs_stand_in import Message, Queues
 from tests.concurrency.storms import NOW, fewer_faults
 from tests.tools.definitions import register_dags

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.zones import parse_instant
+from lamplighter_operations.trigger import create_manual_run
 from tests.concurrency import turns
 
 

@@ -28,12 +28,12 @@ from pynamodb.expressions.condition import Condition
 
 from lamplighter import aws, clock, queues, runtime
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.scheduler.tick import tick
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.store.rows import connection
 from lamplighter.zones import parse_instant
+from lamplighter_operations.pause import pause, unpause
 from tests.concurrency.sqs_stand_in import Message, Queues
 from tests.tools.faults import Crash, Faults
 from tests.tools.finish_run import finish_run
@@ -328,7 +328,7 @@ class Thread(Generic[P]):
     def claim(self) -> bool:
         """Be the consumer of `claims`: of a message, or of one that is old and wrong."""
         with self.process.queues["claims"].receive(1) as (messages, _):
-            dag_ids = [name for one in messages for name in queues.read_claims(one.body)]
+            dag_ids = [name for one in messages for name in queues.read_claims(one.body).dag_ids]
             report = claim_all(dag_ids or self._guess(), has_time=self.budget())
         self.process.count(report)
         return report.claimed_runs > 0

@@ -22,6 +22,7 @@ from lamplighter import aws, settings
 from lamplighter.settings import Settings
 from lamplighter_cli.deployment import Target, in_force
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_operations.variables import set_variable
 from tests.tools import emulated
 from tests.tools.emr_server import serving_emr
 from tests.tools.emulated import Emulator
@@ -105,6 +106,12 @@ class Deployed:
             self._people[who] = _hire(who)
         return self._people[who]
 
+    def stolen_credentials(self, function: str) -> dict[str, str]:
+        """Return credentials of a function, as if somebody had found them."""
+        return _session(
+            f"arn:aws:iam::{emulated.ACCOUNT}:role/{STACK}-{function}-{emulated.REGION}"
+        )
+
     def push(self) -> None:
         """Push the example of the shop as if it were three hours old, with DAGs for these tests.
 
@@ -115,10 +122,15 @@ class Deployed:
             shutil.copytree(_EXAMPLES, root, ignore=shutil.ignore_patterns("__pycache__"))
             shop = root / "dags" / "web_shop.py"
             start = pendulum.now("UTC").subtract(hours=3).start_of("hour")
-            was = 'START = pendulum.datetime(2026, 1, 1, tz="Europe/Zurich")'
             text = shop.read_text()
-            assert was in text
-            shop.write_text(text.replace(was, f'START = pendulum.parse("{start.isoformat()}")'))
+            for was, now in (
+                ('START = pendulum.datetime(2026, 1, 1, tz="Europe/Zurich")', "START = {}"),
+                # It owes a run for each workday: without this, more every day.
+                ("start_date=pendulum.datetime(2026, 1, 1)", "start_date={}"),
+            ):
+                assert was in text
+                text = text.replace(was, now.format(f'pendulum.parse("{start.isoformat()}")'))
+            shop.write_text(text)
             (root / "dags" / "further.py").write_text(_FURTHER_DAGS)
         self.command("push", str(root), "--bundle", "shop", "--yes")
         self.command("push", str(_EXAMPLES / "hello"))
@@ -152,11 +164,16 @@ def _hire(policies: Sequence[str]) -> dict[str, str]:
         full_name = f"{STACK}-{policy}-{emulated.REGION}"
         arn = f"arn:aws:iam::{emulated.ACCOUNT}:policy/{full_name}"
         iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+    return {name.upper(): text for name, text in _session(role).items()}
+
+
+def _session(role: str) -> dict[str, str]:
+    """Return temporary credentials of a role, as arguments of a client."""
     session = aws.client("sts").assume_role(RoleArn=role, RoleSessionName="someone")["Credentials"]
     return {
-        "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": session["SessionToken"],
+        "aws_access_key_id": session["AccessKeyId"],
+        "aws_secret_access_key": session["SecretAccessKey"],
+        "aws_session_token": session["SessionToken"],
     }
 
 
@@ -188,10 +205,10 @@ def deployed() -> Iterator[Deployed]:
             spark_vcpus="1000",
             spark_memory_gb="4000",
             spark_disk_gb="20000",
-            variables='{"data_root": "s3://lake"}',
             watch_event_sources="shop.till",
             watch_queues=WATCHED_QUEUE,
         )
         with in_force(Target(stack=STACK)):
+            set_variable("data_root", "s3://lake")
             made.push()
             yield made

@@ -18,6 +18,14 @@ from tests.account.checks import CHECKS
 from tests.account.results import FAIL, SKIP, run_check
 from tests.account.stage import FLAGS, Stage
 from tests.deployed.conftest import READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
+from tests.deployed.two_bundles import (
+    HEALTHY,
+    HOSTILE,
+    IN_VAIN,
+    push_calm,
+    push_healthy,
+    push_hostile,
+)
 from tests.tools.emulated import ACCOUNT, REGION
 from tests.tools.recorded_emr import Recording
 
@@ -99,6 +107,52 @@ def test_watchers_are_told_by_a_bus_and_a_queue(deployed: Deployed) -> None:
 
     assert deployed.soon(lambda: len(told()) >= 2 and told()) == ["tills", "web"]
     deployed.soon(lambda: _runs("sold", state="success"))
+
+
+def test_bundle_goes_on_beside_one_that_attacks(deployed: Deployed, tmp_path: Path) -> None:
+    """Author code finds no credentials, and those of its function would not write DAGs for it.
+
+    While its watcher hangs, the neighbour's has its events, and what the neighbour pushes runs.
+    """
+    mark = tmp_path / "hangs"
+    place = {
+        "region_name": REGION,
+        "endpoint_url": deployed.there.endpoint,
+        "verify": str(deployed.there.certificate),
+    }
+    stolen = deployed.stolen_credentials("watch")
+    push_healthy(tmp_path, WATCHED_QUEUE)
+    push_hostile(tmp_path, WATCHED_QUEUE, mark=mark, stack=STACK, place=place, stolen=stolen)
+    sqs = aws.client("sqs")
+    url = sqs.get_queue_url(QueueName=WATCHED_QUEUE)["QueueUrl"]
+
+    def send(how: str) -> None:
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"name": "attack", "how": how}))
+
+    def told(asset: str) -> list[str]:
+        return [row.extra["payload"] for row in AssetEvents.query(asset, consistent_read=True)]
+
+    def names() -> set[str]:
+        return {each["dag_id"] for each in deployed.command("dags", "list")}
+
+    try:
+        deployed.soon(lambda: names() >= {HEALTHY, HOSTILE, IN_VAIN})
+        errors = {each["file"] for each in deployed.command("dags", "errors")}
+        assert errors == {"dags/kills.py", "dags/exits.py"}
+        send("hunts")
+        assert deployed.soon(lambda: told(HOSTILE)) == [IN_VAIN]
+        send("hangs")
+        deployed.soon(mark.exists)
+        deployed.soon(lambda: told(HEALTHY) == ["attack"] * 2)
+        deployed.soon(lambda: _runs(HEALTHY, state="success"))
+        push_healthy(tmp_path, WATCHED_QUEUE, "new_neighbour")
+        deployed.soon(lambda: "new_neighbour" in names())
+        deployed.command("runs", "trigger", "new_neighbour")
+        deployed.soon(lambda: _runs("new_neighbour", state="success"))
+    finally:
+        push_calm(tmp_path)
+    deployed.soon(lambda: "calm" in names())
+    assert len(told(HOSTILE)) == 1
 
 
 def test_minute_timer_claims_runs(deployed: Deployed) -> None:

@@ -1,7 +1,6 @@
-"""How many faults there were, and how many of them broke something: for each story, and in all."""
+"""How many faults there were in each story, and how many of them broke something."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -23,16 +22,3 @@ def report(
         assert wrong == []
 
     return tell
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Add up what the tests have reported, in whichever process they ran."""
-    total: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) == "call":
-                total.update(dict(report.user_properties))
-    if total["crash points"]:
-        terminalreporter.write_line(
-            f"crash points: {total['crash points']}, violations: {total['violations']}"
-        )

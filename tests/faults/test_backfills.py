@@ -14,14 +14,14 @@ import pytest
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
 from lamplighter.errors import RefusedError
-from lamplighter.operations.backfills import (
+from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations.backfills import (
     cancel_backfill,
     create_backfill,
     pause_backfill,
     resume_backfill,
 )
-from lamplighter.operations.trigger import create_manual_run
-from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations.trigger import create_manual_run
 from tests.faults.reports import Report, each
 from tests.faults.test_runs import (
     HANGS,

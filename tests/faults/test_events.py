@@ -27,7 +27,6 @@ from lamplighter.errors import TransientError
 from lamplighter.events import fan_out, ingest
 from lamplighter.events.dead_letters import dead_letters, replay
 from lamplighter.events.record import event_id_of
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import assets
 from lamplighter.scheduler.claim import ClaimReport, claim_all
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
@@ -38,6 +37,7 @@ from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.deliveries import deliver as deliver_to_ingest
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.pause import pause, unpause
 from tests.faults.reports import Report, each
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken

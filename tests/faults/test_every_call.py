@@ -20,11 +20,11 @@ from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, aws
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.rows import connection
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.trigger import create_manual_run
 from tests.faults.reports import Report, each
 from tests.tools.definitions import store_dags
 from tests.tools.faults import Crash, Faults, crash_points

@@ -15,9 +15,9 @@ import pytest
 from lamplighter import DAG, SparkTask
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError
-from lamplighter.operations import pools
-from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step
 from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations import pools
+from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step
 from tests.faults.reports import Report
 from tests.faults.test_runs import (
     JOB,

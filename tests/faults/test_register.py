@@ -24,7 +24,6 @@ from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import aws
 from lamplighter.errors import TransientError
-from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetQueue, Assets, Dags, DagVersions
@@ -35,6 +34,7 @@ from lamplighter_local.deliveries import deliver
 from lamplighter_local.emulator.moto_memory import queues as all_queues
 from lamplighter_local.emulator.moto_memory import tables
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.push import push_bundle
 from tests.faults.reports import Report, each
 from tests.tools.faults import Crash, Faults, Kind
 from tests.tools.invariants.tables import violations

@@ -30,8 +30,6 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, Asset, SparkTask, aws, chain
 from lamplighter import queues as messages
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
@@ -40,6 +38,8 @@ from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
+from lamplighter_operations.trigger import create_manual_run
 from tests.faults.reports import Report, each
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind, crash_points, overtaken

@@ -14,12 +14,12 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import aws
-from lamplighter.operations.push import push_bundle
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.rows import connection
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.push import push_bundle
 from tests.faults.reports import Report
 from tests.faults.test_register import crash_points, deliver_again, sandbox_remembers, try_with
 from tests.tools.faults import Faults

@@ -32,7 +32,7 @@ ACCEPTED = (
     Accepted(_OURS.format("logs/[*]/SPARK_DRIVER/stderr.gz"), "*", "as above"),
     Accepted(
         "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:logs:*:log-group:*[*]]",
-        "*/Spark/JobRole/*",
+        "*/Spark/[JB]*Role*/*",
         "EMR Serverless names the streams, and looks the log group up by listing",
     ),
     Accepted(_OURS.format("jobs/[*]"), "*/ManagedPolicies/*", "people read contexts and reports"),
@@ -53,5 +53,4 @@ ACCEPTED = (
     ),
     Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Watch/Role/*", "as above"),
     Accepted(_OURS.format("[*]"), "*/Watch/Role/*", "a file system, by its access point"),
-    Accepted("AwsSolutions-IAM4*", "*/Watch/Role/*", "a policy that the deployer has chosen"),
 )

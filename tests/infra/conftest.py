@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.permissions_file import OWN, WATCHED
+from tests.infra.permissions_file import WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
@@ -14,6 +14,7 @@ _SYNTHESIZING = {
         "test_dashboard.py",
         "test_permissions.py",
         "test_settings.py",
+        "test_spark.py",
         "test_template.py",
         "test_watch.py",
     )
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def dev() -> Synthesis:
     """Return a small stack: a stage for development, with something to watch."""
-    sources = {"watch_buckets": [WATCHED], "watch_queues": [WATCHED], "watch_own_queues": [OWN]}
+    sources = {"watch_buckets": [WATCHED], "watch_queues": [WATCHED]}
     return synthesize({"stage": "dev", **sources})
 
 

@@ -21,8 +21,6 @@ from tests.tools.function_calls import FunctionCall
 USED_FILE = "LAMPLIGHTER_USED_PERMISSIONS"
 # A bucket, and a queue, that watchers listen to.
 WATCHED = "watched"
-# A queue that their triggers receive from themselves.
-OWN = "own"
 FILE = Path(__file__).with_name("permissions.txt")
 
 _TRANSACTION = {

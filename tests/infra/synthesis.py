@@ -25,7 +25,8 @@ SETTINGS: Mapping[str, Any] = {
     "watch_session_seconds": "45",
     "run_retention_days": 400,
     "price_vcpu_hour": "0.06",
-    "variables": {"root": "s3://lake"},
+    "bundle_roles": {"orders": "arn:aws:iam::111111111111:role/orders-jobs"},
+    "watcher_roles": {"shop": f"arn:aws:iam::{ACCOUNT}:role/shop-watchers"},
 }
 # Every flag that brings something into the stack.
 EVERYTHING = {
@@ -39,6 +40,7 @@ EVERYTHING = {
     "watch_event_sources": ["shop"],
     "watch_queues": ["raw", "raw.fifo"],
     "data_buckets": ["lake"],
+    "secrets": ["secretsmanager:warehouse", "ssm:/lake/key", "ssm:token"],
     "spark_warm_executors": 2,
     "spark_cloudwatch_logs": True,
     "vpc_id": "vpc-12345678",
@@ -47,16 +49,14 @@ EVERYTHING = {
     "spark_subnets": ["subnet-22345678"],
     "watch_subnets": ["subnet-32345678"],
     "watch_security_groups": ["sg-12345678"],
-    "watch_own_queues": ["own"],
-    "watch_policies": ["arn:aws:iam::aws:policy/AmazonKinesisReadOnlyAccess"],
     "watch_access_point": (
         f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:access-point/fsap-0123456789abcdef0"
     ),
     "watch_mount_path": "/mnt/inbox",
     **SETTINGS,
 }
-# And with the longest name that a stack may have, and as many variables as there is room for.
-LONGEST = {**EVERYTHING, "name": "l" * 32, "variables": {"a": "b" * 1_000}}
+# And with the longest name that a stack may have, and as long lists as there is room for.
+LONGEST = {**EVERYTHING, "name": "l" * 32, "watch_event_sources": ["b" * 1_000]}
 
 
 @dataclass(frozen=True)

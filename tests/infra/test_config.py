@@ -67,6 +67,10 @@ def test_limits_of_jobs_follow_the_stage(
             "there is no flag 'alarm_mail'; did you mean alarm_email?",
         ),
         ({"stage": "Prod"}, "stage 'Prod': use up to 20 small letters"),
+        (
+            {"bundle_roles": '{"orders": "orders-jobs"}'},
+            "bundle_roles: 'orders-jobs' for bundle 'orders' must be the ARN of a role",
+        ),
         ({"name": "Shop"}, "name 'Shop': use up to 32 small letters"),
         ({"stage": "prod", "keep_data": "false"}, "the data of prod are never deleted"),
         ({"keep_data": "maybe"}, "keep_data='maybe' must be true or false"),
@@ -83,7 +87,9 @@ def test_limits_of_jobs_follow_the_stage(
         ({"price_vcpu_hour": "-1"}, "price_vcpu_hour='-1' must be a number between 0 and 1,000"),
         ({"unknown_assets": "drop"}, "unknown_assets='drop' must be one of reject, register"),
         ({"executor": "glue"}, "executor='glue' must be emr-serverless"),
-        ({"variables": '{"a": 1}'}, "must be a JSON object of texts"),
+        ({"variables": '{"a": "b"}'}, "there is no flag 'variables'"),
+        ({"secrets": "secretsmanager:*"}, "must be secretsmanager:NAME or ssm:PARAMETER, without"),
+        ({"secrets": "warehouse"}, "secrets: 'warehouse' must be secretsmanager:NAME"),
         ({"spark_vcpus": "-1"}, "spark_vcpus='-1' must be a whole number between 0 and 100,000"),
         (
             {"spark_driver_cores": "3"},
@@ -100,10 +106,6 @@ def test_limits_of_jobs_follow_the_stage(
         (
             {"vpc_id": "vpc-1", "watch_subnets": "subnet-1"},
             "watch_subnets and watch_security_groups go together",
-        ),
-        (
-            {"watch_queues": ["a", "b"], "watch_own_queues": "b"},
-            "queue 'b' is in watch_queues and in watch_own_queues",
         ),
         ({"watch_mount_path": "/mnt/inbox"}, "watch_access_point and watch_mount_path go together"),
         (

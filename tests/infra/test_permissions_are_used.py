@@ -20,13 +20,13 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.backfills import create_backfill
-from lamplighter.operations.runs import cancel_run
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.stack import NAME, LocalStack, local_stack
+from lamplighter_operations.backfills import create_backfill
+from lamplighter_operations.runs import cancel_run
+from lamplighter_operations.trigger import create_manual_run
 from tests.infra.permissions_file import USED_FILE, CheckedPermissions, read_lines
 from tests.tools.function_calls import noted_calls
 
@@ -35,6 +35,7 @@ BEGIN = datetime(2026, 1, 5, 12, 0, 5)
 
 # Stories that together use most of the permissions, chosen for being short.
 STORIES = (
+    "test_asset_cycles.py::test_push_that_closes_a_cycle_through_another_bundle_is_an_import_error",
     "test_asset_edits.py::test_removed_reference_during_a_claim_takes_nothing",
     "test_asset_events.py::test_event_during_the_firing_counts_for_the_next_run",
     "test_asset_fan_out.py::test_consumer_whose_assets_stay_busy_holds_up_no_other",
@@ -82,12 +83,6 @@ UNUSED = (
     ("*", "sqs:ReceiveMessage", "*", "Lambda polls for its function"),
     ("*", "sqs:DeleteMessage", "*", "as above"),
     ("*", "sqs:GetQueueAttributes", "*", "as above"),
-    (
-        "watch",
-        "sqs:ChangeMessageVisibility",
-        "queue/own",
-        "an author's trigger may delay a message",
-    ),
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
     ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),
@@ -198,7 +193,9 @@ def _misleading(stack: LocalStack) -> None:
     for queue, body in (("sources", "{}"), ("claims", "?"), ("registers", "?"), ("jobstates", "?")):
         url = stack.settings.queue_url(queue)
         aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
-    stack.run_until_idle()
+    for rows in (1, 2):
+        stack.emit("orders", event_id="told-twice", extra={"rows": rows})
+        stack.run_until_idle()
 
 
 def _registering(stack: LocalStack) -> None:

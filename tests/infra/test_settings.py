@@ -30,7 +30,8 @@ def test_chosen_settings_are_those_of_functions_and_command_line(prod: Synthesis
             "watch_session_seconds": 45,
             "run_retention_days": 400,
             "price_vcpu_hour": 0.06,
-            "variables": {"root": "s3://lake"},
+            "bundle_roles": SETTINGS["bundle_roles"],
+            "watcher_roles": SETTINGS["watcher_roles"],
             **limits,
         }
 
@@ -49,10 +50,10 @@ def test_what_belongs_to_runs_is_kept_as_long_as_they_are(prod: Synthesis) -> No
 def test_environment_that_lambda_has_no_room_for_is_refused() -> None:
     """Lambda takes 4 KB; the error says what to shorten."""
     with pytest.raises(SettingsError) as refused:
-        synthesize({**LONGEST, "variables": {"a": "b" * 3_000}})
+        synthesize({**LONGEST, "watch_event_sources": ["b" * 3_000]})
     assert re.fullmatch(
         r"the settings of function \w+ may take \d,\d\d\d bytes, and Lambda has room for 4,096:"
-        r" shorten variables, \w+, \w+",
+        r" shorten watch_event_sources, \w+, \w+",
         str(refused.value),
     )
 
@@ -80,7 +81,7 @@ def test_environment_that_is_not_refused_has_room() -> None:
             "soon",
             "watch_session_seconds='soon' must be a whole number between 1 and 150",
         ),
-        ("variables", {"a": "b" * 5_000}, "the settings of function register may take "),
+        ("watch_event_sources", ["b" * 5_000], "the settings of function register may take "),
     ],
 )
 def test_app_ends_with_one_line(

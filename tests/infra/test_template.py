@@ -311,25 +311,52 @@ def test_everything_is_encrypted_with_our_key(prod: Synthesis) -> None:
 
 
 def test_services_that_send_to_us_may_use_the_key(prod: Synthesis) -> None:
-    """EventBridge and S3 do not tell KMS for which account they work, CloudWatch does.
+    """Services use the key for our account, our queues or our logs, and for nothing else.
 
-    Senders in other accounts use it through SQS only; logs are those of our functions.
+    EventBridge and S3 are known to KMS by the queue that they send to, which SQS tells it.
     """
     (key,) = prod.resources("AWS::KMS::Key").values()
     admitted = {}
     for statement in key["KeyPolicy"]["Statement"]:
         (who,) = map(short, statement["Principal"].values())
-        condition = statement.get("Condition", {})
-        admitted[who] = {name for test in condition.values() for name in test}
-    assert admitted == {
-        f"arn:aws:iam::{ACCOUNT}:root": set(),
-        "events.amazonaws.com": set(),
-        "s3.amazonaws.com": set(),
-        "cloudwatch.amazonaws.com": {"aws:SourceAccount"},
-        f"logs.{REGION}.amazonaws.com": {"kms:EncryptionContext:aws:logs:arn"},
-        "sns.amazonaws.com": {"aws:SourceArn"},
-        prod.config.event_senders[0]: {"kms:ViaService"},
+        tests = statement.get("Condition", {}).values()
+        values = {name: value for test in tests for name, value in test.items()}
+        is_of_logs = "kms:EncryptionContext:aws:logs:arn" in values
+        admitted[who] = {name: is_of_logs or short(value) for name, value in values.items()}
+    ours = {
+        "kms:EncryptionContext:aws:sqs:arn": (
+            f"arn:aws:sqs:{REGION}:{ACCOUNT}:{prod.config.stack_name}-*"
+        )
     }
+    topic = prod.config.event_senders[1]
+    assert admitted == {
+        f"arn:aws:iam::{ACCOUNT}:root": {},
+        "events.amazonaws.com": ours,
+        "s3.amazonaws.com": ours,
+        "cloudwatch.amazonaws.com": {"aws:SourceAccount": ACCOUNT},
+        f"logs.{REGION}.amazonaws.com": {"kms:EncryptionContext:aws:logs:arn": True},
+        "sns.amazonaws.com": {"aws:SourceArn": topic, "aws:SourceAccount": ACCOUNT},
+        prod.config.event_senders[0]: {"kms:ViaService": f"sqs.{REGION}.amazonaws.com"},
+    }
+
+
+def test_services_send_to_queues_for_a_named_account_only() -> None:
+    """The ARN of a bucket has no account: another one might own it once it was deleted."""
+    senders = {
+        "arn:aws:s3:::landing": ACCOUNT,
+        f"arn:aws:events:{REGION}:{ACCOUNT}:rule/shop": ACCOUNT,
+        f"arn:aws:sns:{REGION}:222222222222:prices": "222222222222",
+    }
+    made = synthesize({"stage": "dev", "event_senders": [*senders]})
+    accounts = {}
+    for policy in made.resources("AWS::SQS::QueuePolicy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if "Service" in statement["Principal"]:
+                condition = statement["Condition"]
+                arn = short(condition["ArnEquals"]["aws:SourceArn"])
+                accounts[arn] = condition["StringEquals"]["aws:SourceAccount"]
+    assert accounts.items() >= senders.items()
+    assert {accounts[arn] for arn in accounts.keys() - senders.keys()} == {ACCOUNT}
 
 
 def test_what_does_not_arrive_is_told(prod: Synthesis) -> None:
@@ -351,6 +378,32 @@ def test_what_does_not_arrive_is_told(prod: Synthesis) -> None:
         if dimension["Name"] == "service"
     }
     assert failing == {queue.consumer for queue in QUEUES.values()}
+
+
+def test_jobs_read_the_named_secrets_and_no_others(dev: Synthesis, prod: Synthesis) -> None:
+    """What the deployer names is all; without the flag, jobs may read no secret."""
+    service = {"secretsmanager:GetSecretValue", "ssm:GetParameter"}
+    found: dict[str, dict[str, list[str]]] = {}
+    for stage, made in {"dev": dev, "prod": prod}.items():
+        found[stage] = {}
+        for role in made.resources("AWS::IAM::Role").values():
+            for policy in role.get("Policies", ()):
+                for statement in policy["PolicyDocument"]["Statement"]:
+                    action, named = statement["Action"], statement["Resource"]
+                    if isinstance(action, str) and action in service:
+                        named = named if isinstance(named, list) else [named]
+                        found[stage][action] = [short(each) for each in named]
+                    else:
+                        assert not service & {*action}
+    here = f"{REGION}:{ACCOUNT}"
+    assert found["dev"] == {}
+    assert found["prod"] == {
+        "secretsmanager:GetSecretValue": [f"arn:aws:secretsmanager:{here}:secret:warehouse-??????"],
+        "ssm:GetParameter": [
+            f"arn:aws:ssm:{here}:parameter/lake/key",
+            f"arn:aws:ssm:{here}:parameter/token",
+        ],
+    }
 
 
 def test_alarms_may_publish(prod: Synthesis) -> None:

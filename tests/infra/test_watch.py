@@ -1,4 +1,4 @@
-"""What watchers can reach: a network, a file system, queues of their own; and nothing else."""
+"""What watchers can reach: a network, a file system, roles of bundles; and nothing else."""
 
 from tests.infra.synthesis import EVERYTHING, Synthesis
 from tests.infra.test_permissions import policies_of
@@ -46,32 +46,29 @@ def test_watchers_see_the_file_system_at_its_path(prod: Synthesis) -> None:
     }
 
 
-def test_own_queues_are_read_by_triggers_and_not_by_lambda(prod: Synthesis) -> None:
-    """A trigger receives, deletes and delays; no mapping competes for the messages."""
-    lines = [each for each in policies_of(prod)["watch"] if each.thing == "queue/own"]
-    assert sorted(line.action for line in lines) == [
-        "sqs:ChangeMessageVisibility",
-        "sqs:DeleteMessage",
-        "sqs:GetQueueAttributes",
-        "sqs:ReceiveMessage",
+def test_watchers_may_assume_the_roles_of_bundles_and_no_other(
+    prod: Synthesis, dev: Synthesis
+) -> None:
+    """What author code may do is said by roles that the deployer names, not by the function's."""
+    role = EVERYTHING["watcher_roles"]["shop"]
+    statements = [
+        each
+        for policy in prod.resources("AWS::IAM::Role").values()
+        for given in policy.get("Policies", [])
+        for each in given["PolicyDocument"]["Statement"]
+        if "sts:AssumeRole" in str(each["Action"])
     ]
-    mapped = str(prod.resources("AWS::Lambda::EventSourceMapping"))
-    assert (":raw'" in mapped, ":own'" in mapped) == (True, False)
+    assert [each["Resource"] for each in statements] == [role]
+    assert not [line for line in policies_of(dev)["watch"] if "sts" in line.action]
 
 
 def test_only_watchers_get_what_their_flags_bring(prod: Synthesis, dev: Synthesis) -> None:
-    """Further policies, queues, the network and the file system are those of one function."""
-    policies = {
-        each["RoleName"].removeprefix(f"{prod.config.stack_name}-").split("-")[0]: each[
-            "ManagedPolicyArns"
-        ]
-        for each in prod.resources("AWS::IAM::Role").values()
-        if "ManagedPolicyArns" in each
-    }
-    assert policies == {"watch": EVERYTHING["watch_policies"]}
+    """The network and the file system are those of one function."""
+    roles = prod.resources("AWS::IAM::Role").values()
+    assert not [each for each in roles if "ManagedPolicyArns" in each]
     for who, lines in policies_of(prod).items():
         things = {line.thing for line in lines}
-        assert ("queue/own" in things) == ("file-system/*" in things) == (who == "watch"), who
+        assert ("file-system/*" in things) == (who == "watch"), who
     placing = {line.action for line in policies_of(prod)["watch"] if line.thing == "*"}
     assert placing
     assert all(action.startswith("ec2:") for action in placing)

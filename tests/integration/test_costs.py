@@ -10,6 +10,9 @@ from tests.costs import bill, prices
 from tests.costs.capacity import Written, read_units, size_of, write_units
 from tests.costs.stories import Counted
 
+# In one process, which counts once for all of them.
+pytestmark = pytest.mark.xdist_group("costs")
+
 _README = Path(__file__).parents[2] / "README.md"
 # Costs change a little with every change of the code; the page follows when they change by more.
 _TOLERANCE = 0.1

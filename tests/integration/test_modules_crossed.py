@@ -16,7 +16,8 @@ from lamplighter_local import LocalDeployment, handlers
 
 CORE = Path(lamplighter.__file__).parent
 FUNCTIONS = frozenset({"tick", "claim", "submit", "settle", "ingest"})
-LIMIT = 65
+# Three keep bundles apart: policies of jobs, rules of templates, proofs of events.
+LIMIT = 68
 
 ORDERS = Asset("orders")
 with DAG("hourly", schedule="0 * * * *", start_date=datetime(2026, 1, 1)) as HOURLY:
@@ -54,7 +55,7 @@ def noting_modules(modules: set[str]) -> Iterator[None]:
 
 
 def test_timed_and_asset_run_cross_few_modules() -> None:
-    """From the tick to the end of the consumer's run, a reader crosses at most 65 modules."""
+    """From the tick to the end of the consumer's run, a reader crosses at most 68 modules."""
     crossed: set[str] = set()
     with (
         noting_modules(crossed),

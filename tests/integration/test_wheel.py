@@ -7,6 +7,13 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "lamplighter",
+    "lamplighter_cli",
+    "lamplighter_local",
+    "lamplighter_operations",
+    "lamplighter_spark",
+}
 
 
 @pytest.fixture(scope="module", name="wheel")
@@ -28,15 +35,14 @@ def test_wheel_has_the_folders_that_offline_use_needs(wheel: ZipFile, folder: st
 def test_wheel_has_each_package_with_its_types(wheel: ZipFile) -> None:
     """Packages are typed."""
     names = set(wheel.namelist())
-    for package in ("lamplighter", "lamplighter_cli", "lamplighter_local", "lamplighter_spark"):
+    for package in PACKAGES:
         assert {f"{package}/__init__.py", f"{package}/py.typed"} <= names
 
 
 def test_wheel_has_nothing_else(wheel: ZipFile) -> None:
     """Tests and their tools, caches and the CDK app are left out."""
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    packages = {"lamplighter", "lamplighter_cli", "lamplighter_local", "lamplighter_spark"}
-    assert {top for top in tops if not top.endswith(".dist-info")} == packages
+    assert {top for top in tops if not top.endswith(".dist-info")} == PACKAGES
     assert not [name for name in wheel.namelist() if "__pycache__" in name or name.endswith("c")]
     assert not [name for name in wheel.namelist() if name.endswith(".java")]
 

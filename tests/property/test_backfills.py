@@ -10,7 +10,7 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.errors import RefusedError
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter_operations.runs import cancel_run, clear_run, retry_run
 from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)

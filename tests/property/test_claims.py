@@ -20,8 +20,6 @@ from pendulum import datetime
 
 from lamplighter import DAG, queues
 from lamplighter.errors import RefusedError
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import claim as claim_module
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.dags import change_dag, read_dags
@@ -29,6 +27,8 @@ from lamplighter.store.models import Dags
 from lamplighter.store.slots import announcement
 from lamplighter.store.transactions import Write
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import row_of, store_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.origins import Origins

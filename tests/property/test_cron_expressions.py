@@ -28,7 +28,7 @@ def items(draw: st.DrawFn, least: int, limit: int, names: list[str]) -> str:
     step = draw(st.integers(1, limit))
     return draw(
         st.sampled_from(
-            [f"{low}", f"{low}-{high}", f"{low}-{high}/{step}", f"*/{step}", f"{high}-{low}"]
+            [f"{low}", f"{low}-{high}", f"{low}-{high}/{step}", f"*/{step}", f"{high}-{low}", "*"]
             + ([draw(st.sampled_from(names))] if names else [])
         )
     )

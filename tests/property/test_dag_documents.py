@@ -39,7 +39,7 @@ instants = st.builds(
     st.integers(1_000_000_000, 2_500_000_000),
     zones,
 )
-durations = st.integers(1, 10**12).map(lambda n: timedelta(microseconds=n))
+durations = st.integers(1_000_000, 10**12).map(lambda n: timedelta(microseconds=n))
 crons = st.sampled_from(["0 * * * *", "30 2 * * 1-5", "@daily", "0 0 1 */3 *", "5 4 * * sun"])
 
 leaves: st.SearchStrategy[AssetCondition] = (

@@ -32,7 +32,6 @@ from lamplighter import DAG, Asset, AssetAlias, aws
 from lamplighter.assets.condition import AssetAll, AssetAny, AssetCondition
 from lamplighter.errors import TransientError
 from lamplighter.events.record import event_id_of
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler.pending import ids_of
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF, REJECTED
@@ -40,6 +39,7 @@ from lamplighter.store.rows import connection
 from lamplighter_local import deliveries
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.pause import pause, unpause
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults, Kind
 from tests.tools.finish_run import finish_run

@@ -12,10 +12,10 @@ from moto.s3.models import s3_backends
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG, SparkTask, aws
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter_local.emr.fake_emr import FakeEmr, FakeJob
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 from tests.tools.invariants.steps import job_violations
 from tests.tools.invariants.tables import violations

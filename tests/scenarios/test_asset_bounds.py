@@ -8,11 +8,11 @@ from pendulum import DateTime, datetime
 
 from lamplighter import DAG, Asset
 from lamplighter.events.lineage import trace_event
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.models import AssetQueue
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.scenarios.acts import finish_one, register, send, taken
 from tests.tools.invariants.tables import require_sound
 

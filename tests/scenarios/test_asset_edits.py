@@ -6,13 +6,13 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import assets
 from lamplighter.registry import register as registering
 from lamplighter.scheduler import claim as claiming
 from lamplighter.store.assets import consumers_of
 from lamplighter.store.models import AssetQueue, Dags
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.scenarios.acts import once, send, taken
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash

@@ -12,7 +12,6 @@ from lamplighter import DAG, Asset, AssetAlias, aws, queues
 from lamplighter.errors import TransientError
 from lamplighter.events import fan_out as handing_on
 from lamplighter.events.fan_out import MAX_AT_ONCE
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.scheduler import pending
 from lamplighter.scheduler.claim import claim_all
 from lamplighter.store.models import AssetEvents, Assets, Dags, Runs
@@ -20,6 +19,7 @@ from lamplighter.store.models.assets import ITSELF
 from lamplighter_local import handlers
 from lamplighter_local.deliveries import _record
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.scenarios.acts import register
 from tests.tools.faults import Crash
 from tests.tools.finish_run import finish_run

@@ -5,10 +5,10 @@ from unittest.mock import patch
 from pendulum import datetime
 
 from lamplighter import DAG, Asset
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.scenarios.acts import finish_one, register, send, taken
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run

@@ -7,8 +7,6 @@ import pytest
 
 from lamplighter import DAG, Asset, SparkTask
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
-from lamplighter.operations import pause as pausing
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import register as registering
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox
@@ -16,6 +14,8 @@ from lamplighter.scheduler import claim as claiming
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations import pause as pausing
+from lamplighter_operations.pause import pause, unpause
 from tests.scenarios.acts import finish_one, once, register, send, taken
 from tests.tools.definitions import register_dags
 from tests.tools.invariants.tables import require_sound

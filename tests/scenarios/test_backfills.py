@@ -10,15 +10,15 @@ from lamplighter import DAG, Asset, SparkTask
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Act, Request
 from lamplighter.errors import RefusedError
-from lamplighter.operations import backfills
-from lamplighter.operations.backfills import plan_backfill
-from lamplighter.operations.runs import clear_run
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Dags
 from lamplighter.timetables.events import EventsTimetable
 from lamplighter.timetables.trigger import CronPartitionTimetable
-from lamplighter.views import Backfill, Run
 from lamplighter.zones import iso
+from lamplighter_operations import backfills
+from lamplighter_operations.backfills import plan_backfill
+from lamplighter_operations.runs import clear_run
+from lamplighter_operations.views import Backfill, Run
 from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)

@@ -17,13 +17,13 @@ from pendulum import DateTime, datetime
 from lamplighter import aws, loading
 from lamplighter.bundles.fork import Limits
 from lamplighter.identifiers import bundle_key
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import custom_timetables
 from lamplighter.registry.custom_timetables import refill
 from lamplighter.store.models import AssetQueue, Catalog
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.handlers import handler_of
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.patience import with_patience
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound

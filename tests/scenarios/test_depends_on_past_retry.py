@@ -4,8 +4,8 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
-from lamplighter.operations.runs import retry_run
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_operations.runs import retry_run
 from tests.tools.checked_deployment import LocalDeployment
 
 DAYS = 4

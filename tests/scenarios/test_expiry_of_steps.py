@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from lamplighter import DAG
-from lamplighter.operations import runs
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations import runs
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from tests.scenarios.run_acts import BEGIN, World, make, new_world
 from tests.tools.faults import Crash, Faults
 

@@ -10,11 +10,11 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask
 from lamplighter.executors.emr_workers import list_prices
-from lamplighter.operations.runs import clear_run
 from lamplighter.store.runs import require_run
-from lamplighter.views import Run, costs_by_day
 from lamplighter_local.emr.behaviour import INSTANT
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr
+from lamplighter_operations.runs import clear_run
+from lamplighter_operations.views import Run, costs_by_day
 from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 1, 5, 0, 0, 5)

@@ -9,12 +9,12 @@ from pendulum import DateTime
 
 from lamplighter import DAG, SparkTask, aws
 from lamplighter.errors import RefusedError
-from lamplighter.operations import pools
-from lamplighter.operations.runs import cancel_run
 from lamplighter.store import limits
-from lamplighter.views import Run
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_operations import pools
+from lamplighter_operations.runs import cancel_run
+from lamplighter_operations.views import Run
 from tests.tools.executor_capacity import capacity
 
 AT = "2026-01-01T00:59:00Z"

@@ -8,13 +8,13 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, aws
 from lamplighter.bundles.archive import Archive
-from lamplighter.operations.push import push_archive
 from lamplighter.registry import pushes
 from lamplighter.registry.pushes import MAX_RESENDS
 from lamplighter.store.bundles import BUNDLE as BUNDLE_KIND
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import Catalog
 from lamplighter_local.emulator.moto_memory import queue_at
+from lamplighter_operations.push import push_archive
 from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.faults import Kind
 

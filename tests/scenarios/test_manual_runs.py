@@ -9,9 +9,9 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.errors import RefusedError
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound

@@ -10,12 +10,12 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError
-from lamplighter.operations import runs
-from lamplighter.operations.pause import pause
-from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations import runs
+from lamplighter_operations.pause import pause
+from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from tests.scenarios.run_acts import BEGIN, World, make, new_world
 from tests.tools.faults import Crash, Faults
 

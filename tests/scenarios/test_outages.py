@@ -8,8 +8,8 @@ import pytest
 from pendulum import DateTime, datetime
 
 from lamplighter import DAG
-from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound

@@ -14,7 +14,7 @@ from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
-from lamplighter.views import Run
+from lamplighter_operations.views import Run
 from tests.tools.checked_deployment import LocalDeployment
 
 MIDNIGHT = datetime(2026, 1, 5)

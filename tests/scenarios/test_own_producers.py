@@ -16,7 +16,7 @@ import pytest
 
 from lamplighter import DAG, Asset, AssetWatcher, queues, runtime
 from lamplighter.events.dead_letters import NOWHERE, DeadLetter, dead_letters, make_visible
-from lamplighter.store.models import AssetEvents, Catalog
+from lamplighter.store.models import AssetEvents, WatcherStates
 from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
 from lamplighter.triggers.shared_stream import (
     AdvanceItem,
@@ -267,7 +267,7 @@ def test_new_push_of_a_watcher_begins_the_count_anew(stack: LocalStack) -> None:
         session(stack, times=2)
         assert log.committed == set()
         assert kept() == []
-        (row,) = Catalog.query("stream")
+        (row,) = WatcherStates.query("stream")
         assert list(row.failed_sessions.values()) == [2]
         log.acts.clear()
         session(stack)
@@ -412,7 +412,7 @@ def test_event_that_could_not_be_sent_comes_again(stack: LocalStack) -> None:
     assert log.told == []
     session(stack)
     assert recorded() == {"one": ["a1", "b1"], "other": ["a1", "b1"]}
-    (row,) = Catalog.query("stream")
+    (row,) = WatcherStates.query("stream")
     assert not row.failed_sessions
 
 
@@ -436,13 +436,13 @@ def test_session_that_lost_its_lease_counts_nothing(stack: LocalStack) -> None:
     open_stream = Producer.open_stream
 
     def open_late(producer: Producer) -> AsyncIterator[tuple[Record, str]]:
-        (row,) = Catalog.query("stream")
-        row.update([Catalog.lease_owner.set("another")])
+        (row,) = WatcherStates.query("stream")
+        row.update([WatcherStates.lease_owner.set("another")])
         return open_stream(producer)
 
     with patch.object(Producer, "open_stream", open_late):
         session(stack)
-    (row,) = Catalog.query("stream")
+    (row,) = WatcherStates.query("stream")
     assert row.failed_sessions is None
 
 

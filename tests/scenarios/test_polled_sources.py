@@ -15,7 +15,7 @@ import pytest
 from lamplighter import DAG, Asset, AssetWatcher, aws
 from lamplighter.events.dead_letters import NOWHERE, dead_letters, make_visible, replay
 from lamplighter.store import watchers
-from lamplighter.store.models import AssetEvents, Catalog
+from lamplighter.store.models import AssetEvents, WatcherStates
 from lamplighter.store.watchers import read_parked, resume
 from lamplighter.streams import polling
 from lamplighter.streams.delivery_rounds import DeliveryRounds
@@ -228,7 +228,7 @@ def test_source_that_was_left_and_is_watched_again_begins_anew(stack: LocalStack
 def test_source_that_someone_polls_is_left_to_them(stack: LocalStack) -> None:
     """While a lease is held nobody else polls; when it has expired, the next one does."""
     push(stack, a=Polling())
-    stream = next(row.id for row in Catalog.query("stream"))
+    stream = next(row.id for row in WatcherStates.query("stream"))
     lease = watchers.acquire_lease(stream, seconds=90)
     assert lease is not None
     source.things = {"x": "1"}
@@ -409,9 +409,9 @@ def test_polling_and_delivering_share_the_time(stack: LocalStack) -> None:
     given: list[float] = []
 
     class Noted(DeliveryRounds):
-        def __init__(self, *arrivals: Any, seconds: float) -> None:
+        def __init__(self, *arrivals: Any, seconds: float, **more: Any) -> None:
             given.append(seconds)
-            super().__init__(*arrivals, seconds=seconds)
+            super().__init__(*arrivals, seconds=seconds, **more)
 
     push(stack, a=Polling())
     source.things = {"x": "1"}

@@ -18,7 +18,6 @@ from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import bundle_key
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.registry import assets, import_problems, pushes
 from lamplighter.registry import register as register_module
 from lamplighter.registry.pushes import Push
@@ -27,6 +26,7 @@ from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import AssetQueue, Assets, Catalog, Dags, DagVersions
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound
 

@@ -12,12 +12,12 @@ import pendulum
 import pytest
 
 from lamplighter import DAG, Asset, SparkTask, aws, settings
-from lamplighter.operations.repair import find_drift
 from lamplighter.store.models import TABLES
 from lamplighter.store.tables import table_definitions
 from lamplighter_cli.doctor_checks import ERROR, check_activity, check_resources
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_operations.repair import find_drift
 
 _START = pendulum.datetime(2026, 1, 1, tz="UTC")
 _COPY = "restored-"

@@ -1,23 +1,24 @@
 """Runs from their first job to their end: retries, limits, time, people, and what they tell."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, aws, runtime
+from lamplighter import DAG, Asset, AssetAlias
 from lamplighter.errors import RefusedError
 from lamplighter.executors.emr_workers import list_prices
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
+from lamplighter.store.catalog import delete_variable
 from lamplighter.store.dags import read_dag
 from lamplighter.store.models import Runs
 from lamplighter.timetables.trigger import CronPartitionTimetable
 from lamplighter_local.emr.fake_emr import EventFaults, Outcome
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.runs import cancel_run, clear_run, retry_run
 from tests.scenarios.run_acts import BEGIN, World, make, new_world, seconds_run
+from tests.tools.reports import put_signed_report
 
 FAILED, HANGS = Outcome.failed("boom"), Outcome.hangs()
 
@@ -526,7 +527,7 @@ def test_template_error_fails_the_step_without_a_job(world: World) -> None:
 
 def test_template_errors_of_all_tasks_end_the_run(world: World) -> None:
     """A run in which nothing can be started fails at once, and never was running."""
-    options = {"arguments": ["{{ nope }}"]}
+    options = {"arguments": ["{{ params.nope }}"]}
     run = world.start(make(*"abcdefgh", default=options, max_active_tasks=2))
 
     assert world.state(run) == "failed"
@@ -621,8 +622,8 @@ def test_postponed_start_whose_template_fails_by_now_fails_the_step(world: World
     world.emr.refuse_next("StartJobRun", "ThrottlingException")
     run = world.start(make("a", options={"a": {"arguments": ["{{ var.value.data_root }}"]}}))
 
-    with runtime.using(settings=replace(world.stack.settings, variables={})):
-        world.stack.advance(hours=1)
+    delete_variable("data_root")
+    world.stack.advance(hours=1)
 
     assert (world.state(run), world.states(run)) == ("failed", {"a": "failed"})
     assert world.emr.jobs == []
@@ -1331,10 +1332,8 @@ def test_error_with_half_a_letter_is_stored(world: World) -> None:
     world.emr.takes("dag", "a", seconds=30)
     world.emr.fail_next("dag", "a")
     run = world.start(make("a"))
-    bucket, key = aws.bucket_and_key(world.jobs(run)[0].context_uri)
     body = b'{"state": "failed", "reason": "half \\ud83d"}'
-    place = key.replace("context.json", "report.json")
-    aws.client("s3").put_object(Bucket=bucket, Key=place, Body=body)
+    put_signed_report(world.jobs(run)[0].context_uri, body)
     world.stack.advance(hours=1)
 
     assert world.state(run) == "failed"

@@ -6,7 +6,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.views import Run
+from lamplighter_operations.views import Run
 from tests.tools.checked_deployment import LocalDeployment
 
 START = datetime(2026, 1, 5)

@@ -1,22 +1,17 @@
 """Settings that differ from their defaults: what the functions do then, and what is refused."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Hashable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetWatcher, SparkTask, aws, runtime
+from lamplighter import DAG, Asset, AssetWatcher, SparkTask, runtime
 from lamplighter.errors import SettingsError
 from lamplighter.runtime import Runtime
 from lamplighter.store.models import Runs
 from lamplighter.store.watchers import read_parked
 from lamplighter.triggers import SqsTrigger
-from lamplighter.triggers.base import BaseEventTrigger, TriggerEvent
-from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from lamplighter_local import handlers
 from lamplighter_local.deployment import LocalDeployment
 
@@ -114,75 +109,3 @@ def test_function_with_settings_that_cannot_be_says_so(
     with runtime.activate(Runtime("lambda")), pytest.raises(SettingsError) as refused:
         handlers.call(function, {"time": "2026-01-01T00:00:00Z"})
     assert str(refused.value).startswith(says)
-
-
-# A queue that is granted to watchers, and not mapped to their function.
-
-
-class OwnQueueProducer(SharedStreamProducer):
-    """Receives from a queue itself, and deletes what all watchers have finished."""
-
-    def __init__(self, queue_url: str) -> None:
-        self._queue_url = queue_url
-
-    async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        while True:
-            found = aws.client("sqs").receive_message(
-                QueueUrl=self._queue_url, MaxNumberOfMessages=10
-            )
-            for message in found.get("Messages", ()):
-                yield message["Body"], message["ReceiptHandle"]
-            await asyncio.sleep(0.1)
-
-    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        for receipt, outcome in batch:
-            if outcome.is_clean:
-                aws.client("sqs").delete_message(QueueUrl=self._queue_url, ReceiptHandle=receipt)
-
-
-class OwnQueueTrigger(BaseEventTrigger):
-    """Fires for every message of its queue."""
-
-    def __init__(self, *, queue_url: str) -> None:
-        super().__init__()
-        self.queue_url = queue_url
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "scripts.OwnQueueTrigger", {"queue_url": self.queue_url}
-
-    def shared_stream_key(self) -> Hashable | None:
-        return ("sqs", self.queue_url)
-
-    @classmethod
-    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        return OwnQueueProducer(kwargs["queue_url"])
-
-    async def filter_shared_stream(
-        self, shared_stream: AsyncIterator[Any]
-    ) -> AsyncIterator[TriggerEvent]:
-        async for raw in shared_stream:
-            yield TriggerEvent(raw)
-
-
-@pytest.mark.usefixtures("jumping_loops")
-def test_producer_reads_a_queue_of_its_own_with_the_permissions_of_watch() -> None:
-    """What `watch_own_queues` grants is enough; nobody else takes messages from the queue."""
-    with LocalDeployment(at=START, poll_real_sources=True) as lamp:
-        url = aws.client("sqs").create_queue(QueueName="own")["QueueUrl"]
-        watcher = AssetWatcher("own", OwnQueueTrigger(queue_url=url))
-        with DAG("load", schedule=Asset("orders", watchers=[watcher])) as load:
-            SparkTask("work", job="jobs:work")
-        lamp.push([load])
-        aws.client("sqs").send_message(QueueUrl=url, MessageBody="an order")
-        lamp.run_until_idle()
-        assert _waiting(url) == 1
-        lamp.advance(minutes=2)
-        assert len(lamp.runs("load")) == 1
-        assert _waiting(url) == 0
-        aws.client("sqs").delete_queue(QueueUrl=url)
-
-
-def _waiting(url: str) -> int:
-    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    found = aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
-    return sum(int(count) for count in found["Attributes"].values())

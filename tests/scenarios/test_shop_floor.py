@@ -14,6 +14,7 @@ from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import watcher_row_kind
 from lamplighter.streams.watchers import by_stream, watchers_in
 from lamplighter_local.emulator.moto_memory import queue_at
+from tests.infra.permissions_file import Need
 from tests.tools.checked_deployment import LocalDeployment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -84,11 +85,13 @@ def test_what_happens_in_the_shop_starts_its_runs(lamp: LocalDeployment, tmp_pat
 
 
 @pytest.mark.slow
-def test_parcel_on_the_queue_starts_its_run_and_is_deleted(tmp_path: Path) -> None:
+def test_parcel_on_the_queue_starts_its_run_and_is_deleted(
+    tmp_path: Path, forbidden: set[tuple[str, Need]]
+) -> None:
     """One consumer serves both regions; Lambda takes nothing from the queue."""
     bundle = shutil.copytree(EXAMPLES / "watchers_queue", tmp_path / "bundle")
     with LocalDeployment(at="2026-01-05T12:00:00Z", poll_real_sources=True) as lamp:
-        url = aws.client("sqs").create_queue(QueueName="own")["QueueUrl"]  # as in permissions.txt
+        url = aws.client("sqs").create_queue(QueueName="own")["QueueUrl"]
         dags = bundle / "dags" / "parcels.py"
         text, count = re.subn(r'PARCELS = ".*"', f'PARCELS = "{url}"', dags.read_text("utf-8"))
         assert count == 1
@@ -102,3 +105,10 @@ def test_parcel_on_the_queue_starts_its_run_and_is_deleted(tmp_path: Path) -> No
         assert queue_at(url)._messages == []
         lamp.check_invariants()
         aws.client("sqs").delete_queue(QueueUrl=url)
+    # On AWS the trigger has the role of its bundle, and not that of the function.
+    own = {each for each in forbidden if each[1].thing == "queue/own"}
+    assert {(who, need.action) for who, need in own} == {
+        ("watch", "sqs:DeleteMessage"),
+        ("watch", "sqs:ReceiveMessage"),
+    }
+    forbidden -= own

@@ -6,9 +6,9 @@ from itertools import groupby
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask
-from lamplighter.operations.runs import cancel_run, retry_run
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
+from lamplighter_operations.runs import cancel_run, retry_run
 from tests.tools.checked_deployment import LocalDeployment
 
 NOW = datetime(2026, 2, 1, 0, 0, 5)

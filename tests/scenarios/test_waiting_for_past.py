@@ -9,11 +9,11 @@ from pendulum import datetime
 
 from lamplighter import DAG, queues
 from lamplighter.errors import RefusedError
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.repair import find_drift
-from lamplighter.operations.runs import cancel_run, clear_run, retry_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter_local.emr.fake_emr import Outcome
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.repair import find_drift
+from lamplighter_operations.runs import cancel_run, clear_run, retry_run
 from tests.scenarios.run_acts import World, make, new_world
 
 FAILED = Outcome.failed("no")

@@ -6,8 +6,8 @@ from datetime import timedelta
 from pendulum import datetime
 
 from lamplighter import DAG
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import store_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound

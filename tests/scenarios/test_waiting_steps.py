@@ -8,13 +8,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import DAG, SparkTask, queues, runtime
-from lamplighter.operations.repair import find_limit_drift
-from lamplighter.operations.runs import cancel_run, clear_run, mark_step
 from lamplighter.runs import advance
 from lamplighter.store import limits
 from lamplighter.store.models import DagVersions
 from lamplighter_local.deliveries import next_delivery
 from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_operations.repair import find_limit_drift
+from lamplighter_operations.runs import cancel_run, clear_run, mark_step
 from tests.tools.checked_deployment import LocalDeployment
 from tests.tools.executor_capacity import capacity
 

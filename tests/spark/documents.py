@@ -2,6 +2,8 @@
 
 from typing import Any
 
+SECRET = "of-this-submission"  # noqa: S105 - of a test
+
 
 def context_document(**changes: Any) -> dict[str, Any]:
     """Return the context of a step with one outlet, `orders`, changed as told."""
@@ -27,5 +29,6 @@ def context_document(**changes: Any) -> dict[str, Any]:
         "job": None,
         "entry_point": None,
         "arguments": [],
+        "report_secret": SECRET,
     }
     return document | changes

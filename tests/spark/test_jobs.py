@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from lamplighter import aws, runtime
 from lamplighter.executors.base import JobRequest, JobState
-from tests.spark.documents import context_document
+from tests.spark.documents import SECRET, context_document
 from tests.spark.steps import Jobs, write_bundle
 
 pytestmark = pytest.mark.slow
@@ -26,6 +26,7 @@ def test_function_job_computes_and_reports(jobs: Jobs) -> None:
         "reason": None,
         "outlets": {"orders": {"rows": 10}},
         "aliases": {},
+        "secret": SECRET,
     }
     assert jobs.changes == [(job.job_run_id, JobState.RUNNING), (job.job_run_id, JobState.SUCCESS)]
     assert job.started_at is not None

@@ -62,9 +62,9 @@ def test_value_is_read_as_its_type(declared: Any, value: object, found: object) 
         (
             _Texts,
             {"a": 1},
-            'it={\'a\': 1} must be a JSON object of texts, such as {"root": "/lake"}',
+            'it={\'a\': 1} must be a JSON object of texts, such as {"orders": "arn:…"}',
         ),
-        (_Texts, "x" * 99, 'it must be a JSON object of texts, such as {"root": "/lake"}'),
+        (_Texts, "x" * 99, 'it must be a JSON object of texts, such as {"orders": "arn:…"}'),
     ],
 )
 def test_value_that_cannot_be_is_refused(declared: Any, value: object, says: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "layers/core/python/lamplighter"
+OPERATIONS = ROOT / "layers/operations/python"
 
 
 def code_block(document: str, first_line: str) -> list[str]:
@@ -75,6 +76,6 @@ def files_of_architecture() -> list[str]:
 @pytest.mark.parametrize("name", files_of_architecture())
 def test_file_on_the_page_about_architecture_exists(name: str) -> None:
     """Every station of the run that the page follows is where the page says."""
-    roots = (ROOT, CORE, CORE.parent)
+    roots = (ROOT, CORE, CORE.parent, OPERATIONS)
 
     assert any((root / name).exists() for root in roots)

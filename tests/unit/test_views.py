@@ -9,7 +9,7 @@ from pendulum import datetime
 
 from lamplighter.errors import RefusedError
 from lamplighter.store.models import Backfills, Dags, Runs
-from lamplighter.views import Run, run_summary, view_backfill, view_dag, view_steps
+from lamplighter_operations.views import Run, run_summary, view_backfill, view_dag, view_steps
 from tests.unit.runs.rows import NOON, make_run, make_step, make_undated_run
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
@@ -144,4 +144,4 @@ def test_no_function_imports_the_read_model() -> None:
     """It serves people; a cold start does not pay for it."""
     sources = [path.read_text(encoding="utf-8") for path in FUNCTIONS.rglob("*.py")]
     assert sources
-    assert not [source for source in sources if "lamplighter.views" in source]
+    assert not [source for source in sources if "lamplighter_operations.views" in source]

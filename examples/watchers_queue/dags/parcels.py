@@ -3,7 +3,7 @@
     ship_north   parcels for the north   `north_parcels`   ┐ one consumer of
     ship_south   parcels for the south   `south_parcels`   ┘ the queue for both
 
-Put the URL of your queue below, and its name into `watch_own_queues` of the deployment.
+Put the URL of your queue below, and a role that may read it into `watcher_roles`.
 """
 
 from lamplighter import DAG, Asset, AssetWatcher, SparkTask

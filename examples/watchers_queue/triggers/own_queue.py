@@ -1,7 +1,8 @@
 """A queue of SQS, received and deleted by a producer of our own.
 
 `SqsTrigger` needs none of this: Lambda receives for it. This is for a queue that Lambda does not
-receive (`watch_own_queues`), and a pattern for every broker that redelivers what is not deleted.
+receive (it needs a role: `watcher_roles`), and a pattern for every broker that redelivers what is
+not deleted.
 
 A message is deleted when all watchers have taken or refused it. Any other message appears again
 when its visibility timeout is over, which is longer than a session and shorter than a minute. Give

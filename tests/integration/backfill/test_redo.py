@@ -10,12 +10,12 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.backfill.advance import advance_backfills
 from lamplighter.backfill.plan import Request
-from lamplighter.operations.backfills import create_backfill
-from lamplighter.operations.runs import retry_run
 from lamplighter.store.models import Runs
 from lamplighter.store.rows import connection
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.backfills import create_backfill
+from lamplighter_operations.runs import retry_run
 from tests.integration.functions.job_messages import lose_messages
 from tests.tools.definitions import register_dags
 from tests.tools.invariants.tables import violations

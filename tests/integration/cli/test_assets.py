@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask
+from lamplighter.store.models import AssetEvents
 from lamplighter_local.stack import LocalStack
 from tests.tools.definitions import register_dags
 
@@ -109,6 +110,8 @@ def test_events_are_listed_newest_first(lamplighter: Command, shop: LocalStack) 
         "extra": {"rows": 1},
         "source": "billing",
         "partition_key": None,
+        "sender": newest["sender"],
+        "conflict": None,
     }
 
 
@@ -129,6 +132,7 @@ def test_lists_of_nothing_are_no_errors(lamplighter: Command) -> None:
 def test_event_of_a_step_is_listed_with_its_run(lamplighter: Command, shop: LocalStack) -> None:
     """A step is named as everywhere else, not as the JSON that it sends."""
     source = {"dag_id": "load", "run_id": "manual__x", "task_id": "clean", "try_number": 1}
-    shop.emit("fx", event_id="e5", source=source)
+    shop.emit("fx", event_id="e5")
     shop.run_until_idle()
+    AssetEvents("fx", "e5").update([AssetEvents.source.set(source)])
     assert "load/manual__x/clean" in lamplighter("events", "list", "fx").out

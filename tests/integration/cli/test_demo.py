@@ -11,11 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from lamplighter.errors import LamplighterError
-from lamplighter.views import Run
 from lamplighter_cli.app import app
 from lamplighter_cli.demo import _Screen
 from lamplighter_local import demo
 from lamplighter_local.demo import Done, Seen, best_sellers
+from lamplighter_operations.views import Run
 from tests.integration.cli.pretended_spark import pretend
 
 

@@ -15,12 +15,12 @@ import pytest
 from pendulum import datetime
 from rich.console import Console, RenderableType
 
-from lamplighter.views import AssetProgress, Dag, Step
 from lamplighter.zones import UTC
 from lamplighter_cli import console
 from lamplighter_cli.dev_output import activity_line, screen
 from lamplighter_local.dev.activity import Activity, RunningStep
 from lamplighter_local.dev.session import SessionInfo, Snapshot
+from lamplighter_operations.views import AssetProgress, Dag, Step
 from tests.conftest import WriteBundle
 from tests.integration.cli.conftest import Command
 from tests.patience import LONG_SECONDS

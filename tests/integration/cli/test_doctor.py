@@ -13,12 +13,13 @@ from botocore.exceptions import NoCredentialsError
 from pendulum import datetime
 
 from lamplighter import DAG, aws, runtime
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.serialization import SCHEMA
 from lamplighter.store.bundles import next_push_number
 from lamplighter.store.models import TABLES, Dags, DagVersions
 from lamplighter.store.watchers import count_fired
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
@@ -228,3 +229,16 @@ def test_repair_mends_slots_and_says_so(lamplighter: Command, drifted: LocalStac
     assert checks(lamplighter)[0] == 0
     drifted.run_until_idle()
     assert drifted.dag("dag").active == {run.run_key}
+
+
+def test_dag_that_paused_itself_is_told_with_its_reason(
+    lamplighter: Callable[..., Any], stack: LocalStack
+) -> None:
+    """`doctor` and `dags list` say why; of a pause by a person they say nothing."""
+    register_dags(DAG("busy"), DAG("resting"))
+    stack.tick()
+    pause("resting")
+    Dags("busy").update([Dags.is_paused.set(True), Dags.pause_reason.set("600 runs")])
+    found = [line for line in lamplighter("doctor").out.splitlines() if "paused itself" in line]
+    assert ["busy" in line and "600 runs" in line for line in found] == [True]
+    assert "DAG busy paused itself: 600 runs" in lamplighter("dags", "list").out

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, Asset, aws, runtime
-from lamplighter.operations.pause import pause, unpause
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
 from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]

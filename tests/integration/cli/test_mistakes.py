@@ -19,10 +19,10 @@ from pynamodb.exceptions import QueryError, VerboseClientError
 
 from lamplighter import DAG, Asset, runtime
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter_cli.app import app
 from lamplighter_cli.errors import explain
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]
@@ -62,6 +62,9 @@ COMMANDS: list[list[str]] = [
     ["pools", "list"],
     ["pools", "set", "x", "1"],
     ["pools", "delete", "x"],
+    ["variables", "list"],
+    ["variables", "set", "x", "1"],
+    ["variables", "delete", "x"],
     ["watchers", "list"],
     ["watchers", "resume", "x"],
     ["push", EXAMPLES],

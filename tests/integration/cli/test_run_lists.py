@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]

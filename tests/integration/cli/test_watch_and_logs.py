@@ -12,10 +12,10 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 
 Command = Callable[..., Any]

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from lamplighter import DAG, SparkTask, aws
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Steps
 from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 from tests.tools.faults import Crash, Faults
 

@@ -3,11 +3,11 @@
 import pytest
 
 from lamplighter import aws
-from lamplighter.operations.runs import cancel_run
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs, Steps
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.runs import cancel_run
+from lamplighter_operations.trigger import create_manual_run
 from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,

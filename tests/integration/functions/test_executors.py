@@ -11,10 +11,10 @@ from lamplighter.errors import PermanentError, SettingsError
 from lamplighter.executors import current, job_of_event, named
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.operations.runs import cancel_run
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.runs import cancel_run
 from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,

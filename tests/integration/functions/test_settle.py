@@ -14,7 +14,6 @@ import pytest
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import settle as settle_message
 from lamplighter.store.models import AssetEvents, Dags, DagVersions, Runs
 from lamplighter_local import handlers
@@ -22,6 +21,7 @@ from lamplighter_local.emr.behaviour import INSTANT
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.runs import cancel_run, clear_run
 from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -48,6 +48,7 @@ from tests.tools.definitions import register_dags
 from tests.tools.faults import Faults
 from tests.tools.invariants.steps import job_violations
 from tests.tools.invariants.tables import violations
+from tests.tools.reports import put_signed_report
 
 A = Asset("a")
 
@@ -285,9 +286,7 @@ def test_report_that_makes_no_sense_does_not_stop_the_run(
     finish_job(executing, one_task(outlets=[A, AssetAlias("x")]))
     (job,) = emr.jobs
     if body is not None:
-        bucket, key = aws.bucket_and_key(job.context_uri)
-        key = key.replace("context.json", "report.json")
-        aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+        put_signed_report(job.context_uri, body)
     assert settle(of_job()) == []
     assert states(executing) == [state.lower()] * 2
     assert ("a" in told()) == (state == "SUCCESS")

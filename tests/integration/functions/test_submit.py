@@ -9,14 +9,15 @@ import pytest
 
 from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.events.dead_letters import dead_letters
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.runs import cancel_run, clear_run
 from lamplighter.runs.advance import SUBMIT, advance_all
+from lamplighter.store import catalog
 from lamplighter.store.models import Dags, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.runs import cancel_run, clear_run
 from tests.integration.functions.job_messages import (
     DAG_ID,
     FIRST_JOB,
@@ -202,8 +203,9 @@ def test_submit_with_a_variable_that_went_away_does_not_block_the_run(
     """A template that could be filled in, and now cannot, ends the step like any other mistake."""
     queue_run(one_task(arguments=["{{ var.value.root }}"]))
     emr.refuse_next("StartJobRun", "ThrottlingException")
-    with runtime.using(settings=replace(executing.settings, variables={"root": "/lake"})):
-        assert submit(of_run()) == []
+    catalog.set_variable("root", "/lake")
+    assert submit(of_run()) == []
+    catalog.delete_variable("root")
     executing.advance(hours=1)
     assert (states(executing), emr.jobs) == (["failed", "failed"], [])
     assert violations() == []

@@ -7,13 +7,13 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG, Asset, runtime
-from lamplighter.operations.runs import cancel_run
 from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.models import AssetEvents, DagVersions
 from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.runs import cancel_run
 from tests.integration.events.batches import asset_row, body, ingest, lines
 from tests.integration.functions.job_messages import (
     DAG_ID,

@@ -8,12 +8,12 @@ from pendulum import datetime
 
 from lamplighter import DAG
 from lamplighter.backfill.plan import Request
-from lamplighter.operations import repair as backfill_slots
-from lamplighter.operations.backfills import create_backfill
-from lamplighter.operations.repair import BackfillDrift, find_drift
 from lamplighter.store.backfills import read_backfill
 from lamplighter.store.models import Backfills, Runs
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations import repair as backfill_slots
+from lamplighter_operations.backfills import create_backfill
+from lamplighter_operations.repair import BackfillDrift, find_drift
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound, violations

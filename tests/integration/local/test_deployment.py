@@ -440,12 +440,9 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         ),
         ({"executor": object()}, "it has no start, find, describe, cancel"),
         ({"bundle": "nowhere"}, "nowhere is not a bundle"),
-        ({"variables": {"a": 1}}, "variables={'a': 1} must be a JSON object of texts"),
+        ({"variables": {"a": 1}}, "variable 'a' must be a text, not int"),
         ({"settings": {"due_shard": 2}}, "there is no setting 'due_shard'; did you mean"),
-        (
-            {"variables": {"a": "b"}, "settings": {"variables": {"a": "b"}}},
-            "variables are given twice: leave them out of settings",
-        ),
+        ({"settings": {"variables": {"a": "b"}}}, "there is no setting 'variables'"),
     ],
 )
 def test_wrong_arguments_are_refused_and_leave_nothing(

@@ -25,12 +25,12 @@ from lamplighter import settings
 from lamplighter.bundles import parsing
 from lamplighter.bundles.parsing import ask_worker, start_worker
 from lamplighter.errors import RefusedError
-from lamplighter.views import AssetProgress
 from lamplighter_local import handlers
 from lamplighter_local.dev import session as module
 from lamplighter_local.dev import state as dev_state
 from lamplighter_local.dev.session import DevSession, dev_session
 from lamplighter_local.movable_clock import MovableClock
+from lamplighter_operations.views import AssetProgress
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 

@@ -7,11 +7,11 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias
-from lamplighter.operations.pause import pause, unpause
 from lamplighter.store.models import AssetEvents, AssetQueue, Assets, Dags, Runs
 from lamplighter.store.models.assets import ITSELF
 from lamplighter.store.slots import shard_of
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.pause import pause, unpause
 from tests.integration.local.planted import plant, pretend_ticks
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from lamplighter import DAG
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags
 from lamplighter_local.stack import LocalStack, local_stack
+from lamplighter_operations.trigger import create_manual_run
 from tests.integration.local.planted import (
     NINE,
     NOON,

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter.views import Run, Step
 from lamplighter.zones import as_utc
 from lamplighter_cli.simulate import parse_duration
 from lamplighter_cli.simulate_output import duration_text
 from lamplighter_local.simulation.plot import draw
 from lamplighter_local.simulation.simulate import Peak, Simulation, levels, peak
+from lamplighter_operations.views import Run, Step
 
 START = as_utc(datetime(2026, 3, 27, 9, 30))
 

@@ -127,9 +127,9 @@ class FakeProcess:
     started = 0
     answer = Answer({"exit_code": 0, "summary": "", "is_reusable": True})
 
-    def __init__(self, folder: Path, *, cores: str) -> None:
+    def __init__(self, folder: Path, *, cores: str, secrets: Mapping[str, str]) -> None:
         FakeProcess.started += 1
-        assert cores == "*"
+        assert (cores, dict(secrets)) == ("*", {})
         self.is_alive = True
         self.log = folder / "spark.log"
         self.log.touch()

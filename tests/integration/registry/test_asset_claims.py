@@ -10,8 +10,6 @@ from pendulum import DateTime
 
 from lamplighter import DAG, Asset
 from lamplighter.events import ingest
-from lamplighter.operations.pause import pause, unpause
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.registry.register import RegisterReport
 from lamplighter.scheduler.claim import ClaimReport
 from lamplighter.store.dags import change_dag
@@ -19,6 +17,8 @@ from lamplighter.store.models import AssetQueue, Dags
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.pause import pause, unpause
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound
 

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
 from lamplighter.identifiers import bundle_key
-from lamplighter.operations import push
-from lamplighter.operations.push import push_archive
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations import push
+from lamplighter_operations.push import push_archive
 
 WriteBundle = Callable[[dict[str, str]], Path]
 

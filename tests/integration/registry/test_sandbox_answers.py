@@ -49,6 +49,7 @@ REFUSED = {
     "id has a slash": found(dag_id="a/b"),
     "id has a hash sign": found(dag_id="a#b"),
     "id is long": found(dag_id="x" * 5000),
+    "id has half a character": found(dag_id="\ud800"),
     "schema from the future": found(DOCUMENT | {"schema": 99}),
     "schema is text": found(DOCUMENT | {"schema": "1"}),
     "document is empty": found({"schema": 1}),

@@ -6,7 +6,6 @@ from unittest.mock import patch
 import pendulum
 
 from lamplighter import DAG, Asset
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import PrecomputedRunsExhausted
 from lamplighter.store.dags import change_dag
@@ -15,6 +14,7 @@ from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 from tests.tools.finish_run import finish_run
 from tests.tools.invariants.tables import require_sound

@@ -5,12 +5,12 @@ from unittest.mock import patch
 import pytest
 
 from lamplighter import DAG
-from lamplighter.operations import repair
-from lamplighter.operations.repair import Drift, find_drift, repair_dag
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.runs import set_state_columns
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations import repair
+from lamplighter_operations.repair import Drift, find_drift, repair_dag
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.definitions import register_dags
 from tests.tools.invariants.tables import violations
 

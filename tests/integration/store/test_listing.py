@@ -6,7 +6,6 @@ import pytest
 from pendulum import DateTime
 
 from lamplighter import DAG, Asset
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.assets import recent_events
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import (
@@ -17,6 +16,7 @@ from lamplighter.store.runs import (
     unfinished_runs,
 )
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.trigger import create_manual_run
 from tests.tools.call_counter import counted_calls
 from tests.tools.definitions import register_dags
 

@@ -9,10 +9,10 @@ import pytest
 from lamplighter import aws, runtime
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import bundle_key
-from lamplighter.operations.push import push_bundle
 from lamplighter.streams import watchers
 from lamplighter.streams.watchers import Watcher, unpacked
 from lamplighter_local.stack import LocalStack
+from lamplighter_operations.push import push_bundle
 from tests.unit.streams.scripted import SINCE
 
 TRIGGER = """

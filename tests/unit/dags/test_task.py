@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "depends_on_past": False,
     "inlets": (),
     "outlets": (),
+    "restrict_data": False,
     "start_date": None,
     "end_date": None,
     "priority_weight": 1,

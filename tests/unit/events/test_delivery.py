@@ -17,7 +17,10 @@ def test_delivery_says_what_the_record_says() -> None:
     queue = record["eventSourceARN"]
     first = from_timestamp(1_767_614_400.001)
     expected = Delivery(
-        "m", "text", "m", "handle", 3, "north", queue_arn=queue, first_received_at=first
+        *("m", "text", "m", "handle", 3, "north"),
+        queue_arn=queue,
+        first_received_at=first,
+        sender="AIDAEXAMPLE",
     )
     assert Delivery.of(record) == expected
     assert Delivery.of(record).is_fifo

@@ -15,7 +15,6 @@ def in_name_only() -> Iterator[Settings]:
         bucket="lake",
         emr_application_id="00local",
         emr_job_role_arn="arn:aws:iam::123456789012:role/jobs",
-        variables={"data_root": "s3://lake/data"},
         job_starts_per_second=0,
     )
     with runtime.using(settings=named):

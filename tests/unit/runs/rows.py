@@ -16,6 +16,8 @@ from lamplighter.store.runs import run_ref
 
 R = TypeVar("R", bound=Row)
 
+# Of the submission of every step.
+SECRET = "of-this-submission"  # noqa: S105 - of a test
 MIDNIGHT = datetime(2026, 1, 31)
 NOON = datetime(2026, 2, 1, 12)
 
@@ -51,7 +53,13 @@ def make_undated_run(run_id: str = "my-run", **columns: Any) -> Runs:
 
 def make_step(run: Runs, task_id: str = "load", **columns: Any) -> Steps:
     """Return a step whose first job is being started."""
-    given = {"state": "submitted", "submission": 1, "try_number": 1, **columns}
+    given = {
+        "state": "submitted",
+        "submission": 1,
+        "try_number": 1,
+        "report_secret": SECRET,
+        **columns,
+    }
     given.setdefault("run_created_at", run.created_at)
     return Steps(run_ref(run.dag_id, run.run_key), task_id, **given)
 
@@ -83,6 +91,10 @@ class OtherRuns(RunReader):
 
     before: list[tuple[Runs, list[Steps], DAG]] = field(default_factory=list)
 
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the deployment: none."""
+        return {}
+
     def runs_before(self, run: Runs) -> Iterator[Runs]:
         """Return the runs that were put before this one."""
         assert all(other.run_key < run.run_key for other, _, _ in self.before)
@@ -100,7 +112,11 @@ class OtherRuns(RunReader):
 
 
 class NothingElse(RunReader):
-    """Fails whoever looks beyond the run's own rows."""
+    """Fails whoever looks beyond the run's own rows, and the variables, of which there are none."""
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the deployment."""
+        return {}
 
     def runs_before(self, run: Runs) -> Iterator[Runs]:
         """Refuse to look for the runs before this one."""

@@ -19,7 +19,7 @@ from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport
 from lamplighter.runs.view import RunView
 from lamplighter.settings import Settings
 from lamplighter.store.models import AssetEvents, Steps
-from tests.unit.runs.rows import as_read, make_dag, make_run, make_step, make_view
+from tests.unit.runs.rows import SECRET, as_read, make_dag, make_run, make_step, make_view
 
 pytestmark = pytest.mark.usefixtures("in_name_only")
 
@@ -53,6 +53,11 @@ def observed(
     seen = Job(job_run_id, state, "s3://lake/context.json", **job)
     observation = JobObservation(key, seen, "emr-serverless", report)
     return apply_observation(view, observation, now=NOW)
+
+
+def said(**parts: Any) -> JobReport:
+    """Return a report that the step's own job has written."""
+    return JobReport(**parts, secret=SECRET)
 
 
 def columns_of(step: Steps, names: dict[str, Any]) -> dict[str, Any]:
@@ -152,14 +157,14 @@ OVER = [
         RUNNING,
         JobState.SUCCESS,
         {"state": "skipped", "error": "a holiday", "expires_at": KEPT_UNTIL},
-        report=JobReport(is_skipped=True, reason="a holiday"),
+        report=said(is_skipped=True, reason="a holiday"),
     ),
     Row(
         "skip of a job that failed is a failure",
         RUNNING,
         JobState.FAILED,
         {"state": "up_for_retry", "error": "a holiday"},
-        report=JobReport(is_skipped=True, reason="a holiday"),
+        report=said(is_skipped=True, reason="a holiday"),
     ),
     Row(
         "failure with tries left",
@@ -180,7 +185,7 @@ OVER = [
         JobState.FAILED,
         {"error": "KeyError: 'x'"},
         job={"details": "exit code 1"},
-        report=JobReport(reason="KeyError: 'x'"),
+        report=said(reason="KeyError: 'x'"),
     ),
     Row(
         "failure without a word",
@@ -472,7 +477,7 @@ def test_job_that_was_billed_nothing_costs_zero() -> None:
 def test_error_that_is_too_long_keeps_its_end() -> None:
     """The last line of a traceback says what went wrong."""
     view = view_of(RUNNING)
-    observed(view, JobState.FAILED, report=JobReport(reason="x" * 5_000 + "the end"))
+    observed(view, JobState.FAILED, report=said(reason="x" * 5_000 + "the end"))
     error = view.steps["load"].error
     assert error is not None
     assert (len(error), error[0], error[-7:]) == (2_001, "…", "the end")
@@ -504,3 +509,37 @@ def test_delay_without_capacity_grows_and_differs(waited: float, least: float) -
     assert all(least <= delay < 1.5 * least for delay in delays)
     assert len(delays) > 10
     assert capacity_delay(waited, of="a") == capacity_delay(waited, of="a")
+
+
+REFUSED = "the report in its folder was refused: its job has not written it"
+
+
+@pytest.mark.parametrize("secret", ["", "of-another-submission"])
+@pytest.mark.parametrize(
+    ("state", "job", "after"),
+    [
+        (JobState.SUCCESS, {}, {"state": "success", "error": REFUSED}),
+        (
+            JobState.FAILED,
+            {"details": "ExitCode: 1."},
+            {"state": "up_for_retry", "error": f"{REFUSED}; ExitCode: 1."},
+        ),
+    ],
+)
+def test_report_without_the_secret_of_the_submission_is_as_good_as_none(
+    secret: str, state: JobState, job: dict[str, Any], after: dict[str, Any]
+) -> None:
+    """What another job has written neither skips the step nor tells of its outlets; it is noted."""
+    view = view_of(RUNNING)
+    forged = JobReport(True, "a holiday", {"orders": {"rows": 0}}, {}, secret)
+    events = observed(view, state, report=forged, **job)
+    assert columns_of(view.steps["load"], after) == after
+    assert view.refused_reports == ["load"]
+    assert all('"rows"' not in (event.message or "") for event in events or ())
+
+
+def test_report_of_a_step_without_a_secret_is_refused() -> None:
+    """A row that lost its secret believes nobody, not even a report with an empty one."""
+    view = view_of({**RUNNING, "report_secret": None})
+    observed(view, JobState.SUCCESS, report=JobReport(is_skipped=True, secret="None"))  # noqa: S106 - that is the point
+    assert view.steps["load"].state == "success"

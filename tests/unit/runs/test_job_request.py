@@ -15,7 +15,7 @@ from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.movable_clock import MovableClock
-from tests.unit.runs.rows import NOON, make_dag, make_run, make_step, make_undated_run
+from tests.unit.runs.rows import NOON, SECRET, make_dag, make_run, make_step, make_undated_run
 
 pytestmark = pytest.mark.usefixtures("in_name_only")
 
@@ -34,12 +34,15 @@ NASTY = [
 ]
 
 
+VARIABLES = {"data_root": "s3://lake/data"}
+
+
 def prepared(dag_params: Any = None, *, run: Any = None, **options: Any) -> PreparedJob:
     """Return what a task with these options is started with."""
     run = run or make_run()
     dag = make_dag(load=options)
     dag.params = dag_params or {}
-    return prepare(run, make_step(run, submission=3, try_number=2), dag)
+    return prepare(run, make_step(run, submission=3, try_number=2), dag, variables=VARIABLES)
 
 
 def context_of(job: PreparedJob) -> dict[str, Any]:
@@ -79,13 +82,14 @@ def test_context_of_a_dated_run_says_everything() -> None:
         "partition_key": None,
         "params": {"x": 2, "y": [1]},
         "conf": {"x": 2},
-        "variables": {"data_root": "s3://lake/data"},
+        "variables": VARIABLES,
         "triggering_asset_events": {},
         "inlets": [_described(fx)],
         "outlets": [_described(orders), {"kind": "alias", "name": "found"}],
         "job": "jobs:run",
         "entry_point": None,
         "arguments": [],
+        "report_secret": SECRET,
     }
 
 
@@ -352,7 +356,7 @@ def test_request_with_the_longest_ids_is_taken(emr: FakeEmr, ids: tuple[str, str
     """Ids of any length that a DAG may have make a request that EMR Serverless takes."""
     run = make_run(dag_id=ids[0])
     dag = make_dag(**{ids[1]: {}})
-    job = prepare(run, make_step(run, ids[1]), dag)
+    job = prepare(run, make_step(run, ids[1]), dag, variables={})
 
     EmrServerless().start(job.request)
 
@@ -380,7 +384,8 @@ def test_job_is_found_by_its_name(emr: FakeEmr) -> None:
     wanted = started(emr)
     for number in range(7):
         run = make_run(created_at=NOON.add(seconds=number + 1))
-        EmrServerless().start(prepare(run, make_step(run), make_dag(load={})).request)
+        job = prepare(run, make_step(run), make_dag(load={}), variables={})
+        EmrServerless().start(job.request)
     emr.page_size = 2
 
     assert EmrServerless().find(prepared().request.name, since=NOON) == wanted

@@ -601,3 +601,61 @@ def test_decision_says_whether_more_can_be_had_at_once(
     decision = made(dag(**columns), limit=3)
     assert decision.writes
     assert decision.has_more == has_more
+
+
+# Asset-triggered runs of an hour: 600 by default.
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        pytest.param({}, 1, id="the first one"),
+        pytest.param(
+            {"asset_runs_in_hour": 598, "asset_hour_start": at(12)}, 599, id="one of many"
+        ),
+        pytest.param(
+            {"asset_runs_in_hour": 599, "asset_hour_start": at(12)}, 600, id="the last one"
+        ),
+        pytest.param(
+            {"asset_runs_in_hour": 600, "asset_hour_start": at(11, 30)}, 1, id="next hour"
+        ),
+    ],
+)
+def test_asset_run_within_the_limit_is_counted(columns: dict[str, Any], expected: int) -> None:
+    """The count changes with the claim that creates the run; each hour begins with nothing."""
+    row = dag(**NO_NEXT_RUN, asset_condition="a", **columns)
+    decision = made(row, pending=pending("a"))
+    assert [run.run_type for run in decision.runs] == ["asset_triggered"]
+    assert row.asset_runs_in_hour == expected
+    assert row.asset_hour_start == (NOW if expected == 1 else at(12))
+    assert not row.is_paused
+
+
+def test_asset_run_beyond_the_limit_pauses_the_dag_instead() -> None:
+    """Nothing is created or consumed, also no run of the schedule; the condition stays noted."""
+    row = dag(asset_condition="a", asset_runs_in_hour=600, asset_hour_start=at(11, 31))
+    decision = made(row, pending=pending("a"))
+    assert (decision.keys, decision.is_consuming, row.is_paused) == ([], False, True)
+    assert (row.pause_reason or "").startswith("600 asset-triggered runs within an hour")
+    assert (row.asset_condition_met_at, row.next_run_after) == (NOW, at(10))
+    assert decision.writes
+    assert are_empty(row, "due_shard")
+
+
+@pytest.mark.parametrize(
+    ("columns", "has_events"),
+    [
+        pytest.param({}, False, id="no event"),
+        pytest.param({"max_active_runs": 1, "active": {"x"}}, True, id="no slot"),
+        pytest.param({"is_paused": True}, True, id="paused by a person"),
+        pytest.param({"asset_start_at": at(13), "earliest": at(13)}, True, id="before its start"),
+    ],
+)
+def test_spent_hour_pauses_no_dag_that_wants_no_asset_run(
+    columns: dict[str, Any], has_events: bool
+) -> None:
+    """Only a run that could start now is one too many."""
+    spent = {"asset_runs_in_hour": 600, "asset_hour_start": at(12)}
+    row = dag(**NO_NEXT_RUN, asset_condition="a", **spent, **columns)
+    decide(row, pending=pending(*("a" if has_events else ""), of="a"))
+    assert row.pause_reason is None

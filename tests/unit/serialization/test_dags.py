@@ -124,11 +124,11 @@ def test_hash_of_a_changed_definition_differs() -> None:
     assert content_hash(document) != content_hash(changed)
 
 
-@pytest.mark.parametrize("version", [0, 3, "2", None, 99])
+@pytest.mark.parametrize("version", [0, 4, "3", None, 99])
 def test_document_of_unknown_version_is_refused(version: object) -> None:
     """A document of another schema version is refused with both versions named."""
     document = {**encode_dag(DAG("x")), "schema": version}
-    with pytest.raises(SerializationError, match="this library reads version 2"):
+    with pytest.raises(SerializationError, match="this library reads version 3"):
         decode_dag(document)
 
 
@@ -137,6 +137,14 @@ def test_document_of_the_first_version_is_read() -> None:
     document = {**encode_dag(DAG("x")), "schema": 1}
     del document["allowed_run_types"]
     assert decode_dag(document).allowed_run_types is None
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_document_from_before_cycles_were_refused_allows_none(schema: int) -> None:
+    """It is read as it is, also if it is in a cycle; its next push is looked at."""
+    document = {**encode_dag(DAG("x")), "schema": schema}
+    del document["allow_cycle"]
+    assert decode_dag(document).allow_cycle is False
 
 
 def test_document_over_one_megabyte_is_refused() -> None:

@@ -23,12 +23,13 @@ def test_success_reports_every_outlet() -> None:
     context = context_from(context_document(outlets=outlets))
     context.outlet("orders").extra["rows"] = 3
     context.outlet("any_table").add(name="fx")
-    assert json.loads(report.succeeded(context).to_bytes()) == {
+    assert json.loads(report.succeeded(context).to_bytes("mine")) == {
         "version": 1,
         "state": "success",
         "reason": None,
         "outlets": {"orders": {"rows": 3}},
         "aliases": {"any_table": [{"name": "fx", "uri": None, "extra": {}}]},
+        "secret": "mine",
     }
 
 

@@ -15,7 +15,7 @@ import pytest
 from lamplighter_spark import runner
 from lamplighter_spark.files import beside
 from lamplighter_spark.report import Outcome
-from tests.spark.documents import context_document
+from tests.spark.documents import SECRET, context_document
 
 RunStep = Callable[..., Outcome]
 
@@ -63,7 +63,8 @@ def run_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStep:
         spark: Any = SimpleNamespace(name="spark")
         outcome = runner.run_step(spark, str(step / "context.json"), bundle=bundle)
         if folder == "step":
-            assert json.loads((step / "report.json").read_text()) == outcome.document
+            signed = outcome.document | {"secret": SECRET}
+            assert json.loads((step / "report.json").read_text()) == signed
         return outcome
 
     return run
@@ -187,6 +188,23 @@ def test_report_that_cannot_be_written_fails_the_step(run_step: RunStep) -> None
 def test_context_of_another_version_is_reported(run_step: RunStep) -> None:
     """A context that cannot be read makes a report, too."""
     assert "of one release" in run_step({}, version=99).summary
+
+
+def test_context_that_cannot_be_read_is_told_in_the_log(
+    run_step: RunStep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the secret of its submission a report would be refused, so the log says why."""
+    assert run_step({}, folder="other", report_secret=None, version=99).exit_code == 1
+    assert not (tmp_path / "other" / "report.json").exists()
+    assert "\nTraceback (most recent call last):\n" in capsys.readouterr().err
+
+
+def test_secret_of_a_submission_is_no_part_of_its_context(run_step: RunStep) -> None:
+    """A program that shows all that it is given does not show the secret."""
+    source = "def show(spark, context): raise RuntimeError(repr(context))"
+    outcome = run_step({"jobs/showing.py": source}, job="showing:show")
+    assert "orders_hourly" in outcome.summary
+    assert SECRET not in str(outcome.document)
 
 
 def test_runner_without_an_argument_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:

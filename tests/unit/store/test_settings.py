@@ -60,8 +60,7 @@ def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) 
         due_shards=64,
         unknown_assets="register",
         price_vcpu_hour=0.1,
-        variables={"root": "Zürich"},
-        watch_queues=("raw", "raw.fifo"),
+        watch_queues=("raw", "Zürich.fifo"),
         queue_urls={"events.fifo": "there"},
     )
     variables = given.as_environment()
@@ -74,7 +73,6 @@ def test_settings_as_environment_are_read_back(monkeypatch: pytest.MonkeyPatch) 
         "due_shards",
         "unknown_assets",
         "price_vcpu_hour",
-        "variables",
         "watch_queues",
         "events_fifo_queue_url",
     }
@@ -137,7 +135,6 @@ def test_settings_as_outputs_are_read_back() -> None:
         bucket="b",
         due_shards=3,
         price_vcpu_hour=0.1,
-        variables={"root": "/lake"},
         watch_buckets=("landing",),
     )
 

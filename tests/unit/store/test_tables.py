@@ -34,6 +34,8 @@ def indexes(table: TableDefinition) -> dict[str, tuple[str, ...]]:
         ("AssetEvents", ("asset_id", "event_id")),
         ("AssetQueue", ("dag_id", "asset_id")),
         ("Catalog", ("kind", "id")),
+        ("Variables", ("name",)),
+        ("WatcherStates", ("kind", "id")),
     ],
 )
 def test_table_has_its_key(name: str, expected: tuple[str, ...]) -> None:
@@ -41,10 +43,10 @@ def test_table_has_its_key(name: str, expected: tuple[str, ...]) -> None:
     assert keys(DEFINITIONS[f"test-{name}"].create["KeySchema"]) == expected
 
 
-def test_tables_are_ten() -> None:
+def test_tables_are_twelve() -> None:
     """There is a definition for every model, and no other."""
     assert set(DEFINITIONS) == {f"test-{model.__name__}" for model in TABLES}
-    assert len(DEFINITIONS) == 10
+    assert len(DEFINITIONS) == 12
 
 
 def test_due_index_is_sparse_and_small() -> None:

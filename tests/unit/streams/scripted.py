@@ -178,7 +178,9 @@ def sending(*failing: int, given: Mapping[str, Any] = MappingProxyType({})) -> I
     """Let what is sent be seen, and some calls fail, until the block ends."""
     sent = Sent(failing=failing)
     with (
-        runtime.using(settings=replace(SETTINGS, **given)),
+        runtime.using(settings=replace(SETTINGS, **given)) as here,
+        # The triggers are this process's own objects.
+        patch.object(here, "isolates_watchers", False),
         patch.object(queues, "send", sent.send),
     ):
         yield sent

@@ -5,7 +5,8 @@ from pendulum import DateTime, datetime
 
 from lamplighter.errors import DefinitionError
 from lamplighter.streams import polling
-from lamplighter.streams.polling import MAX_ITEMS, new_items, to_bytes
+from lamplighter.streams.outside import MAX_ITEMS
+from lamplighter.streams.polling import new_items, to_bytes
 from lamplighter.triggers.sources import SourceItem
 
 SINCE = datetime(2026, 1, 1, 12, 0, 5, 400_000)

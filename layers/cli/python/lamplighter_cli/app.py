@@ -9,7 +9,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lamplighter
 from lamplighter.errors import LamplighterError
 from lamplighter.store.rows import StoreError
-from lamplighter_cli import assets, backfill, console, dags, dlq, events, pools, runs, watchers
+from lamplighter_cli import (
+    assets,
+    backfill,
+    console,
+    dags,
+    dlq,
+    events,
+    pools,
+    runs,
+    variables,
+    watchers,
+)
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
 from lamplighter_cli.deployment import Target, choose
@@ -41,6 +52,7 @@ app.add_typer(events.app, name="events")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(runs.app, name="runs")
 app.add_typer(pools.app, name="pools")
+app.add_typer(variables.app, name="variables")
 app.add_typer(watchers.app, name="watchers")
 app.add_typer(backfill.app, name="backfill")
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from lamplighter.events.emit import emit as send
 from lamplighter.registry.assets import producers_of
+from lamplighter.safe_text import masked
 from lamplighter.store.assets import (
     assets_and_consumers,
     consumers_of,
@@ -83,7 +84,10 @@ def show(
     producers = producers_of(row.asset_id)
     consumers = _consumers(row)
     if as_json:
-        described = {"extra": row.extra or {}, "producers": [each._asdict() for each in producers]}
+        described = {
+            "extra": masked(row.extra or {}),
+            "producers": [each._asdict() for each in producers],
+        }
         console.print_json({**_asset_json(row), **described, "consumers": consumers})
         return
     out = console.out()
@@ -92,7 +96,7 @@ def show(
         "kind": row.kind,
         "URI": _uri(row),
         "group": row.group,
-        "extra": json.dumps(row.extra) if row.extra else None,
+        "extra": json.dumps(masked(row.extra)) if row.extra else None,
         "events": f"{row.seq or 0:.0f}",
         "last update": instant(row.recorded_at) or "never",
         "producers": ", ".join(f"{each.dag_id}/{each.task_id}" for each in producers) or "none",

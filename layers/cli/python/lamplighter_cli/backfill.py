@@ -14,11 +14,8 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, REPROCESS, Request
-from lamplighter.operations import backfills as operations
-from lamplighter.operations.backfills import create_backfill, plan_backfill
 from lamplighter.store.backfills import COMPLETED, backfills_of
 from lamplighter.store.dags import all_dags
-from lamplighter.views import Backfill, view_backfill
 from lamplighter.zones import instant_in, iso
 from lamplighter_cli import console
 from lamplighter_cli.backfill_output import (
@@ -33,6 +30,9 @@ from lamplighter_cli.backfill_output import (
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_backfill, find_dag, zone_of_dates
 from lamplighter_cli.options import AsJson, Conf, DagId, Every, read_conf, read_time
+from lamplighter_operations import backfills as operations
+from lamplighter_operations.backfills import create_backfill, plan_backfill
+from lamplighter_operations.views import Backfill, view_backfill
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Backfills, Dags
@@ -278,9 +278,9 @@ def _write_change(backfill: Backfill, before: str, *, as_json: bool) -> str:
     if text == before:
         return text
     if as_json:
-        typer.echo(json.dumps({"at": iso(now), **described}))
+        console.print_json_line({"at": iso(now), **described})
     else:
-        typer.echo(f"{console.instant(now)}  {backfill.backfill_id}  {text}")
+        console.print_line(f"{console.instant(now)}  {backfill.backfill_id}  {text}")
     return text
 
 

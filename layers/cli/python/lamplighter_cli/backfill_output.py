@@ -9,10 +9,10 @@ from rich.text import Text
 from lamplighter.backfill.estimates import consumers, expect, total_seconds
 from lamplighter.backfill.plan import Act, Plan
 from lamplighter.store.dags import newest_document
-from lamplighter.views import Backfill
 from lamplighter.zones import Zone
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, instant_json, view_json
+from lamplighter_operations.views import Backfill
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Dags

@@ -1,12 +1,14 @@
 """Output: results go to stdout, everything else to stderr.
 
-Rich omits colours when NO_COLOR is set or the stream is not a terminal.
+Owns: that nothing of what others wrote can act on the terminal. All output goes through this
+module, which shows control characters as escapes and reads no markup. Rich omits colours when
+NO_COLOR is set or the stream is not a terminal.
 """
 
 import json
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
@@ -14,12 +16,14 @@ from typing import Any
 import typer
 from pendulum import DateTime
 from pendulum.tz import local_timezone
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from lamplighter.safe_text import visible, visible_json
 from lamplighter.zones import UTC, Zone, iso
 
 # Without a terminal Rich assumes 80 columns and would wrap rows.
@@ -42,15 +46,29 @@ _STYLES = {
 }
 
 
+class _SafeConsole(Console):
+    """Shows control characters in texts as escapes; its own are in segments of their own."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render as Rich does; whatever is printed, also part by part, comes through here."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
 def out() -> Console:
     """Return the console for results."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_FILE_WIDTH)
+    console = _SafeConsole()
+    return console if console.is_terminal else _SafeConsole(width=_FILE_WIDTH)
 
 
 def err() -> Console:
     """Return the console for everything that is not a result."""
-    return Console(stderr=True, soft_wrap=True)
+    return _SafeConsole(stderr=True, soft_wrap=True)
 
 
 def is_interactive() -> bool:
@@ -65,7 +83,23 @@ def error(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """Write a result as JSON."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def print_json_line(value: Any) -> None:
+    """Write a value as one line of JSON."""
+    typer.echo(visible_json(json.dumps(value)))
+
+
+def print_line(text: str) -> None:
+    """Write one line as it is, however long; what would begin another is shown as an escape."""
+    typer.echo(visible(text).replace("\n", "\\n"))
+
+
+def safe(cell: str | Text) -> Text:
+    """Return a text whose width can be measured: with escapes for control characters."""
+    made = Text(cell) if isinstance(cell, str) else cell
+    return made if made.plain.isprintable() else Text(visible(made.plain), made.style)
 
 
 class Rows:
@@ -77,7 +111,7 @@ class Rows:
 
     def add(self, *cells: str | Text) -> None:
         """Add a row; its first cell is the title of its block."""
-        self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
+        self._rows.append([safe(cell) for cell in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._width() <= options.max_width:
@@ -103,7 +137,7 @@ def details(values: Mapping[str, Any]) -> Table:
     made.add_column(overflow="fold")
     for name, value in values.items():
         if value is not None and str(value):
-            made.add_row(Text(name, "bold"), value if isinstance(value, Text) else Text(str(value)))
+            made.add_row(Text(name, "bold"), safe(value if isinstance(value, Text) else str(value)))
     return made
 
 
@@ -169,7 +203,7 @@ def instant_json(at: DateTime | None) -> str | None:
 
 
 def view_json(view: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the fields of a value of `lamplighter.views` as they are written in JSON."""
+    """Return the fields of a view (`lamplighter_operations.views`) as they are written in JSON."""
     values = {each.name: getattr(view, each.name) for each in fields(view)}
     return {
         name: iso(value) if isinstance(value, DateTime) else value
@@ -178,16 +212,12 @@ def view_json(view: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     }
 
 
-def progress() -> Progress:
+def progress(*columns: ProgressColumn) -> Progress:
     """Return a progress bar that is shown only on a terminal."""
-    console = Console(stderr=True)
+    console = err()
+    default = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
+        *(columns or default), console=console, transient=True, disable=not console.is_terminal
     )
 
 

@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lamplighter.operations import pause as operations
-from lamplighter.operations.pause import Missed
 from lamplighter.registry.import_problems import all_problems
 from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_document
 from lamplighter.store.runs import last_runs, runs_of
-from lamplighter.views import (
+from lamplighter_cli import console
+from lamplighter_cli.console import instant, instant_json, view_json
+from lamplighter_cli.deployment import on_deployment
+from lamplighter_cli.lookup import find_dag
+from lamplighter_cli.options import AsJson, DagId
+from lamplighter_operations import pause as operations
+from lamplighter_operations.pause import Missed
+from lamplighter_operations.views import (
     AssetProgress,
     Costs,
     Dag,
@@ -20,11 +25,6 @@ from lamplighter.views import (
     run_summary,
     view_dag,
 )
-from lamplighter_cli import console
-from lamplighter_cli.console import instant, instant_json, view_json
-from lamplighter_cli.deployment import on_deployment
-from lamplighter_cli.lookup import find_dag
-from lamplighter_cli.options import AsJson, DagId
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Dags
@@ -63,6 +63,10 @@ def list_dags(*, as_json: AsJson = False) -> None:
             console.state(run.state) if run else "",
         )
     console.out().print(table)
+    for dag in dags:
+        if dag.pause_reason:
+            line = f"DAG {dag.dag_id} paused itself: {dag.pause_reason}"
+            console.out().print(Text(line, "yellow"), soft_wrap=True)
 
 
 @app.command()

@@ -19,7 +19,15 @@ from rich.text import Text
 
 from lamplighter_cli import console
 from lamplighter_cli.dev_output import activity_line, screen
-from lamplighter_cli.options import BundleDir, BundleName, Variables, needing_local, read_variables
+from lamplighter_cli.options import (
+    BundleDir,
+    BundleName,
+    Secrets,
+    Variables,
+    needing_local,
+    read_secrets,
+    read_variables,
+)
 from lamplighter_local.dev import state as dev_state
 
 if TYPE_CHECKING:
@@ -54,9 +62,10 @@ def dev(
         typer.Option(min=0, max=65535, help="The port of the endpoint. Default: any free port."),
     ] = 0,
     var: Variables = None,
+    secrets: Secrets = None,
 ) -> None:
     """Run a bundle on this machine in real time; saved files are registered at once."""
-    variables = read_variables(var)
+    variables, given = read_variables(var), read_secrets(secrets)
     try:
         with _raise_on_signals(), ExitStack() as until_the_end:
             with console.err().status("importing the DAG files"):
@@ -68,6 +77,7 @@ def dev(
                         catch_up=catchup,
                         port=port,
                         variables=variables,
+                        secrets=given,
                     )
                 )
             _follow(session)

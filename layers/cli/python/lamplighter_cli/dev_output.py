@@ -7,9 +7,9 @@ from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lamplighter.views import Dag, Step
 from lamplighter_cli import console
 from lamplighter_cli.dags import progress_text
+from lamplighter_operations.views import Dag, Step
 
 if TYPE_CHECKING:
     from lamplighter_local.dev.activity import Activity

@@ -1,5 +1,6 @@
 """`lamplighter dlq`: list the messages in dead-letter queues, and send them again."""
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import typer
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
+from lamplighter.safe_text import masked, masked_text
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson
@@ -37,8 +39,9 @@ def list_letters(
             return
         table = console.Rows("letter", "queue", "rejected at", "lane", "reason", "body")
         for letter in letters:
-            body = console.shorten(letter.body, _BODY_SHOWN)
-            cells = (letter.queue, letter.rejected_at, letter.lane, letter.reason, body)
+            shown = _letter_json(letter)
+            body = console.shorten(shown["body"], _BODY_SHOWN)
+            cells = (letter.queue, letter.rejected_at, letter.lane, shown["reason"], body)
             table.add(letter.message_id, *(cell or "" for cell in cells))
         console.out().print(table)
 
@@ -114,4 +117,13 @@ def _letters(limit: int) -> Iterator[list[DeadLetter]]:
 
 def _letter_json(letter: DeadLetter) -> dict[str, Any]:
     shown = ("message_id", "queue", "reason", "rejected_at", "first_id", "lane", "is_cut", "body")
-    return {name: getattr(letter, name) for name in shown}
+    values = {name: getattr(letter, name) for name in shown}
+    return masked(values | {"body": _masked_body(letter.body)})  # type: ignore[no-any-return] # a dict
+
+
+def _masked_body(body: str) -> str:
+    """Return a body as it is shown; it may be cut off, and is replayed as it was."""
+    try:
+        return json.dumps(masked(json.loads(body)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return masked_text(body)

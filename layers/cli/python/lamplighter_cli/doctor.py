@@ -9,8 +9,6 @@ from rich.text import Text
 
 import lamplighter
 from lamplighter import aws, settings
-from lamplighter.operations import repair as slot_repair
-from lamplighter.operations.repair import Drift
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.doctor_checks import (
@@ -22,6 +20,8 @@ from lamplighter_cli.doctor_checks import (
     check_resources,
 )
 from lamplighter_cli.options import AsJson
+from lamplighter_operations import repair as slot_repair
+from lamplighter_operations.repair import Drift
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ Refuses: changing anything.
 """
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -25,7 +25,7 @@ from lamplighter_cli import console
 from lamplighter_cli.errors import explain
 
 if TYPE_CHECKING:
-    from lamplighter.store.models import Catalog
+    from lamplighter.store.models import Catalog, Dags
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 
@@ -217,8 +217,17 @@ def _rows() -> Iterator[Finding]:
             f" {row.claim_error}"
         )
         yield Finding("rows", ERROR, text, "see the logs of `tick` and `claim`")
+    yield from _paused(rows)
     if not malformed and not stalled:
         yield Finding("rows", OK, f"{len(rows)} DAGs can be read and claimed")
+
+
+def _paused(rows: Iterable["Dags"]) -> Iterator[Finding]:
+    """Report DAGs that nobody has paused: they failed too often, or had too many runs."""
+    for row in rows:
+        if row.is_paused and row.pause_reason and not row.is_stale:
+            text = f"DAG {row.dag_id!r} paused itself: {row.pause_reason}"
+            yield Finding("paused", WARNING, text, f"lamplighter dags unpause {row.dag_id}")
 
 
 def _schedule_errors() -> Finding:

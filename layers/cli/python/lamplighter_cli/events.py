@@ -9,6 +9,7 @@ from rich.text import Text
 from lamplighter.events.lineage import ConsumerStatus, EventTrace
 from lamplighter.events.lineage import trace_event as find
 from lamplighter.events.record import event_id_of
+from lamplighter.safe_text import masked
 from lamplighter.store.assets import last_updated_assets, recent_events
 from lamplighter.zones import iso
 from lamplighter_cli import console
@@ -53,15 +54,26 @@ def list_events(
             console.instant(row.recorded_at),
             _source(row),
             row.partition_key or "",
-            console.shorten(json.dumps(row.extra), _EXTRA_SHOWN) if row.extra else "",
+            console.shorten(json.dumps(masked(row.extra)), _EXTRA_SHOWN) if row.extra else "",
         )
         table.add(*cells)
     console.out().print(table)
+    for row in events:
+        if row.conflict:
+            console.out().print(Text(f"event {event_id_of(row)}: {_conflict(row)}"), soft_wrap=True)
+
+
+def _conflict(row: "AssetEvents") -> str:
+    noted = row.conflict or {}
+    return (
+        f"its id came again with other content, at {noted.get('at')} from {noted.get('sender')};"
+        f" it is from {row.sender}"
+    )
 
 
 def _source(row: "AssetEvents") -> str:
     """Return the source of an event; a step as DAG/RUN/TASK."""
-    source = row.source
+    source = masked(row.source)
     if isinstance(source, dict) and {"dag_id", "run_id", "task_id"} <= source.keys():
         return "/".join(str(source[name]) for name in ("dag_id", "run_id", "task_id"))
     if isinstance(source, str):
@@ -76,9 +88,11 @@ def _event_json(row: "AssetEvents", asset: str) -> dict[str, Any]:
         "seq": None if row.seq is None else int(row.seq),
         "timestamp": iso(row.timestamp),
         "recorded_at": iso(row.recorded_at),
-        "extra": row.extra or {},
-        "source": row.source,
+        "extra": masked(row.extra or {}),
+        "source": masked(row.source),
         "partition_key": row.partition_key,
+        "sender": row.sender,
+        "conflict": row.conflict,
     }
 
 
@@ -113,6 +127,7 @@ def _headline(one: EventTrace) -> Text:
     if row.seq is None:
         return Text(f"event {row.event_id} of {one.asset} is waiting to be recorded")
     number = f"number {row.seq:.0f}, recorded at {console.instant(row.recorded_at)}"
+    number += f"; {_conflict(row)}" if row.conflict else ""
     return Text(f"event {row.event_id} of {one.asset}: {number}")
 
 

@@ -11,8 +11,8 @@ from lamplighter.store.assets import all_asset_names, read_assets
 from lamplighter.store.backfills import newest_of, read_backfill
 from lamplighter.store.dags import all_dag_ids, newest_document, read_dag
 from lamplighter.store.runs import STATES, require_run, runs_of
-from lamplighter.views import view_dag
 from lamplighter.zones import UTC, Zone
+from lamplighter_operations.views import view_dag
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Assets, Backfills, Dags, Runs

@@ -30,6 +30,14 @@ Variables = Annotated[
         "--var", metavar="NAME=TEXT", help="A variable for templates and jobs; repeatable."
     ),
 ]
+Secrets = Annotated[
+    Path | None,
+    typer.Option(
+        "--secrets",
+        metavar="FILE",
+        help='A JSON file with the secrets of jobs, by reference: {"ssm:/lake/key": "…"}.',
+    ),
+]
 PollRealSources = Annotated[
     bool,
     typer.Option(
@@ -76,6 +84,21 @@ def read_variables(texts: Iterable[str] | None) -> dict[str, str]:
         if not (name and is_given):
             raise RefusedError(f"--var {text!r}: write NAME=TEXT, such as data_root=/data/lake")
         found[name] = value
+    return found
+
+
+def read_secrets(file: Path | None) -> dict[str, str]:
+    """Return the content of the file of `--secrets`; errors do not repeat it."""
+    if file is None:
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise RefusedError(f"--secrets {file}: {error.strerror}") from error
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise RefusedError(f"--secrets {file} must be a JSON object of texts by reference")
     return found
 
 

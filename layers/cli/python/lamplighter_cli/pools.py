@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lamplighter.operations import pools
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson
+from lamplighter_operations import pools
 
 app = typer.Typer(
     help="Limit how many steps of all DAGs run at once: SparkTask(pool=…, pool_slots=…).",

@@ -1,6 +1,7 @@
 """`lamplighter push`: checks a bundle, shows what changes, and uploads it."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,7 @@ from rich.text import Text
 from lamplighter import settings
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.parsing import BundleReport, check_bundle
-from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.identifiers import require_id
-from lamplighter.operations.push import DagChange, preview_push, push_bundle
 from lamplighter.registry.definition import read_definition, without_refused
 from lamplighter.registry.watchers import unwired
 from lamplighter.timetables.base import DataInterval
@@ -21,6 +20,7 @@ from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson, BundleDir, BundleName
+from lamplighter_operations.push import DagChange, preview_push, push_bundle
 
 # More runs than this at once are more often a mistake than intended.
 MAX_UNCONFIRMED_RUNS = 100
@@ -62,11 +62,12 @@ def push(
     )
     owed = {change.dag_id: change.owed for change in changes if change.owed}
     skipped = {change.dag_id: change.skipped for change in changes if change.skipped}
+    more = {change.dag_id for change in changes if change.owes_more}
     if not as_json:
         _show_changes(changes)
-        _show_runs(owed, "has {} that are already due")
-        _show_runs(skipped, "skips {} that are already due")
-    if sum(owed.values()) > MAX_UNCONFIRMED_RUNS and not yes:
+        _show_runs(owed, more, "has {} that are already due")
+        _show_runs(skipped, more, "skips {} that are already due")
+    if (sum(owed.values()) > MAX_UNCONFIRMED_RUNS or more & owed.keys()) and not yes:
         _confirm(sum(owed.values()))
     with console.progress() as progress:
         progress.add_task("Uploading", total=None)
@@ -166,9 +167,9 @@ def _span_json(interval: DataInterval | None) -> list[str | None] | None:
     return None if interval is None else [console.instant_json(at) for at in interval]
 
 
-def _show_runs(counts: dict[str, int], words: str) -> None:
+def _show_runs(counts: dict[str, int], more: AbstractSet[str], words: str) -> None:
     for dag_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        at_least = "at least " if count >= MAX_OWED_COUNTED else ""
+        at_least = "at least " if dag_id in more else ""
         runs = f"{at_least}{count:,} {'run' if count == 1 else 'runs'}"
         console.out().print(Text(f"{dag_id} {words.format(runs)}"))
 

@@ -11,11 +11,8 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
-from lamplighter.operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
-from lamplighter.views import Run, run_summary, view_dag, view_run
 from lamplighter.zones import Zone, instant_in
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
@@ -37,6 +34,9 @@ from lamplighter_cli.runs_output import (
     whole_run_json,
 )
 from lamplighter_cli.runs_watch import watch
+from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
+from lamplighter_operations.trigger import create_manual_run
+from lamplighter_operations.views import Run, run_summary, view_dag, view_run
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Runs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lamplighter.errors import RefusedError
-from lamplighter.views import Step
+from lamplighter_operations.views import Step
 
 
 class RunJob(NamedTuple):

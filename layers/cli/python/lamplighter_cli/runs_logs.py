@@ -10,13 +10,14 @@ from rich.text import Text
 from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors import named
+from lamplighter.safe_text import masked_text
 from lamplighter.store.runs import FINISHED
-from lamplighter.views import steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_run
 from lamplighter_cli.options import AsJson, RunName
 from lamplighter_cli.runs_jobs import RunJob, jobs_of
+from lamplighter_operations.views import steps_of
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Runs
@@ -66,7 +67,7 @@ def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:
             if lines is None:
                 missing.append(uri or f"{executor.name}, which keeps none of job {job.job_run_id}")
             elif as_json:
-                text = "".join(lines)
+                text = masked_text("".join(lines))
                 found.append({**job._asdict(), "stream": stream, "uri": uri, "text": text})
             else:
                 found.append({"uri": uri})
@@ -80,13 +81,14 @@ def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:
 
 
 def _write(job: RunJob, stream: str, lines: Iterator[str]) -> None:
-    typer.echo(f"==> {job.task_id}, try {job.try_number}, {stream} <==")
-    ending = "\n"
+    console.print_line(f"==> {job.task_id}, try {job.try_number}, {stream} <==")
     for line in lines:
-        typer.echo(line, nl=False)
-        ending = line[-1:]
-    if ending != "\n":
-        typer.echo()
+        _write_line(line)
+
+
+def _write_line(line: str) -> None:
+    # Without the end of the line, and without that of progress bars that return to its start.
+    console.print_line(masked_text(line.rstrip("\r\n")))
 
 
 class _Follower:
@@ -127,8 +129,8 @@ class _Follower:
 
     def _print(self, job: RunJob, key: tuple[str, str], line: str) -> None:
         if key != self.last:
-            typer.echo(f"==> {job.task_id}, try {job.try_number}, {key[1]} <==")
-        typer.echo(line, nl=False)
+            console.print_line(f"==> {job.task_id}, try {job.try_number}, {key[1]} <==")
+        _write_line(line)
         self.printed[key] += 1
         self.last = key
 

@@ -6,12 +6,12 @@ import typer
 
 from lamplighter.errors import RefusedError
 from lamplighter.executors import named
-from lamplighter.views import steps_of
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_run
 from lamplighter_cli.options import AsJson, RunName
 from lamplighter_cli.runs_jobs import jobs_of
+from lamplighter_operations.views import steps_of
 
 
 @on_deployment
@@ -38,4 +38,4 @@ def open_ui(
     if as_json:
         console.print_json({**job._asdict(), "url": url})
     else:
-        typer.echo(url)
+        console.print_line(url)

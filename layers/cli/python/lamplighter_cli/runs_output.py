@@ -6,10 +6,10 @@ from typing import Any
 from pendulum import DateTime
 from rich.table import Table
 
-from lamplighter.views import Run, Step
 from lamplighter.zones import Zone
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, view_json
+from lamplighter_operations.views import Run, Step
 
 # Fields of `Run` that only `runs show` has, below the others.
 _DETAILS = frozenset({"conf", "events", "expired_events", "steps"})

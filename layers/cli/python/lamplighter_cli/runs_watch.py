@@ -1,6 +1,5 @@
 """`lamplighter runs watch`: a live table of runs or, without a terminal, a line for each change."""
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from rich.live import Live
 
 from lamplighter import clock
 from lamplighter.store.runs import FINISHED, SUCCESS, recent_runs, runs_of
-from lamplighter.views import run_summary, steps_of, view_dag
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_dag, find_run, zone_of_runs
 from lamplighter_cli.options import AsJson, Every
 from lamplighter_cli.runs_output import runs_table, steps_table
+from lamplighter_operations.views import run_summary, steps_of, view_dag
 
 _MAX_RUNS = 20
 
@@ -108,6 +107,6 @@ class _Lines:
         now = clock.now()
         if self._as_json:
             line = {"at": iso(now), "run": run, "task_id": task, "state": state}
-            typer.echo(json.dumps(line))
+            console.print_json_line(line)
         else:
-            typer.echo("  ".join(filter(None, (console.instant(now), run, task, state))))
+            console.print_line("  ".join(filter(None, (console.instant(now), run, task, state))))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pendulum import DateTime
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from lamplighter import clock, runtime
@@ -194,14 +193,10 @@ class _OnProgress:
 @contextmanager
 def _progress(start: DateTime, days: int) -> Iterator[_OnProgress]:
     """Show the simulated day and the remaining time, on a terminal only."""
-    err = Console(stderr=True)
-    with Progress(
+    with console.progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(compact=True),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
     ) as progress:
         yield _OnProgress(progress, start, days)

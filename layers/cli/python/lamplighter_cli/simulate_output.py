@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
-from lamplighter.views import Run
 from lamplighter_cli import console
 from lamplighter_local.simulation.simulate import DagSummary, Peak, Simulation, peak, was_submitted
+from lamplighter_operations.views import Run
 
 _SHOWN_HOURS = 5
 _MAX_NAMED = 4

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lamplighter import clock
-from lamplighter.views import Step
+from lamplighter.safe_text import masked, masked_text
 from lamplighter_cli import console
 from lamplighter_cli.options import (
     AsJson,
@@ -19,13 +19,16 @@ from lamplighter_cli.options import (
     DagId,
     DagsDir,
     PollRealSources,
+    Secrets,
     Variables,
     needing_local,
     read_conf,
+    read_secrets,
     read_time,
     read_variables,
 )
 from lamplighter_cli.runs_output import last_line
+from lamplighter_operations.views import Step
 
 if TYPE_CHECKING:
     from lamplighter_local.try_run import Tried
@@ -46,12 +49,13 @@ def run_test(
     dags: DagsDir = Path(),
     conf: Conf = "",
     var: Variables = None,
+    secrets: Secrets = None,
     poll_real_sources: PollRealSources = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a DAG once on this machine; show its steps and logs. Exit code 1 if the run failed."""
     date = read_time("--at", at) if at else clock.now().replace(microsecond=0)
-    params, variables = read_conf(conf), read_variables(var)
+    params, variables, given = read_conf(conf), read_variables(var), read_secrets(secrets)
     with needing_local():
         from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
     with console.exit_on_ctrl_c():
@@ -62,6 +66,7 @@ def run_test(
             on_spark=spark,
             conf=params,
             variables=variables,
+            secrets=given,
             poll_real_sources=poll_real_sources,
         )
     if as_json:
@@ -85,7 +90,7 @@ def _as_json(tried: "Tried", *, is_executed: bool) -> dict[str, Any]:
 
 
 def _step_as_json(tried: "Tried", step: Step) -> dict[str, Any]:
-    context = tried.contexts.get(step.task_id, {})
+    context = masked(tried.contexts.get(step.task_id, {}))
     own = [attempt for attempt in tried.attempts if attempt.task_id == step.task_id]
     return {
         "task_id": step.task_id,
@@ -93,7 +98,9 @@ def _step_as_json(tried: "Tried", step: Step) -> dict[str, Any]:
         "tries": step.try_number,
         "error": step.error,
         **{name: context.get(name) for name in ("job", "entry_point", "arguments", "params")},
-        "attempts": [{"seconds": round(each.seconds, 3), "log": each.log} for each in own],
+        "attempts": [
+            {"seconds": round(each.seconds, 3), "log": masked_text(each.log)} for each in own
+        ],
     }
 
 
@@ -121,7 +128,7 @@ def _show(out: Console, tried: "Tried", *, is_executed: bool) -> None:
     for number, attempt in enumerate(tried.attempts, start=1):
         title = f"==> job {number}: {attempt.task_id}, {attempt.seconds:.1f} s <=="
         out.print(Text(f"\n{title}", "bold"))
-        out.print(Text(attempt.log.rstrip("\n") or "(no output)"), soft_wrap=True)
+        out.print(Text(masked_text(attempt.log.rstrip("\n")) or "(no output)"), soft_wrap=True)
 
 
 def _steps(tried: "Tried", *, is_executed: bool) -> console.Rows:
@@ -138,6 +145,7 @@ def _steps(tried: "Tried", *, is_executed: bool) -> console.Rows:
 
 def _call(context: Mapping[str, Any]) -> str:
     """Return the job of a step as a command line."""
+    context = masked(context)
     program = context["job"] or context["entry_point"]
     parts = [str(program), *(shlex.quote(text) for text in context["arguments"])]
     params = f"  params {json.dumps(context['params'])}" if context["params"] else ""

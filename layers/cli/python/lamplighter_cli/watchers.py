@@ -26,7 +26,7 @@ from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson
 
 if TYPE_CHECKING:
-    from lamplighter.store.models import Catalog
+    from lamplighter.store.models import Catalog, WatcherStates
 
 app = typer.Typer(help="List, test and resume watchers.", no_args_is_help=True)
 
@@ -60,7 +60,7 @@ def list_watchers(*, as_json: AsJson = False) -> None:
     console.out().print(table)
 
 
-def _parked_at(row: "Catalog | None") -> str | None:
+def _parked_at(row: "WatcherStates | None") -> str | None:
     return None if row is None else instant_json(row.updated_at)
 
 

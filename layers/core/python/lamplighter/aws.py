@@ -1,5 +1,6 @@
 """AWS clients: one per service and runtime, with timeouts that suit Lambda."""
 
+import os
 from typing import Any
 
 import boto3
@@ -26,6 +27,31 @@ _LIMITS = Config(
 _ASKED_ONCE = Config(retries={"total_max_attempts": 1})
 
 
+# Credentials of this process that its environment no longer has, as arguments of clients.
+_held: dict[str, str] = {}
+_CREDENTIALS = {
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+}
+
+
+def withdraw_credentials() -> None:
+    """Take the credentials out of the environment, which processes of author code might inherit.
+
+    Those of a Lambda last as long as its process. One that began from a snapshot has none there: it
+    asks for them, again and again.
+    """
+    for argument, name in _CREDENTIALS.items():
+        if name in os.environ:
+            _held[argument] = os.environ.pop(name)
+
+
+def held_credentials() -> dict[str, str]:
+    """Return the credentials that were withdrawn, as arguments of a client."""
+    return dict(_held)
+
+
 def bucket_and_key(uri: str) -> tuple[str, str]:
     """Return the bucket and key of an S3 URI."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -39,6 +65,6 @@ def client(service: str, *, read_seconds: float = READ_SECONDS) -> Any:
         limits = _LIMITS.merge(Config(read_timeout=read_seconds))
         if service == "emr-serverless":
             limits = limits.merge(_ASKED_ONCE)
-        return boto3.client(service, config=limits)
+        return boto3.client(service, config=limits, **_held)
 
     return runtime.current().client((service, read_seconds), make)

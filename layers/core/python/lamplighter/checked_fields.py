@@ -123,5 +123,5 @@ _KINDS: Mapping[Any, tuple[Callable[[object], Any], str]] = {
     int: (_whole_number, "a whole number"),
     float: (_number, "a number"),
     tuple[str, ...]: (_names, 'a name, or a JSON list of names such as ["orders"]'),
-    dict[str, str]: (_texts_by_name, 'a JSON object of texts, such as {"root": "/lake"}'),
+    dict[str, str]: (_texts_by_name, 'a JSON object of texts, such as {"orders": "arn:…"}'),
 }

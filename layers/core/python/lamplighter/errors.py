@@ -71,7 +71,12 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 _MAX_LENGTH = 1_000
 
 
+def readable(text: str) -> str:
+    """Return a text that can be stored: JSON may contain lone surrogates, UTF-8 may not."""
+    return text.encode(errors="replace").decode()
+
+
 def in_short(error: object) -> str:
-    """Return an error as a row can hold it: a sentence, and not a novel."""
-    message = str(error)
+    """Return an error as a row can hold it: a sentence, and not a novel, in whole characters."""
+    message = readable(str(error))
     return message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]}…"

@@ -25,6 +25,11 @@ FREE_TEXT = "~"
 _ID = re.compile(r"[A-Za-z0-9._~-]+")
 
 
+def is_id(value: str) -> bool:
+    """Return whether a text may name a DAG or a task."""
+    return len(value) <= MAX_ID_LENGTH and _ID.fullmatch(value) is not None
+
+
 def require_id(value: object, *, what: str) -> str:
     """Return `value` if it may name a DAG or a task, else raise an error that names it."""
     if not isinstance(value, str) or not value:

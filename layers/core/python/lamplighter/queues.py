@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime, from_timestamp
@@ -72,23 +72,29 @@ def send_backfills(backfill_ids: Iterable[str]) -> None:
     send("claims", [{"MessageBody": body} for body in bodies])
 
 
-def read_claims(body: str) -> list[str]:
-    """Return the DAG ids of a message on `claims`; empty if it names backfills."""
-    return _read_ids(body, "dag_ids", "backfill_ids", what="DAG")
+class Claims(NamedTuple):
+    """What a message on `claims` names."""
+
+    dag_ids: list[str]
+    backfill_ids: list[str]
 
 
-def read_backfills(body: str) -> list[str]:
-    """Return the backfill ids of a message on `claims`; empty if it names DAGs."""
-    return _read_ids(body, "backfill_ids", "dag_ids", what="backfill")
-
-
-def _read_ids(body: str, wanted: str, other: str, *, what: str) -> list[str]:
+def read_claims(body: str) -> Claims:
+    """Return the DAGs and backfills of a message on `claims`."""
     with reject_unreadable():
         data = json.loads(body)
-        ids = data.get(wanted, []) if other in data else data[wanted]
-        if not isinstance(ids, list):
-            raise DefinitionError(f"{wanted} must be a list, not {ids!r}")
-        return [require_id(each, what=what) for each in ids]
+        if not data.keys() & {"dag_ids", "backfill_ids"}:
+            raise DefinitionError("dag_ids or backfill_ids must be given")
+        return Claims(
+            _read_ids(data, "dag_ids", "DAG"), _read_ids(data, "backfill_ids", "backfill")
+        )
+
+
+def _read_ids(data: dict[str, Any], name: str, what: str) -> list[str]:
+    ids = data.get(name, [])
+    if not isinstance(ids, list):
+        raise DefinitionError(f"{name} must be a list, not {ids!r}")
+    return [require_id(each, what=what) for each in ids]
 
 
 @contextmanager
@@ -188,6 +194,7 @@ class Delivery:
     queue_arn: str = ""
     first_received_at: DateTime | None = None
     sequence: str | None = None  # on a FIFO queue: its position among all messages
+    sender: str | None = None  # as SQS says, whatever the message says
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
@@ -208,7 +215,23 @@ class Delivery:
             record["eventSourceARN"],
             _instant(attributes.get("ApproximateFirstReceiveTimestamp")),
             attributes.get("SequenceNumber"),
+            attributes.get("SenderId"),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what watchers may know of it: not what would let them delete it."""
+        return {
+            "message_id": self.message_id,
+            "body": self.body,
+            "first_id": self.first_id,
+            "lane": self.lane,
+            "texts": dict(self.texts),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return the delivery of which `to_json` wrote a part."""
+        return cls(**data, receipt="", receives=1)
 
     @property
     def is_fifo(self) -> bool:

@@ -39,6 +39,9 @@ class Runtime:
     # Not one that is seeded when a module is loaded: functions that begin from one snapshot of
     # memory would all wait for the same time.
     random: Random = field(default_factory=SystemRandom)
+    # Whether author code of watchers gets a process per bundle. Not in a local deployment: author
+    # code is its user's own there, and AWS is emulated in this process.
+    isolates_watchers: bool = True
     clients: dict[Hashable, Any] = field(default_factory=dict)
     caches: dict[Callable[..., Any], Callable[..., Any]] = field(default_factory=dict)
 

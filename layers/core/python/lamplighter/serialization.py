@@ -19,11 +19,17 @@ from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
 from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import Zone, encode_zone, iso, parse_instant, parse_zone
 
-SCHEMA = 2
+SCHEMA = 3
 MAX_BYTES = 1_000_000
 
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda document: {**document, "schema": 2, "allowed_run_types": None},
+    2: lambda document: {
+        **document,
+        "schema": 3,
+        "allow_cycle": False,
+        "tasks": [{"restrict_data": False, **task} for task in document["tasks"]],
+    },
 }
 
 _INSTANTS = frozenset({"start_date", "end_date"})
@@ -35,6 +41,7 @@ _TASK_KEYS = frozenset({"task_id", "downstream", *OPTIONS})
 def encode_dag(dag: DAG) -> dict[str, Any]:
     """Return the document of `dag`, after checking that the whole definition holds together."""
     dag.validate()
+    dag.check_limits()
     document = {
         "schema": SCHEMA,
         "dag_id": dag.dag_id,

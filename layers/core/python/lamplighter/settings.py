@@ -29,8 +29,8 @@ class ChosenSettings:
 
     # The executor for new jobs; existing jobs stay where they were started.
     executor: Annotated[str, OneOf(["emr-serverless"])] = "emr-serverless"
-    # For templates and jobs.
-    variables: dict[str, str] = field(default_factory=dict, hash=False)
+    # The roles of jobs, by bundle, by ARN; all other bundles use the one of the deployment.
+    bundle_roles: dict[str, str] = field(default_factory=dict, hash=False)
     # Events of assets that no DAG names: "reject" them, or "register" the asset.
     unknown_assets: Annotated[str, OneOf(["reject", "register"])] = "reject"
 
@@ -48,6 +48,8 @@ class ChosenSettings:
     look_ahead_seconds: Annotated[int, Range(60, 840)] = 300
     # The minimum time between the starts of two runs of @continuous, for runs that end at once.
     continuous_gap_seconds: Annotated[int, Range(1, 86_400)] = 30
+    # A DAG with more asset-triggered runs than this is paused: it may trigger itself.
+    asset_runs_per_hour: Annotated[int, Range(1, 1_000_000)] = 600
     # Work not handled within this time, because a message was lost, is sent again.
     resend_after_seconds: Annotated[int, Range(1, 3_600)] = 120
     # A live job without events is polled after this time.
@@ -86,6 +88,9 @@ class ChosenSettings:
     watcher_retry_sessions: Annotated[int, Range(1, 1_000)] = 5
     # A watcher that fires more often than this is parked until an operator releases it.
     watcher_events_per_minute: Annotated[int, Range(1, 1_000_000)] = 6_000
+
+    # By bundle the ARN of the role that its own triggers have; without, they have no credentials.
+    watcher_roles: dict[str, str] = field(default_factory=dict, hash=False)
 
     # What all jobs together may use of EMR Serverless; 0 is unlimited.
     spark_vcpus: Annotated[int, Range(0, 100_000)] = 0

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamplighter.views import Dag, Event, Run, Step
     from lamplighter_local.deployment import LocalDeployment
+    from lamplighter_operations.views import Dag, Event, Run, Step
 
 __all__ = ["Dag", "Event", "LocalDeployment", "Run", "Step"]
 
@@ -19,4 +19,4 @@ def __getattr__(name: str) -> Any:
     """Import on first use: pytest loads this package in every project, most often for nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES.get(name, "lamplighter.views")), name)
+    return getattr(import_module(_MODULES.get(name, "lamplighter_operations.views")), name)

@@ -17,7 +17,6 @@ from typing import Any
 from pendulum import DateTime, datetime
 
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.views import Run, Step
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emulator.moto_memory import items_of
@@ -25,6 +24,7 @@ from lamplighter_local.shipped import shipped
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
+from lamplighter_operations.views import Run, Step
 
 # A Sunday: the second day has the Monday morning on which the weekly report is due, and is a
 # workday. The shop opens the day before, so that there are exchange rates and late orders.

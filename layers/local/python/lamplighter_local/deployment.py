@@ -26,16 +26,12 @@ from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
 from lamplighter.executors.base import Executor
-from lamplighter.operations import backfills, pause, pools
-from lamplighter.operations.backfills import create_backfill
-from lamplighter.operations.trigger import create_manual_run
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.dags import all_dags, newest_document, require_dag
 from lamplighter.store.models import TABLES, Dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
-from lamplighter.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -44,6 +40,11 @@ from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
 from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
 from lamplighter_local.table_checks import violations
+from lamplighter_operations import backfills, pause, pools
+from lamplighter_operations import variables as variables_of
+from lamplighter_operations.backfills import create_backfill
+from lamplighter_operations.trigger import create_manual_run
+from lamplighter_operations.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -70,7 +71,10 @@ class LocalDeployment(DeploymentLifecycle):
             nothing either, but on an EMR Serverless with the rates, quotas, start times and late
             bills of a new AWS account), "spark", or any `Executor`; or a `FakeEmr`, for steps that
             do nothing with limits of your own.
-        variables: What templates and jobs see as the deployment's variables.
+        variables: What templates and jobs see as the deployment's variables; `set_variable`
+            changes them.
+        secrets: What references lead to, with executor="spark": `{"ssm:/lake/key": "…"}`. No
+            others are found, and nothing is asked on the network.
         settings: What a deployer can choose, by name: `{"watch_session_seconds": 5}`.
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
         seed: Where chance begins. The same seed gives the same history.
@@ -87,6 +91,7 @@ class LocalDeployment(DeploymentLifecycle):
         name: str = NAME,
         executor: str | Executor | FakeEmr = "instant",
         variables: Mapping[str, str] = MappingProxyType({}),
+        secrets: Mapping[str, str] = MappingProxyType({}),
         settings: Mapping[str, object] = MappingProxyType({}),
         catch_up: bool = True,
         seed: int = 0,
@@ -98,6 +103,7 @@ class LocalDeployment(DeploymentLifecycle):
             at=at,
             executor=executor,
             variables=variables,
+            secrets=secrets,
             settings=settings,
             seed=seed,
             folder=folder,
@@ -293,6 +299,11 @@ class LocalDeployment(DeploymentLifecycle):
     def pools(self) -> list[pools.Pool]:
         """Return all pools by name."""
         return list(pools.list_pools())
+
+    @when_open
+    def set_variable(self, name: str, value: str) -> variables_of.Variable:
+        """Create a variable or change it; jobs that are started from now on see it."""
+        return variables_of.set_variable(name, value)
 
     # Backfills.
 

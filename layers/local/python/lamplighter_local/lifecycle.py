@@ -60,6 +60,7 @@ class DeploymentLifecycle:
         at: Instant,
         executor: str | Executor | FakeEmr,
         variables: Mapping[str, str],
+        secrets: Mapping[str, str],
         settings: Mapping[str, object],
         seed: int,
         folder: Path | str | None,
@@ -68,7 +69,11 @@ class DeploymentLifecycle:
         self.name = _require_name(name)
         self._at = as_instant(at)
         self._executor_named = executor
-        self._settings = _chosen(settings, variables, executor)
+        self._settings = _chosen(settings, executor)
+        self._variables = dict(variables)
+        self._secrets = dict(secrets)
+        if secrets and not isinstance(executor, str | FakeEmr):
+            raise RefusedError("secrets are for executor='spark': give them to your own executor")
         self._seed = seed
         self._moto_random = MotoRandom(seed)
         self._folder = folder
@@ -90,7 +95,13 @@ class DeploymentLifecycle:
             self.executor = self._make_executor(opening)
             opening.callback(self._drop_stack)
             self._stack = stack = opening.enter_context(
-                local_stack(at=self._at, name=self.name, on=self.executor, sources=self._sources)
+                local_stack(
+                    at=self._at,
+                    name=self.name,
+                    on=self.executor,
+                    variables=self._variables,
+                    sources=self._sources,
+                )
             )
             stack.settings = replace(stack.settings, **vars(self._settings))
             stack.runtime.random = Random(self._seed)  # noqa: S311 - it must be repeatable
@@ -156,11 +167,10 @@ class DeploymentLifecycle:
                 takes_seconds=_EMR_JOB_SECONDS, behaviour=_emr_of(self._settings, self._seed)
             )
         if named == "spark":
-            temporary = tempfile.TemporaryDirectory(
-                prefix="lamplighter-", ignore_cleanup_errors=True
+            folder = self._folder or opening.enter_context(
+                tempfile.TemporaryDirectory(prefix="lamplighter-", ignore_cleanup_errors=True)
             )
-            folder = self._folder or opening.enter_context(temporary)
-            return opening.enter_context(LocalSparkExecutor(Path(folder)))
+            return opening.enter_context(LocalSparkExecutor(Path(folder), secrets=self._secrets))
         raise RefusedError(f"executor={named!r}: use 'instant', 'emr', 'spark', or an Executor")
 
 
@@ -176,14 +186,10 @@ def _emr_of(given: ChosenSettings, seed: int) -> EmrBehaviour:
     )
 
 
-def _chosen(
-    given: Mapping[str, object], variables: Mapping[str, str], executor: object
-) -> ChosenSettings:
+def _chosen(given: Mapping[str, object], executor: object) -> ChosenSettings:
     """Return the settings of a local deployment, of which some have other defaults."""
-    if variables and "variables" in given:
-        raise RefusedError("variables are given twice: leave them out of settings")
     defaults = {**_DEFAULTS, **(_EMR_DEFAULTS if executor == "emr" else {})}
-    return ChosenSettings.named({**defaults, "variables": variables, **given})
+    return ChosenSettings.named({**defaults, **given})
 
 
 def _require_name(name: str) -> str:

@@ -7,7 +7,6 @@ nothing is done, so that days pass in moments.
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from lamplighter import runtime
 from lamplighter.dags.dag import DAG
 from lamplighter.events.emit import emit
 from lamplighter.executors.base import Executor
-from lamplighter.operations.push import push_bundle
 from lamplighter.runtime import Runtime
 from lamplighter.settings import Settings
 from lamplighter.store.dags import require_dag
@@ -41,6 +39,8 @@ from lamplighter_local.given_sources import GivenSources
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.timers import next_poll, next_sweep, next_tick, watched_queues
+from lamplighter_operations.push import push_bundle
+from lamplighter_operations.variables import set_variable
 
 NAME = "local"
 # No key of a run is before it.
@@ -252,7 +252,7 @@ def local_stack(
     with (
         shared_moto(name) as lock,
         nullcontext() if over_http else shortcuts.calls(name, lock),
-        runtime.activate(Runtime(name, clock=movable)) as here,
+        runtime.activate(Runtime(name, clock=movable, isolates_watchers=False)) as here,
         api_calls.wrapped(name, partial(local_invocations, prefix=f"{name}-", objects=objects)),
         trigger_builds.wrapped(name, objects.building_triggers),
         nullcontext()
@@ -260,6 +260,8 @@ def local_stack(
         else trigger_builds.wrapped(name, sources.building_triggers),
         resources.created(name) as made,
     ):
-        here.settings = replace(made, variables=dict(variables))
+        here.settings = made
+        for variable, value in variables.items():
+            set_variable(variable, value)
         with executing(on) as execution:
             yield LocalStack(here, movable, execution, objects, lock, sources=sources)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+from lamplighter.safe_text import masked_text, visible
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local import handlers
 
@@ -19,12 +20,12 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message"}
 
 
 def line_of(record: logging.LogRecord) -> str:
-    """Return what a record says, what it says it about, and its error, in one line."""
+    """Return what a record says, what it says it about, and its error, in one safe line."""
     facts = [f"{name} {value}" for name, value in vars(record).items() if name not in _OWN]
     line = record.getMessage() + (f" ({', '.join(facts)})" if facts else "")
     if record.exc_info and record.exc_info[1] is not None:
         line += f": {record.exc_info[1]}"
-    return " ".join(line.split())
+    return visible(masked_text(" ".join(line.split())))
 
 
 class SourcesOnce(logging.Filter):

@@ -110,7 +110,7 @@ def _seen_items(made: Settings) -> dict[str, bytes]:
     """Return what was seen at polled sources, by stream."""
     return {
         item.attrs["id"].value: b64decode(item.attrs["seen_items"].to_json()["B"])
-        for item in items_of(f"{made.table_prefix}Catalog")
+        for item in items_of(f"{made.table_prefix}WatcherStates")
         if "seen_items" in item.attrs
     }
 

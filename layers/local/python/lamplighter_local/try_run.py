@@ -11,20 +11,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lamplighter import executors
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.bundles.parsing import find_dag
 from lamplighter.errors import RefusedError
-from lamplighter.operations import pause
 from lamplighter.scheduler import cursor
 from lamplighter.serialization import zone_of_dag
 from lamplighter.store.dags import all_dags, change_dag
 from lamplighter.store.models import Dags
 from lamplighter.store.runs import FINISHED
 from lamplighter.store.transactions import Write
-from lamplighter.views import Run
 from lamplighter.zones import Zone, instant_in
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage
@@ -32,6 +31,8 @@ from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
 from lamplighter_local.spark.job_times import JobTimes
 from lamplighter_local.text_logs import warnings_as_lines
+from lamplighter_operations import pause
+from lamplighter_operations.views import Run
 
 _MAX_DAYS = 60
 
@@ -66,6 +67,7 @@ def try_run(
     on_spark: bool,
     conf: dict[str, Any] | None = None,
     variables: Mapping[str, str],
+    secrets: Mapping[str, str] = MappingProxyType({}),
     poll_real_sources: bool = False,
 ) -> Tried:
     """Run a DAG once and return what came of it; a naive logical date is in the DAG's zone."""
@@ -75,7 +77,7 @@ def try_run(
     zone = zone_of_dag(find_dag(root, dag_id).document)
     date = instant_in(zone, at)
     with ExitStack() as until_the_end:
-        spark = _spark(until_the_end) if on_spark else None
+        spark = _spark(until_the_end, secrets) if on_spark else None
         lamp = until_the_end.enter_context(
             LocalDeployment(
                 at=date,
@@ -94,10 +96,10 @@ def try_run(
         return Tried(_in_order(run, attempts), zone, _contexts(run), attempts)
 
 
-def _spark(until_the_end: ExitStack) -> LocalSparkExecutor:
+def _spark(until_the_end: ExitStack, secrets: Mapping[str, str]) -> LocalSparkExecutor:
     temporary = tempfile.TemporaryDirectory(prefix="lamplighter-", ignore_cleanup_errors=True)
     folder = Path(until_the_end.enter_context(temporary))
-    return until_the_end.enter_context(LocalSparkExecutor(folder))
+    return until_the_end.enter_context(LocalSparkExecutor(folder, secrets=secrets))
 
 
 def _silence(dag_id: str) -> None:
@@ -131,7 +133,9 @@ def _contexts(run: Run) -> dict[str, Any]:
     for step in run.steps:
         job = executors.current().describe(step.job_run_id) if step.job_run_id else None
         if job is not None:
-            found[step.task_id] = json.loads(storage.read(job.context_uri))
+            context = json.loads(storage.read(job.context_uri))
+            del context["report_secret"]  # what is tried is shown
+            found[step.task_id] = context
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamplighter_spark.errors import ContextError
 from lamplighter_spark.outlets import Outlet, find_outlet
+from lamplighter_spark.secrets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,6 +70,10 @@ class Context:
     def outlet(self, asset: object) -> Outlet:
         """Return the outlet of this task that an asset, an alias or the name of one means."""
         return find_outlet(self.outlets, asset)
+
+    def secret(self, name: str) -> str:
+        """Return the secret that a variable refers to; or name the reference itself."""
+        return resolve(str(self.variables.get(name, name)))
 
 
 def context_from(document: Mapping[str, Any]) -> Context:
@@ -155,6 +160,11 @@ def current_context() -> Context:
             " functions that Spark runs on executors; pass them the values they need"
         )
     return _current
+
+
+def secret(name: str) -> str:
+    """Return a secret of the job that is running, as `Context.secret` does."""
+    return current_context().secret(name)
 
 
 @contextmanager

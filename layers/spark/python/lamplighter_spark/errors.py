@@ -19,6 +19,10 @@ class ContextError(JobError):
     """The context cannot be read, or lacks what was asked of it."""
 
 
+class SecretError(JobError):
+    """A secret cannot be read; the message never has its value."""
+
+
 class ProgramError(JobError):
     """The program that a task names is not in its bundle."""
 

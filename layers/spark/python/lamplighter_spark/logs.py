@@ -11,6 +11,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lamplighter_spark.secrets import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -34,7 +36,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return json.dumps(without_secrets(line), default=lambda value: without_secrets(str(value)))
 
 
 def _instant(seconds: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lamplighter_spark.outlets import ALIAS, ASSET
+from lamplighter_spark.secrets import without_secrets
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -47,9 +48,13 @@ class Outcome:
         """What the process of the job says to its cluster."""
         return 1 if self.state == FAILED else 0
 
-    def to_bytes(self) -> bytes:
-        """Return the content of `report.json`."""
-        return json.dumps(self.document).encode()
+    def without_secrets(self) -> Outcome:
+        """Return the same end, told without the secrets that this process has read."""
+        return Outcome(without_secrets(self.document), without_secrets(self.summary))
+
+    def to_bytes(self, secret: str) -> bytes:
+        """Return the content of `report.json`, signed with the secret of the submission."""
+        return json.dumps({**self.document, "secret": secret}).encode()
 
 
 def succeeded(context: Context) -> Outcome:

@@ -51,17 +51,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_step(spark: SparkSession, context_uri: str, *, bundle: Path) -> Outcome:
     """Run the program that a context names and write its report beside the context."""
     files = Files(spark)
+    secret = None
     try:
         document = json.loads(files.read(context_uri))
+        secret = document.pop("report_secret", None)
         context = context_from(document)
     except Exception as error:  # noqa: BLE001 - whatever Hadoop says or the text holds is reported
         with json_logs({}):
-            return _told(files, context_uri, report.failed(error))
+            return _told(files, context_uri, report.failed(error), secret)
     with json_logs(fields_of(context)):
         _log.info("the step begins, submission %d", context.submission)
         with running(context):
             outcome = _outcome(spark, context, document, bundle)
-        return _told(files, context_uri, outcome)
+        return _told(files, context_uri, outcome, secret)
 
 
 def _outcome(
@@ -78,14 +80,22 @@ def _outcome(
         return report.failed(error)
 
 
-def _told(files: Files, context_uri: str, outcome: Outcome) -> Outcome:
-    """Log how the step ended and write its report; a step whose report is lost has failed."""
+def _told(files: Files, context_uri: str, outcome: Outcome, secret: str | None) -> Outcome:
+    """Log how the step ended and write its report; a step whose report is lost has failed.
+
+    A report is believed only with the secret of the submission, which the context holds: if that
+    cannot be read, the log must say why.
+    """
+    outcome = outcome.without_secrets()
     if outcome.state == report.FAILED:
         _log.error("the step has failed: %s", outcome.document["reason"])
     else:
         _log.info("the step ends as %s", f"{outcome.state} {outcome.summary}".strip())
+    if secret is None:
+        sys.stderr.write(f"{outcome.document['reason']}\n")
+        return outcome
     try:
-        files.write(beside(context_uri, REPORT), outcome.to_bytes())
+        files.write(beside(context_uri, REPORT), outcome.to_bytes(secret))
     except Exception as error:  # noqa: BLE001 - Hadoop's errors have no common root
         lost = report.failed(error)
         _log.error("the report cannot be written: %s", lost.document["reason"])

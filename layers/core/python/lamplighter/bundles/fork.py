@@ -2,7 +2,8 @@
 
 A fork costs milliseconds, starts clean, and may hang, allocate, print or die without harm to its
 parent. Results and prints travel through pipes of their own, so that neither is ever taken for the
-other; both are read while they come, so that no fork can fill memory or block on a full pipe.
+other; both are read while they come, so that no fork can fill memory or block on a full pipe. What
+it says is limited and verified: author code finds the pipe if it looks for it.
 """
 
 import json
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Never
+
+from lamplighter.bundles import answers, processes
 
 OUTPUT_BYTES = 4096
 
@@ -71,13 +74,18 @@ def run_in_fork(
         _run_child(work, values_write, output_write, limits.memory_bytes)
     os.close(values_write)
     os.close(output_write)
+    fork = _Fork(pid)
     try:
         pipes = _Pipes(values_read, output_read, caller)
-        is_late = pipes.read_values(count, limits.seconds)
-        status = _end(pid)
+        is_late = False
+        try:
+            pipes.read_values(count, limits.seconds, fork.is_alive)
+        except TimeoutError:
+            is_late = True
+        status = fork.end()
         pipes.read_last_output()
     except BaseException:  # also when the caller has stopped: no fork may be left behind
-        _kill(pid)
+        fork.kill()
         raise
     finally:
         os.close(values_read)
@@ -97,8 +105,8 @@ class _Pipes:
         self._line = bytearray()
         os.set_blocking(output, False)
 
-    def read_values(self, count: int, seconds: float) -> bool:
-        """Read until enough came, the pipe is closed or a value is late; tell whether it was."""
+    def read_values(self, count: int, seconds: float, is_alive: Callable[[], bool]) -> None:
+        """Read until enough came or no more will; raise `TimeoutError` if a value is late."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._values_pipe, selectors.EVENT_READ)
             selector.register(self._output_pipe, selectors.EVENT_READ)
@@ -108,30 +116,29 @@ class _Pipes:
             while len(self.values) < count:
                 if len(self.values) > known:  # the time is for each value
                     known, deadline = len(self.values), time.monotonic() + seconds
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return True
-                for key, _ in selector.select(left):
-                    if key.fd == self._caller:
+                ready = answers.wait_for(selector, deadline, is_alive)
+                if not ready:
+                    return
+                for pipe in ready:
+                    if pipe == self._caller:
                         raise EOFError("nobody waits for the result any more")
-                    if key.fd == self._output_pipe:
+                    if pipe == self._output_pipe:
                         if not self._read_output():
                             selector.unregister(self._output_pipe)
                     elif not self._read_values():
-                        return False
-        return False
+                        return
 
     def _read_values(self) -> bool:
         chunk = os.read(self._values_pipe, _CHUNK)
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             try:
-                self.values.append(json.loads(self._line + line))
+                self.values.append(answers.read_answer(self._line + line))
             except ValueError:  # author code wrote here on purpose: whatever follows is worthless
                 return False
             self._line.clear()
         self._line += rest
-        return bool(chunk)
+        return bool(chunk) and len(self._line) <= answers.MAX_BYTES
 
     def _read_output(self) -> bool:
         """Read some output, keep it if it is the beginning, and tell whether more may come."""
@@ -146,20 +153,30 @@ class _Pipes:
                 pass
 
 
-def _end(pid: int) -> int:
-    """Let a fork that is done end by itself, end it otherwise, and its children with it."""
-    deadline = time.monotonic() + _EXIT_SECONDS
-    ended, status = os.waitpid(pid, os.WNOHANG)
-    while not ended and time.monotonic() < deadline:
-        time.sleep(0.001)
-        ended, status = os.waitpid(pid, os.WNOHANG)
-    _kill(pid)
-    return status if ended else os.waitpid(pid, 0)[1]
+class _Fork:
+    """The process of a fork, and the status with which it has ended."""
 
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._status: int | None = None
 
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    def is_alive(self) -> bool:
+        if self._status is None:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if ended else None
+        return self._status is None
+
+    def end(self) -> int:
+        """Let it end by itself if it is done, end it otherwise, and its children with it."""
+        deadline = time.monotonic() + _EXIT_SECONDS
+        while self.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self.kill()
+        return os.waitpid(self._pid, 0)[1] if self._status is None else self._status
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
 
 
 def _run_child(
@@ -168,6 +185,7 @@ def _run_child(
     code = 1
     try:
         os.setsid()
+        processes.die_with_parent()
         _redirect_output(output)
         _close_all_but(values)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))

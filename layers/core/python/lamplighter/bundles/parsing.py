@@ -10,22 +10,26 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pendulum
 
 import lamplighter
 from lamplighter import clock, runtime
+from lamplighter.bundles.answers import MAX_BYTES, AnswerPipe
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.worker import ParseRequest, Request, RunsRequest, UpcomingQuery
-from lamplighter.dags.upcoming import NextRunsResult, TimetableQuery
+from lamplighter.dags.upcoming import NextRunsResult, TimetableQuery, failed_result
 from lamplighter.errors import DefinitionError
 from lamplighter.zones import iso
 
@@ -38,6 +42,10 @@ _SHARE_OF_AUTHOR_CODE = 0.8
 _MIN_BYTES = 400 * 1024**2
 # Author code gets neither credentials nor names of resources.
 _WITHHELD = ("AWS_", "_X_AMZN", "LAMBDA_", "LAMPLIGHTER_")
+# Beyond the time of author code, for each fork: to start and end it.
+_SECONDS_PER_FORK = 30.0
+# A worker repeats what forks have answered, with what they have printed.
+_MAX_RESPONSE_BYTES = 2 * MAX_BYTES
 
 
 @dataclass(frozen=True)
@@ -201,9 +209,16 @@ def _request(root: Path, file: str, limits: Limits) -> Request:
 
 def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]:
     """Yield the response to each request, in their order."""
+    with TemporaryDirectory(prefix="lamplighter-", ignore_cleanup_errors=True) as folder:
+        yield from _ask_workers(requests, processes, partial(start_worker, TMPDIR=folder))
+
+
+def _ask_workers(
+    requests: Sequence[Request], processes: int, start: "Callable[[], subprocess.Popen[str]]"
+) -> Iterator[Any]:
     width = max(1, min(processes, len(requests)))
     idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
-    workers = [start_worker() for _ in range(width)]
+    workers = [start() for _ in range(width)]
     for worker in workers:
         idle.put(worker)
 
@@ -211,6 +226,13 @@ def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]
         worker = idle.get()
         try:
             return ask_worker(worker, request)
+        except WorkerEndedError:
+            worker.kill()
+            worker.communicate()
+            workers.remove(worker)
+            worker = start()
+            workers.append(worker)
+            return _failed_response(request)
         finally:
             idle.put(worker)
 
@@ -227,36 +249,61 @@ def ask_workers(requests: Sequence[Request], *, processes: int) -> Iterator[Any]
             worker.communicate()
 
 
-def start_worker() -> subprocess.Popen[str]:
+def start_worker(**variables: str) -> subprocess.Popen[str]:
     """Start a process that answers requests until its standard input is closed."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "lamplighter.bundles.worker"],
+        [sys.executable, "-P", "-s", "-m", "lamplighter.bundles.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=_environment(),
+        env=environment(**variables),
     )
+
+
+class WorkerEndedError(Exception):
+    """A worker was killed, stopped or garbled by the author code below it."""
 
 
 def ask_worker(worker: "subprocess.Popen[str]", request: Request) -> Any:
     """Return what a worker responds to a request."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    worker.stdin.write(json.dumps(request) + "\n")
-    worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise RuntimeError(f"the worker that runs {request['file']} ended unexpectedly")
-    return json.loads(line)
+    # The import, and each question, which may need an import of its own.
+    forks = 2 + 2 * len(_queries(request))
+    deadline = time.monotonic() + forks * (request["seconds"] + _SECONDS_PER_FORK)
+    try:
+        worker.stdin.write(json.dumps(request) + "\n")
+        worker.stdin.flush()
+        pipe = AnswerPipe(
+            worker.stdout.fileno(),
+            max_bytes=_MAX_RESPONSE_BYTES,
+            is_alive=lambda: worker.poll() is None,
+        )
+        return json.loads(pipe.read_line(deadline=deadline))
+    except (EOFError, OSError, ValueError) as error:
+        raise WorkerEndedError(request["file"]) from error
 
 
-def _environment() -> dict[str, str]:
-    """Return what a worker gets: no secrets, and where it finds the library and its packages.
+def _queries(request: Request) -> list[TimetableQuery]:
+    queries: list[TimetableQuery] = dict(request).get("queries", [])  # type: ignore[assignment] # of one kind of request
+    return queries
 
-    In Lambda they come from a layer, which the runtime puts on the path of its own process only.
+
+def _failed_response(request: Request) -> Any:
+    why = "the process that ran the file was ended from within"
+    if queries := _queries(request):
+        return [failed_result(query, why) for query in queries]
+    return asdict(ParsedFile.failed(request["file"], why))
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return what a process gets that runs author code: no secrets, and where the library is.
+
+    In Lambda its packages come from a layer, which the runtime puts on the path of its own process
+    only.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
     files = [module.__file__ for module in (lamplighter, pendulum) if module.__file__]
     folders = [str(Path(file).parents[1]) for file in files]
     given = [kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else []
-    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, *given]))}
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*folders, *given])), **more}

@@ -1,7 +1,8 @@
 """A process that parses DAG files and asks their timetables on request, in forks of its own.
 
 Reads one JSON request per line and responds with one JSON line. The library is imported once, here;
-what an author wrote is imported only in forks.
+what an author wrote is imported only in forks. Nothing that a fork has started outlives its
+request: this process adopts what is orphaned, and ends it.
 """
 
 import datetime
@@ -12,11 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from lamplighter import clock
+from lamplighter.bundles import processes
 from lamplighter.bundles.fork import ForkResult, Limits, run_in_fork
 from lamplighter.bundles.importer import ParsedFile, import_file, load_dags, problem_of
 from lamplighter.dags.upcoming import (
@@ -70,6 +73,9 @@ class RunsRequest(Request):
 
 def main() -> None:
     """Serve requests until the caller closes the pipe, even in the middle of one."""
+    processes.shield()
+    # Once, here: nearly every file has templates, and each of the forks would import it for itself.
+    import_module("lamplighter.dags.templates")
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What anything prints here must not mix with the responses.
     null = os.open(os.devnull, os.O_RDWR)
@@ -83,6 +89,14 @@ def main() -> None:
             json.dump(response, responses)
             responses.write("\n")
             responses.flush()
+
+
+def _run(work: Callable[[], Iterator[Any]], count: int, request: "Request") -> ForkResult:
+    limits = Limits(request["seconds"], request["memory_bytes"])
+    try:
+        return run_in_fork(work, count=count, limits=limits, caller=_CALLER)
+    finally:
+        processes.end_descendants()
 
 
 # Parsing.
@@ -113,9 +127,7 @@ def _parse_once(request: ParseRequest) -> dict[str, Any]:
         set_clock()
         yield _import(request)
 
-    result = run_in_fork(
-        work, count=1, limits=Limits(request["seconds"], request["memory_bytes"]), caller=_CALLER
-    )
+    result = _run(work, 1, request)
     if result.values and _is_parsed_file(result.values[0]):
         parsed: dict[str, Any] = result.values[0]
     else:
@@ -126,10 +138,14 @@ def _parse_once(request: ParseRequest) -> dict[str, Any]:
 def _is_parsed_file(value: Any) -> bool:
     """Return False if author code has written something of its own in place of the result."""
     try:
-        ParsedFile.from_json(value)
+        parsed = ParsedFile.from_json(value)
+        ids = [(dag["dag_id"], dag["hash"], dag["line"]) for dag in parsed.dags]
     except (AttributeError, LookupError, TypeError):
         return False
-    return True
+    lists = (value["dags"], value["warnings"], value["errors"])
+    return all(isinstance(each, list) for each in lists) and all(
+        isinstance(dag_id, str) and isinstance(digest, str) for dag_id, digest, _ in ids
+    )
 
 
 def _why_not_imported(request: Request, result: ForkResult) -> str:
@@ -187,12 +203,8 @@ def _query_timetables(request: RunsRequest) -> list[NextRunsResult]:
     results: list[NextRunsResult] = []
     set_clock = _clock_of(request)
     while rest := request["queries"][len(results) :]:
-        done = run_in_fork(
-            partial(_import_and_query, request, rest, set_clock),
-            count=1 + len(rest),
-            limits=Limits(request["seconds"], request["memory_bytes"]),
-            caller=_CALLER,
-        )
+        work = partial(_import_and_query, request, rest, set_clock)
+        done = _run(work, 1 + len(rest), request)
         if not done.values:
             why = _why_not_imported(request, done)
             return results + [failed_result(query, why) for query in rest]

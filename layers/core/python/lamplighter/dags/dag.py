@@ -29,7 +29,7 @@ from lamplighter.zones import UTC, Zone, encode_zone, parse_zone
 
 if TYPE_CHECKING:
     from contextvars import Token
-    from types import FrameType
+    from types import FrameType, ModuleType
 
 MAX_ASSETS = 90  # a run takes the pending events of all its assets in one transaction
 MAX_TASKS = 500
@@ -50,6 +50,7 @@ PLAIN_ARGUMENTS: dict[str, Reader] = {
     "doc_md": optional(arguments.string),
     "is_paused_upon_creation": flag,
     "allowed_run_types": optional(arguments.run_types),
+    "allow_cycle": flag,
 }
 """The arguments that mean the same whatever the others are, and how each is read."""
 
@@ -80,6 +81,7 @@ class DAG:
     doc_md: str | None
     is_paused_upon_creation: bool
     allowed_run_types: tuple[str, ...] | None
+    allow_cycle: bool
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class DAG:
         doc_md: str | None = None,
         is_paused_upon_creation: bool = False,
         allowed_run_types: str | Collection[str] | None = None,
+        allow_cycle: bool = False,
         **older: object,
     ) -> None:
         self.dag_id = require_id(dag_id, what="DAG")
@@ -128,6 +131,7 @@ class DAG:
             "doc_md": doc_md,
             "is_paused_upon_creation": is_paused_upon_creation,
             "allowed_run_types": allowed_run_types,
+            "allow_cycle": allow_cycle,
         }
         for name, reader in PLAIN_ARGUMENTS.items():
             setattr(self, name, self._read(name, given[name], reader))
@@ -216,6 +220,24 @@ class DAG:
                 "start_date", "is needed to catch up from: give one, or pass catchup=False"
             )
 
+    def check_limits(self) -> None:
+        """Refuse what a new definition may not contain.
+
+        Not part of `validate`: a definition that was stored earlier must still be read, or none of
+        its runs could end.
+        """
+        self._read("schedule", self.timetable, lambda timetable: timetable.check_limits())
+        for task in self._templated_tasks():
+            self._read("tasks", task, _templates().check_task)
+
+    def try_templates(self) -> list[str]:
+        """Return what is wrong with templates, as far as sample values can tell."""
+        tried = (_templates().try_task(task) for task in self._templated_tasks())
+        return [problem for problems in tried for problem in problems]
+
+    def _templated_tasks(self) -> Iterator[SparkTask]:
+        return (task for task in self.tasks.values() if task.has_templates)
+
     # Time.
 
     def restriction(self, *, catchup: bool | None = None) -> TimeRestriction:
@@ -296,6 +318,13 @@ def _advice_on(argument: str) -> str:
     if argument.endswith("_callback"):
         return "there are no callbacks; subscribe to the 'Run Finished' event instead"
     return "there is no such argument"
+
+
+def _templates() -> "ModuleType":
+    """Return the module; only here, because it takes 50 ms to import, and few DAGs need it."""
+    from lamplighter.dags import templates  # noqa: PLC0415
+
+    return templates
 
 
 class SourceLocation(NamedTuple):

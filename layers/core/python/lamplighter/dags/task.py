@@ -43,6 +43,7 @@ class TaskOptions(TypedDict, total=False):
     depends_on_past: bool
     inlets: Sequence[Asset | AssetAlias | AssetRef]
     outlets: Sequence[Asset | AssetAlias]
+    restrict_data: bool
     start_date: datetime.datetime | None
     end_date: datetime.datetime | None
     priority_weight: int
@@ -77,6 +78,7 @@ class SparkTask:
     depends_on_past: bool
     inlets: tuple[Asset | AssetAlias | AssetRef, ...]
     outlets: tuple[Asset | AssetAlias, ...]
+    restrict_data: bool
     start_date: DateTime | None
     end_date: DateTime | None
     priority_weight: int
@@ -112,6 +114,10 @@ class SparkTask:
                 raise self._error(name, str(error)) from error
         if (self.entry_point is None) == (self.job is None):
             raise self._error("entry_point", "give exactly one of entry_point and job")
+        if self.restrict_data and not any(map(_has_place, (*self.inlets, *self.outlets))):
+            raise self._error(
+                "restrict_data", "no inlet or outlet has an S3 URI: declare what the job may use"
+            )
         owner.add_task(self)
 
     def _error(self, argument: str, problem: str) -> DefinitionError:
@@ -128,6 +134,11 @@ class SparkTask:
         """The sizes of driver and executors that the author has chosen, by option."""
         chosen = {option: getattr(self, option) for option in arguments.SIZES.values()}
         return {option: str(value) for option, value in chosen.items() if value is not None}
+
+    @property
+    def has_templates(self) -> bool:
+        """Whether anything must be rendered before a job of this task can start."""
+        return any("{" in text for text in (*self.arguments, *self.spark_conf.values()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SparkTask):
@@ -160,6 +171,10 @@ class SparkTask:
         return self
 
 
+def _has_place(asset: object) -> bool:
+    return str(getattr(asset, "uri", "")).startswith(("s3://", "s3a://", "s3n://"))
+
+
 class Option(NamedTuple):
     """How one option is read from what an author wrote, and its default."""
 
@@ -185,6 +200,7 @@ OPTIONS: dict[str, Option] = {
     "depends_on_past": Option(arguments.flag, default=False),
     "inlets": Option(arguments.assets(Asset, AssetAlias, AssetRef), ()),
     "outlets": Option(arguments.assets(Asset, AssetAlias, maximum=_MAX_OUTLETS), ()),
+    "restrict_data": Option(arguments.flag, default=False),
     "start_date": Option(optional(arguments.instant)),
     "end_date": Option(optional(arguments.instant)),
     "priority_weight": Option(whole_number(), 1),

@@ -11,6 +11,7 @@ from typing import Any
 from lamplighter import aws, settings
 from lamplighter.errors import RejectedError
 from lamplighter.events.message import read_events
+from lamplighter.events.outlet_events import RESERVED, claims_outlet
 
 # What SQS allows as message group and deduplication id.
 _TOKEN = re.compile(r"[!-~]{1,128}")
@@ -41,6 +42,8 @@ def emit(
         source=source,
         aliases=aliases,
     )
+    if any(map(claims_outlet, read_events(body, first_id=event_id))):
+        raise RejectedError(RESERVED)
     # With the asset, because an event id is unique only within its asset.
     address = _address(f"{asset or uri}#{event_id}", lane)
     aws.client("sqs").send_message(MessageBody=body, **address)

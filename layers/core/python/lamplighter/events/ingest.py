@@ -11,21 +11,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lamplighter import queues, settings
+from lamplighter import clock, queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
 from lamplighter.events.dead_letters import FailedMessage, reject_events, send_expired_to_dlq
 from lamplighter.events.fan_out import fan_out
 from lamplighter.events.message import AssetEvent, read_events
+from lamplighter.events.outlet_events import (
+    RESERVED,
+    delete_moved_rows,
+    reject_outlet_event,
+    unproven,
+)
 from lamplighter.events.record import (
+    Conflict,
     EventGroup,
     IncomingEvent,
     Recorder,
     Resolver,
-    delete_outlet_rows,
-    expected_asset_id,
 )
 from lamplighter.queues import Delivery, from_first_in_lane
+from lamplighter.store.assets import note_conflict
 from lamplighter.store.transactions import pack
+from lamplighter.zones import iso
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +52,8 @@ class IngestReport:
     rejected: int = 0
     dead_lettered: int = 0
     triggered_runs: int = 0
+    # Events that came with the id of another one, and other content.
+    conflicting_events: int = 0
     failed: set[str] = field(default_factory=set)
 
 
@@ -83,12 +92,13 @@ class _Batch:
         resolver = Resolver.reading([event for events in self.events.values() for event in events])
         for delivery in self.deliveries:
             self._resolve(delivery, resolver)
+        self._refuse_unproven()
         lost = reject_events(list(self.rejects.values()))
         self.fail({reject.delivery.message_id: reject.reason for reject in lost})
         self.report.rejected = len(self.rejects) - len(lost)
-        delete_outlet_rows(
-            event for message_id in self.rejects for event in self.events.get(message_id, ())
-        )
+        for message_id, reject in self.rejects.items():
+            for event in self.events.get(message_id, ()):
+                reject_outlet_event(event, reject.delivery.body, reject.reason)
         self._fan_out(self._record(resolver), resolver)
 
     def fail(self, reasons: Mapping[str, str]) -> None:
@@ -129,6 +139,14 @@ class _Batch:
             else:
                 self.incoming.append(IncomingEvent(delivery, event, asset))
 
+    def _refuse_unproven(self) -> None:
+        """Reject what looks like an event of an outlet and is none."""
+        refused = unproven(self.incoming)
+        for member in refused:
+            # Its own id, as the one that it claims is another's.
+            self._reject(member.delivery, RESERVED, member.delivery.message_id)
+        self.incoming = [member for member in self.incoming if member not in refused]
+
     def _reject(self, delivery: Delivery, reason: str, *event_ids: str) -> None:
         before = self.rejects.get(delivery.message_id)
         if before is not None:
@@ -151,13 +169,28 @@ class _Batch:
             about = {"groups": count, "error": reason}
             log.warning("group of events failed; will retry", extra=about)
         self.fail({m.delivery.message_id: str(g.failure) for g in failed for m in g.members})
-        delete_outlet_rows(
-            member.event
-            for group in tried
-            for member in group.members
-            if group.failure is None and member.asset != expected_asset_id(member.event)
+        self._note_conflicts(recorder.conflicts)
+        delete_moved_rows(
+            member for group in tried if group.failure is None for member in group.members
         )
         return tried
+
+    def _note_conflicts(self, conflicts: Sequence[Conflict]) -> None:
+        """Note events that came with the ids of others on those, before they are acknowledged."""
+        for one in conflicts:
+            first, delivery = one.first, one.member.delivery
+            about = {"sender": delivery.sender, "message_id": delivery.message_id}
+            try:
+                noted = {**about, "at": iso(clock.now())}
+                note_conflict(first.asset_id, first.event_id, noted)
+            except Exception as error:
+                log.exception("other content cannot be noted; will retry", extra=about)
+                self.fail({delivery.message_id: in_short(error)})
+                continue
+            self.report.conflicting_events += 1
+            about |= {"asset": first.asset_id, "event_id": first.event_id}
+            about |= {"first_sender": first.sender}
+            log.warning("the id of an event came again with other content", extra=about)
 
     def _groups(self, resolver: Resolver) -> list[list[EventGroup]]:
         """Return groups by asset or lane; the groups of one list must be recorded in order."""

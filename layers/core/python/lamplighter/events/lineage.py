@@ -66,7 +66,10 @@ def trace_event(event_id: str, *, asset: str | None = None) -> list[EventTrace]:
     found = [
         event
         for event in read_asset_events(keys)
-        if event.origin is None and (asset is None or event.asset_id == asset_id(asset))
+        # A rejected one of an outlet is under `REJECTED`, too.
+        if (event.rejected is None or event.asset_id == REJECTED)
+        and event.origin is None
+        and (asset is None or event.asset_id == asset_id(asset))
     ]
     if not found:
         of_asset = f" of asset {asset!r}" if asset is not None else ""

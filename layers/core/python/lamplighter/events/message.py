@@ -37,6 +37,15 @@ class AssetEvent:
     partition_key: str | None = None
     source: dict[str, Any] | str | None = None
 
+    @property
+    def content_hash(self) -> str:
+        """A hash of all but the id; equal for the same event however often it is sent."""
+        # S3 and EventBridge give the same object different instants.
+        timestamp = self.timestamp if self.object_uri is None else None
+        what = (self.asset, self.uri, self.object_uri, self.aliases, self.partition_key)
+        content = [*what, self.extra, self.source, timestamp and timestamp.isoformat()]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
 
 @dataclass(frozen=True)
 class CreatedObject:

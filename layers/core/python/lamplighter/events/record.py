@@ -7,7 +7,6 @@ transaction opens the asset: until it is closed, consumers may not have seen its
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 
 from pendulum import DateTime
 
@@ -16,9 +15,9 @@ from lamplighter.assets.asset import Asset, AssetRef
 from lamplighter.errors import DefinitionError, LamplighterError, RejectedError, TransientError
 from lamplighter.events.fields import shown
 from lamplighter.events.message import AssetEvent
-from lamplighter.identifiers import OUTLET, alias_id, asset_id, is_alias, uri_id
+from lamplighter.identifiers import alias_id, asset_id, is_alias, uri_id
 from lamplighter.queues import Delivery
-from lamplighter.store.assets import delete_unnumbered_event, new_rows, put_missing, read_assets
+from lamplighter.store.assets import new_rows, put_missing, read_assets
 from lamplighter.store.models import AssetEvents, Assets
 from lamplighter.store.slots import shard_of
 from lamplighter.store.transactions import (
@@ -188,19 +187,12 @@ def event_id_of(row: AssetEvents) -> str:
     return row.event_id.removeprefix(f"{row.origin}#") if is_alias(row.asset_id) else row.event_id
 
 
-def expected_asset_id(event: AssetEvent) -> str:
-    """Return the asset id that an event names, before it is resolved."""
-    return asset_id(event.asset or event.uri or "")
+@dataclass(frozen=True)
+class Conflict:
+    """An event with the id of a recorded one, and other content."""
 
-
-def delete_outlet_rows(events: Iterable[AssetEvent]) -> None:
-    """Delete rows of outlet events that will never get a number.
-
-    The event was rejected, or its URI resolved to an asset with another id.
-    """
-    for event in events:
-        if event.event_id.startswith(OUTLET):
-            delete_unnumbered_event(expected_asset_id(event), event.event_id)
+    member: IncomingEvent
+    first: AssetEvents
 
 
 @dataclass
@@ -210,7 +202,8 @@ class Recorder:
     resolver: Resolver
     now: DateTime = field(default_factory=clock.now)
     recorded: int = 0
-    known: set[tuple[str, str]] = field(default_factory=set)
+    known: dict[tuple[str, str], AssetEvents] = field(default_factory=dict)
+    conflicts: list[Conflict] = field(default_factory=list)
 
     def record(self, groups: Sequence[EventGroup], *, has_time: Callable[[], bool]) -> None:
         """Record the groups, as many as possible per transaction; set `failure` on the others."""
@@ -246,8 +239,9 @@ class Recorder:
         for _ in retry_attempts():
             if not has_time():
                 raise TransientError("no time left to record events; will retry")
-            events, assets = self._changes(groups)
+            events, assets, conflicts = self._changes(groups)
             if not events:
+                self.conflicts += conflicts
                 return
             # The asset may have been closed since it was read.
             changes = [
@@ -262,27 +256,32 @@ class Recorder:
                 self._learn(events, assets, cancelled)
             else:
                 self._remember(events, assets)
+                self.conflicts += conflicts
                 return
         raise TransientError("assets are contended; events will be recorded on retry")
 
-    def _changes(self, groups: Sequence[EventGroup]) -> tuple[list[AssetEvents], list[Assets]]:
-        """Return the rows of all new events, and the rows of their assets."""
+    def _changes(
+        self, groups: Sequence[EventGroup]
+    ) -> tuple[list[AssetEvents], list[Assets], list[Conflict]]:
+        """Return the rows of all new events, those of their assets, and what is not recorded."""
         events: list[AssetEvents] = []
         assets: dict[str, Assets] = {}
-        seen = set(self.known)
+        conflicts: list[Conflict] = []
+        seen = dict(self.known)
         for member in (member for group in groups for member in group.members):
             asset, *others = self._streams(member)
-            if (asset, member.event.event_id) in seen:
+            if (first := seen.get((asset, member.event.event_id))) is not None:
                 # It was recorded in all streams at once; a stream added since then does not get it.
+                if first.content_hash not in {None, member.event.content_hash}:
+                    conflicts.append(Conflict(member, first))
                 continue
             for stream in (asset, *others):
                 key = (stream, recorded_event_id(stream, asset, member.event.event_id))
                 if key in seen:
                     continue
-                seen.add(key)
                 row = assets.setdefault(stream, self.resolver.rows[stream].as_stored())
                 row.seq = int(row.seq or 0) + 1
-                event = self._event_row(member.event, key, row.seq)
+                event = seen[key] = self._event_row(member, key, row.seq)
                 event.origin = None if stream == asset else asset
                 events.append(event)
         for stream, row in assets.items():
@@ -292,9 +291,10 @@ class Recorder:
             if row.open_shard is None or row.open_since is None:
                 row.open_since = self.now
             row.open_shard = shard_of(stream, settings.current().run_shards)
-        return events, list(assets.values())
+        return events, list(assets.values()), conflicts
 
-    def _event_row(self, event: AssetEvent, key: tuple[str, str], seq: int) -> AssetEvents:
+    def _event_row(self, member: IncomingEvent, key: tuple[str, str], seq: int) -> AssetEvents:
+        event = member.event
         return AssetEvents(
             *key,
             seq=seq,
@@ -303,6 +303,8 @@ class Recorder:
             extra=event.extra or None,
             source=event.source,
             partition_key=event.partition_key,
+            sender=member.delivery.sender,
+            content_hash=event.content_hash,
             expires_at=self.now.add(days=settings.current().event_retention_days),
         )
 
@@ -313,9 +315,9 @@ class Recorder:
         cancelled: TransactionCanceled,
     ) -> None:
         """Learn from a cancelled transaction: events that exist, assets that have changed."""
-        refused = [reason.cause is Cause.CONDITION_FAILED for reason in cancelled.reasons]
-        for event in compress(events, refused):
-            self.known.add((event.asset_id, event.event_id))
+        for event, reason in zip(events, cancelled.reasons, strict=False):
+            if reason.cause is Cause.CONDITION_FAILED:
+                self.known[event.asset_id, event.event_id] = reason.row or event
         of_assets = zip(assets, cancelled.reasons[len(events) :], strict=True)
         for row, reason in of_assets:
             if reason.cause is not Cause.CONDITION_FAILED:
@@ -326,7 +328,7 @@ class Recorder:
 
     def _remember(self, events: Sequence[AssetEvents], assets: Sequence[Assets]) -> None:
         self.recorded += sum(event.origin is None for event in events)
-        self.known |= {(event.asset_id, event.event_id) for event in events}
+        self.known |= {(event.asset_id, event.event_id): event for event in events}
         for row in assets:
             row.stored = dict(row.attribute_values)
             self.resolver.rows[row.asset_id] = row

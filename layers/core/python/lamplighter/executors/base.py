@@ -34,6 +34,25 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True)
+class JobData:
+    """The URIs of all that a job may read, and of what it may write as well."""
+
+    inlets: tuple[str, ...] = ()
+    outlets: tuple[str, ...] = ()
+
+
+def data_of(task: SparkTask) -> JobData | None:
+    """Return the data that jobs of a task are restricted to; None if they are not."""
+    if not task.restrict_data:
+        return None
+    inlets, outlets = (
+        tuple(uri for asset in assets if (uri := getattr(asset, "uri", None)) is not None)
+        for assets in (task.inlets, task.outlets)
+    )
+    return JobData(inlets, outlets)
+
+
+@dataclass(frozen=True)
 class JobRequest:
     """Everything needed to start a job. One token never starts two jobs."""
 
@@ -43,6 +62,12 @@ class JobRequest:
     context_uri: str
     # The archive of the bundle with the program.
     bundle_uri: str
+    # The name of the bundle, and the folder of the context in the bucket: a pattern of bounded
+    # length that no other submission's folder matches.
+    bundle: str = ""
+    folder: str = ""
+    # None: whatever the role of the job allows.
+    data: JobData | None = None
     # Sizes of driver and executors, by the names of the task's options.
     sizes: Mapping[str, str] = field(default_factory=dict)
     # Spark configuration.

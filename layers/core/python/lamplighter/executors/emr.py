@@ -19,10 +19,26 @@ from pendulum import DateTime
 
 from lamplighter import aws, settings
 from lamplighter.dags.task import SparkTask
-from lamplighter.errors import PermanentError, RefusedError, ThrottledError, TransientError
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Usage
+from lamplighter.errors import (
+    DefinitionError,
+    PermanentError,
+    RefusedError,
+    ThrottledError,
+    TransientError,
+)
+from lamplighter.executors.base import (
+    Executor,
+    Job,
+    JobRequest,
+    JobState,
+    StartRate,
+    Usage,
+    data_of,
+)
 from lamplighter.executors.driver_log import MAX_BYTES, first_exception
+from lamplighter.executors.emr_policy import job_policy
 from lamplighter.executors.emr_workers import Sizes, list_prices
+from lamplighter.identifiers import bundle_key
 from lamplighter.zones import as_utc
 
 log = logging.getLogger(__name__)
@@ -77,7 +93,13 @@ class EmrServerless(Executor):
     def check(self, task: SparkTask) -> list[str]:
         """Return what it could never run of a task's options, each with the fix, in one line."""
         sizes = Sizes.of(task.sizes, settings.current())
-        return [*super().check(task), *(list(sizes.problems()) or self._beyond(sizes))]
+        found = [*super().check(task), *(list(sizes.problems()) or self._beyond(sizes))]
+        if task.restrict_data:  # else there is always room
+            try:
+                job_policy(_largest_request(task))
+            except DefinitionError as error:
+                found.append(str(error))
+        return found
 
     def _beyond(self, sizes: Sizes) -> list[str]:
         needed, there = sizes.footprint(), self.capacity()
@@ -98,9 +120,14 @@ class EmrServerless(Executor):
     def start(self, request: JobRequest) -> str:
         """Start a job and return its id; for a known token, return the id of the existing job."""
         try:
+            policy = job_policy(request)
+        except DefinitionError as error:
+            raise RefusedError(str(error)) from error
+        try:
             answer = _call(
                 "start_job_run",
-                executionRoleArn=settings.current().require("emr_job_role_arn"),
+                executionRoleArn=_role(request.bundle),
+                executionIamPolicy={"policy": policy},
                 clientToken=request.token,
                 name=request.name,
                 jobDriver={"sparkSubmit": _spark_submit(request)},
@@ -195,6 +222,18 @@ class EmrServerless(Executor):
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
+
+
+def _role(bundle: str) -> str:
+    given = settings.current()
+    return given.bundle_roles.get(bundle) or given.require("emr_job_role_arn")
+
+
+def _largest_request(task: SparkTask) -> JobRequest:
+    """Return a request with the longest names that jobs of a task can have."""
+    folder = f"jobs/{task.dag.dag_id}/*/{10**9}-{'0' * 12}"
+    bundle_uri = f"s3://{settings.current().bucket}/{bundle_key('', '0' * 64)}"
+    return JobRequest("", "", "", bundle_uri, folder=folder, data=data_of(task))
 
 
 def _spark_submit(request: JobRequest) -> dict[str, Any]:

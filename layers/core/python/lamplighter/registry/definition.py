@@ -18,6 +18,7 @@ from lamplighter.bundles.parsing import BundleReport, CheckedDag
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError, in_short
 from lamplighter.loading import author_code_as_data
+from lamplighter.registry.cycles import find_cycles
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import MAX_KEY_BYTES
 from lamplighter.scheduler import cursor
@@ -87,6 +88,7 @@ def read_definition(found: CheckedDag) -> Definition:
     try:
         with author_code_as_data():
             dag = decode_dag(document)
+        dag.check_limits()
         text = to_json(document)
         definition = Definition(
             dag=dag,
@@ -135,11 +137,30 @@ def runnable_definitions(
 
 
 def without_refused(report: BundleReport) -> BundleReport:
-    """Return what a bundle defines, with DAGs that a registration would refuse as errors."""
+    """Return what a bundle defines, with DAGs that a registration would refuse as errors.
+
+    Templates are tried with sample values; what goes wrong with them is a warning.
+    """
     refused: dict[str, list[ImportProblem]] = {}
-    dags = tuple(found for found, _ in runnable_definitions(report.dags, refused))
+    runnable = list(runnable_definitions(report.dags, refused))
     errors = [problem for problems in refused.values() for problem in problems]
-    return replace(report, dags=dags, errors=(*report.errors, *errors))
+    cycles = find_cycles([definition.dag for _, definition in runnable])
+    errors += [
+        ImportProblem(found.file, found.line, cycles[found.dag_id])
+        for found, _ in runnable
+        if found.dag_id in cycles
+    ]
+    warnings = [
+        ImportProblem(found.file, found.line, problem)
+        for found, definition in runnable
+        for problem in definition.dag.try_templates()
+    ]
+    return replace(
+        report,
+        dags=tuple(found for found, _ in runnable if found.dag_id not in cycles),
+        errors=(*report.errors, *errors),
+        warnings=(*report.warnings, *warnings),
+    )
 
 
 def _stored(dag_id: str, text: str) -> str | bytes:

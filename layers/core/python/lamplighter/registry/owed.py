@@ -1,9 +1,13 @@
 """Owed runs of a DAG: counting and skipping them."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pendulum import DateTime
 
+from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError
 from lamplighter.registry.custom_timetables import query_after, query_sandbox
 from lamplighter.registry.sandbox import Sandbox
@@ -23,18 +27,52 @@ from lamplighter.timetables.base import DagRunInfo
 _RUNS_PER_CALL, _MAX_CALLS = 5_000, 20
 
 
-# Counting.
+# Counting. It is informational, and must not delay whoever counts.
 
 
-def count_owed(row: Dags, *, now: DateTime, stop_at: int) -> int:
-    """Return how many runs a row owes, including those of an old schedule, up to `stop_at`."""
+class OwedRuns(NamedTuple):
+    """How many owed runs were counted, and whether these are all."""
+
+    known: int
+    is_all: bool
+
+
+class Countdown:
+    """Whether there is time left for all that shares it, by the machine's own clock."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._until = time.monotonic() + seconds
+
+    def __call__(self) -> bool:
+        return time.monotonic() < self._until
+
+
+@dataclass
+class _WhileTimeLasts:
+    """The runs of a source, until the time is up: some timetables take a second for each."""
+
+    source: RunSource
+    has_time: Callable[[], bool]
+    was_stopped: bool = False
+
+    def after(self, last: DagRunInfo | None, *, catchup: bool) -> DagRunInfo | None:
+        if self.has_time():
+            return self.source.after(last, catchup=catchup)
+        self.was_stopped = True
+        return None
+
+
+def count_owed(row: Dags, *, now: DateTime, has_time: Callable[[], bool]) -> OwedRuns:
+    """Return how many runs a row owes, including those of an old schedule."""
     try:
-        return _count(row, cursor.run_source_of(row), now=now, stop_at=stop_at)
+        source = _WhileTimeLasts(cursor.run_source_of(row), has_time)
+        count = _count(row, source, now=now, stop_at=MAX_OWED_COUNTED)
     except PrecomputedRunsExhausted:
-        return 1  # at least the next one
+        return OwedRuns(1, is_all=False)  # at least the next one
+    return OwedRuns(count, is_all=count < MAX_OWED_COUNTED and not source.was_stopped)
 
 
-def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> int:
+def _count(row: Dags, run_source: _WhileTimeLasts, *, now: DateTime, stop_at: int) -> int:
     stored = cursor.stored_next(row)
     if stored is None or stored.run_after > now or stop_at < 1:
         return 0
@@ -45,6 +83,8 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
         catchup = schedule_in_force(row).catchup
         due = cursor.runs_due(run_source, stored, catchup=catchup, now=until, limit=stop_at)
     count = len(due.runs)
+    if run_source.was_stopped:
+        return count
     if row.schedule_switch_at is None or (
         due.then is not None and due.then.run_after <= row.schedule_switch_at
     ):
@@ -52,7 +92,8 @@ def _count(row: Dags, run_source: RunSource, *, now: DateTime, stop_at: int) -> 
     later = cursor.after_previous(row, due.runs[-1], now=now)
     if later.is_custom:
         return count  # the rest is not precomputed yet
-    return count + _count(later, cursor.timetable_runs(later), now=now, stop_at=stop_at - count)
+    run_source.source = cursor.timetable_runs(later)
+    return count + _count(later, run_source, now=now, stop_at=stop_at - count)
 
 
 # Skipping: the schedule continues as if they had been created.

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from lamplighter import clock, queues, settings
 from lamplighter.bundles.importer import ImportProblem
 from lamplighter.bundles.parsing import CheckedDag, combine
-from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, PermanentError, TransientError
 from lamplighter.registry import assets, import_problems, pushes, watchers
 from lamplighter.registry.custom_timetables import NextRuns, has_same_due_runs, query_definitions
+from lamplighter.registry.cycles import find_cycles
 from lamplighter.registry.definition import (
     Definition,
     define,
     has_new_schedule,
     runnable_definitions,
 )
-from lamplighter.registry.owed import count_owed, skip_owed
+from lamplighter.registry.owed import Countdown, count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.sandbox import Sandbox, drop_malformed
 from lamplighter.scheduler import cursor
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 _DAGS_AT_ONCE = 100
 # Documents per transaction, which is limited to 4 MB.
 _MAX_BYTES = 2_000_000
-# Counting owed runs is informational and must not delay the registration.
-_STEPS_FOR_COUNTING = 200_000
 _INDEX_LAG_SECONDS = 60
 
 
@@ -98,7 +96,7 @@ class _Registration:
         self.sandbox = Sandbox(push.bundle, push.version)
         self.now = clock.now()
         self.report = RegisterReport(push)
-        self.steps_left = _STEPS_FOR_COUNTING
+        self.has_time_to_count = Countdown()
         self.refused: dict[str, set[str]] = defaultdict(set)
         # Results of custom timetables by DAG.
         self.next_runs: dict[str, NextRuns] = {}
@@ -118,7 +116,7 @@ class _Registration:
         found = combine(parsed)
         self.report.errors += [*found.errors, *malformed]
         self.report.warnings += found.warnings
-        definitions = list(self._read(found.dags))
+        definitions = list(self._without_cycles(list(self._read(found.dags))))
         assets.register_assets([item.dag for item in definitions], self.push)
         for group in queues.chunks(definitions, _DAGS_AT_ONCE):
             self._write(group)
@@ -143,6 +141,14 @@ class _Registration:
         for dag_id, problems in refused.items():
             for problem in problems:
                 self._refuse(dag_id, problem)
+
+    def _without_cycles(self, definitions: Sequence[Definition]) -> Iterator[Definition]:
+        cycles = find_cycles([item.dag for item in definitions], bundle=self.push.bundle)
+        for item in definitions:
+            if item.dag_id in cycles:
+                self._refuse(item.dag_id, ImportProblem(item.file, None, cycles[item.dag_id]))
+            else:
+                yield item
 
     def _refuse(self, dag_id: str, problem: ImportProblem) -> None:
         self.report.errors.append(problem)
@@ -311,10 +317,7 @@ class _Registration:
             return 0
         if member.item.is_custom and row.schedule_switch_at is None:
             return self.next_runs[row.dag_id].owed
-        stop_at = min(MAX_OWED_COUNTED, max(1, self.steps_left))
-        owed = count_owed(row, now=self.now, stop_at=stop_at)
-        self.steps_left -= owed
-        return owed
+        return count_owed(row, now=self.now, has_time=self.has_time_to_count).known
 
 
 # Retiring: DAGs leave the index and keep their history.

@@ -10,7 +10,7 @@ from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
 from lamplighter.dags.upcoming import TimetableQuery
 from lamplighter.errors import DefinitionError, TransientError, in_short
-from lamplighter.identifiers import bundle_key
+from lamplighter.identifiers import bundle_key, is_id
 
 # The maximum duration of a Lambda invocation.
 _READ_SECONDS = 900.0
@@ -117,4 +117,5 @@ def _is_dag(found: Any) -> bool:
         isinstance(found, dict)
         and found.keys() == _SHAPE.keys()
         and all(isinstance(found[name], kind) for name, kind in _SHAPE.items())
+        and is_id(found["dag_id"])  # it becomes a key, whatever else is wrong with the DAG
     )

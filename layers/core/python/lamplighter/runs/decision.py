@@ -5,8 +5,9 @@ decision that is not committed has no effect. Other rows are read through the vi
 through the admission.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from secrets import token_urlsafe
 
 from pendulum import DateTime
 
@@ -73,6 +74,7 @@ class RunsReport:
     failed_steps: int = 0
     retried_steps: int = 0
     skipped_steps: int = 0
+    refused_reports: int = 0
     # Steps that wait because there was no capacity for their jobs.
     capacity_rejections: int = 0
     succeeded_runs: int = 0
@@ -119,6 +121,8 @@ class RunDecision:
     # The function `submit` has to start some steps.
     needs_submit: bool = False
     wakes_waiting_runs: bool = False
+    # Read once, if a job is started.
+    _variables: Mapping[str, str] | None = None
 
     def decide(self, observations: Iterable[JobObservation]) -> None:
         """Assign everything that follows from the rows and observations."""
@@ -374,9 +378,13 @@ class RunDecision:
 
     def _prepare(self, step: Steps) -> None:
         """Have the job of a step started, unless its templates cannot be rendered."""
-        view = self.view
-        read_events = view.reader.triggering_events
-        self.starts.append(prepare(view.run, step, view.dag, read_events=read_events))
+        view, reader = self.view, self.view.reader
+        if self._variables is None:
+            self._variables = reader.variables()
+        read_events = reader.triggering_events
+        self.starts.append(
+            prepare(view.run, step, view.dag, variables=self._variables, read_events=read_events)
+        )
 
     def _submit(self, task_id: str) -> bool:
         """Mark the step as submitted; return False if no job can be prepared for it."""
@@ -384,6 +392,7 @@ class RunDecision:
         step.submission += 1
         step.try_number += 1
         step.executor = self.executor.name
+        step.report_secret = token_urlsafe()
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None

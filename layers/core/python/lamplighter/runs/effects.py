@@ -92,6 +92,10 @@ def _add_metrics(decision: RunDecision) -> None:
     report.failed_steps += new[FAILED]
     report.retried_steps += new[UP_FOR_RETRY]
     report.skipped_steps += new[SKIPPED]
+    report.refused_reports += len(decision.view.refused_reports)
+    for task_id in decision.view.refused_reports:
+        about = {"dag_id": run.dag_id, "run_id": run.run_id, "task_id": task_id}
+        log.warning("report is refused: it lacks the secret of its submission", extra=about)
     report.capacity_rejections += sum(
         step.state == UP_FOR_RETRY != step.stored.get("state") and step.capacity_since is not None
         for step in steps

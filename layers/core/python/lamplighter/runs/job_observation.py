@@ -48,6 +48,7 @@ from lamplighter.zones import iso, iso_or_none
 _KEPT_TRIES = 20
 _MAX_RETRY_DELAY = timedelta(days=1)
 _CAPACITY_DELAYS = 60.0, 600.0
+_NOT_ITS_REPORT = "the report in its folder was refused: its job has not written it"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ def apply_observation(
         if observation.job.state is JobState.RUNNING and step.started_at is None:
             step.started_at = observation.job.started_at or now
         return []
+    if not observation.report.is_of(step):
+        view.refused_reports.append(step.step_id)
+        observation = replace(observation, report=NO_REPORT)
+        return _JobEnd(view, step, observation, now, note=_NOT_ITS_REPORT).assign()
     return _JobEnd(view, step, observation, now).assign()
 
 
@@ -112,6 +117,8 @@ class _JobEnd:
     step: Steps
     observation: JobObservation
     now: DateTime
+    # What is wrong with its report.
+    note: str | None = None
 
     def assign(self) -> list[AssetEvents]:
         job, step = self.observation.job, self.step
@@ -143,12 +150,12 @@ class _JobEnd:
         events, problem = outlet_events(self.view, step, report, now=self.now)
         self.view.puts += [Put(event) for event in events]
         move_step(step, SUCCESS)
-        step.error = shorten(problem)
+        step.error = shorten(_joined(self.note, problem))
         return events
 
     def _fail(self) -> None:
         step, task = self.step, self.view.dag.tasks[self.step.step_id]
-        step.error = shorten(self._error())
+        step.error = shorten(_joined(self.note, self._error()))
         is_ending = step.cancel_action == CANCEL or self.view.run.target_state is not None
         of = f"{step.run_ref}#{step.step_id}"
         if is_ending:
@@ -193,6 +200,10 @@ class _JobEnd:
         if job.lacked_capacity:
             return f"no capacity since {iso(self._capacity_since)}: {said}"
         return said or f"the job ended as {job.state} and said nothing"
+
+
+def _joined(*texts: str | None) -> str | None:
+    return "; ".join(filter(None, texts)) or None
 
 
 def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:

@@ -6,6 +6,7 @@ given, and `report.json`, which it leaves; and which of a task's options its exe
 """
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +20,13 @@ from botocore.exceptions import ClientError
 from lamplighter import aws, settings
 from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
+from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.task import SparkTask
-from lamplighter.errors import DefinitionError
+from lamplighter.errors import DefinitionError, readable
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
-from lamplighter.executors.base import Job, JobRequest
+from lamplighter.executors.base import Job, JobRequest, data_of
 from lamplighter.identifiers import OUTLET, bundle_key
-from lamplighter.runs import templates
-from lamplighter.runs.states import readable
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso_or_none
@@ -111,6 +111,15 @@ class JobName:
             )
         return f"s3://{bucket}/{key}"
 
+    @property
+    def folder(self) -> str:
+        """The folder of the context as a pattern in which `*` stands for run and task.
+
+        They may be too long for a policy. The hash in the last part is of them, too.
+        """
+        key = self.key
+        return f"{_PREFIX}/{quote(key.dag_id, safe='')}/*/{key.submission}-{key.fingerprint}"
+
     def event_id(self, asset: str) -> str:
         """Return the id of an outlet's event."""
         digest = hashlib.sha256(f"{self.token}|{asset}".encode()).hexdigest()
@@ -137,7 +146,7 @@ class PreparedJob:
     """A job that can be started: its step, the context to put first, and the request."""
 
     step: Steps
-    context: str
+    context: str = field(repr=False)  # with the secret of the submission
     request: JobRequest
 
 
@@ -146,6 +155,7 @@ def prepare(
     step: Steps,
     dag: DAG,
     *,
+    variables: Mapping[str, str],
     read_events: Callable[[Runs], RunEvents] = triggering_asset_events,
 ) -> PreparedJob:
     """Return the job of a step; raises `DefinitionError` if a template cannot be rendered."""
@@ -153,7 +163,8 @@ def prepare(
     task = dag.tasks[step.step_id]
     name = JobName.of(run, step)
     bucket = deployment.require("bucket")
-    context = _context(run, step, dag, task, read_events(run).events if run.events else {})
+    events = read_events(run).events if run.events else {}
+    context = {**_context(run, step, dag, task, events), "variables": dict(variables)}
     names = _names(context, run)
     what = f"task {task.task_id!r}"
     context["arguments"] = [
@@ -168,6 +179,9 @@ def prepare(
         name=name.name,
         context_uri=name.context_uri(bucket),
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
+        bundle=run.bundle,
+        folder=name.folder,
+        data=data_of(task),
         sizes=task.sizes,
         spark_conf=spark_conf,
         py_files=task.py_files,
@@ -175,6 +189,8 @@ def prepare(
         timeout=task.execution_timeout,
         tags=name.tags(run.run_id),
     )
+    # Here, where no template can read it.
+    context["report_secret"] = step.report_secret
     return PreparedJob(step, json.dumps(context), request)
 
 
@@ -198,7 +214,6 @@ def _context(
         "partition_key": run.partition_key,
         "params": {**dag.params, **conf},
         "conf": conf,
-        "variables": dict(settings.current().variables),
         "triggering_asset_events": {
             asset: [{"asset": asset, **event} for event in found] for asset, found in events.items()
         },
@@ -251,9 +266,19 @@ class JobReport:
     extras: Mapping[str, Any] = field(default_factory=dict)
     # By alias name: the assets that the job produced under it.
     aliases: Mapping[str, Any] = field(default_factory=dict)
+    secret: str = field(default="", repr=False, compare=False)
+
+    def is_of(self, step: Steps) -> bool:
+        """Return whether the current submission of a step has written it, or it states nothing."""
+        if self is NO_REPORT or self is UNREADABLE_REPORT:
+            return True
+        return step.report_secret is not None and hmac.compare_digest(
+            self.secret.encode(), step.report_secret.encode()
+        )
 
 
 NO_REPORT = JobReport()
+UNREADABLE_REPORT = JobReport(reason="the job's report cannot be read")
 
 
 def read_report(job: Job) -> JobReport:
@@ -277,13 +302,14 @@ def read_report(job: Job) -> JobReport:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        return JobReport(reason="the job's report cannot be read")
+        return UNREADABLE_REPORT
     reason = said.get("reason")
     return JobReport(
         is_skipped=said.get("state") == "skipped",
         reason=readable(str(reason)) if reason is not None else None,
         extras=as_mapping(said.get("outlets")),
         aliases=as_mapping(said.get("aliases")),
+        secret=readable(str(said.get("secret"))),
     )
 
 

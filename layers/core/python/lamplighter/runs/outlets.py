@@ -14,12 +14,11 @@ from pendulum import DateTime
 from lamplighter import clock, queues, settings
 from lamplighter.assets import AssetAlias
 from lamplighter.dags.task import SparkTask
-from lamplighter.errors import UNREADABLE, RejectedError
+from lamplighter.errors import UNREADABLE, RejectedError, readable
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
 from lamplighter.identifiers import asset_id
 from lamplighter.runs.job_request import JobName, JobReport, as_mapping
-from lamplighter.runs.states import readable
 from lamplighter.runs.view import RunView
 from lamplighter.store.assets import pending_events, read_unsent_events, send_event_later
 from lamplighter.store.models import AssetEvents, Steps

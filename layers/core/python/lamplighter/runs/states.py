@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pendulum import DateTime
 
 from lamplighter import settings
+from lamplighter.errors import readable
 from lamplighter.store import backfills, slots
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
 from lamplighter.store.runs import (
@@ -196,11 +197,6 @@ def shorten(text: str | None) -> str | None:
     text = readable(text)
     # The end of a traceback names the cause.
     return text if len(text) <= _MAX_ERROR else f"…{text[-_MAX_ERROR:]}"
-
-
-def readable(text: str) -> str:
-    """Return a text that can be stored: JSON may contain lone surrogates, UTF-8 may not."""
-    return text.encode(errors="replace").decode()
 
 
 # Marks.

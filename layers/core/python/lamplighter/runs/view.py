@@ -20,6 +20,7 @@ from lamplighter.queues import RunName
 from lamplighter.runs.states import LIVE, NONE, RUNNING, SUBMITTED
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
+from lamplighter.store.catalog import read_variables
 from lamplighter.store.dags import dag_write, definition_of, read_dag, read_dags
 from lamplighter.store.limits import STARTS, Amounts, LimitChange
 from lamplighter.store.models import Backfills, Dags, Runs, Steps
@@ -43,6 +44,7 @@ class RunReader:
     definition_of = staticmethod(definition_of)
     triggering_events = staticmethod(triggering_asset_events)
     read_backfill = staticmethod(read_backfill)
+    variables = staticmethod(read_variables)
 
 
 @dataclass
@@ -61,6 +63,8 @@ class RunView:
     puts: list[Put] = field(default_factory=list)
     # What steps lack that have to wait for a counter; None if others come first.
     waits: dict[str, Amounts | None] = field(default_factory=dict)
+    # Tasks with a report that their job has not written.
+    refused_reports: list[str] = field(default_factory=list)
     reader: RunReader = field(default_factory=RunReader)
 
     @classmethod

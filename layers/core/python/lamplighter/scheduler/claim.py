@@ -376,6 +376,9 @@ class _Claim:
                 # Of the newest run: the age of a backlog says nothing about the scheduler.
                 lateness = self.now.timestamp() - decision.runs[-1].run_after.timestamp()
                 report.lateness_seconds.append(lateness)
+            if row.is_paused and not row.stored.get("is_paused"):
+                about = {"dag_id": row.dag_id, "reason": row.pause_reason}
+                log.warning("DAG paused", extra=about)
             submits += [(row.dag_id, key) for key in decision.keys]
             if decision.has_more:
                 unfinished.append(row.dag_id)

@@ -17,7 +17,12 @@ from pendulum import DateTime
 from lamplighter.errors import UNREADABLE, in_short
 from lamplighter.identifiers import run_id, run_key
 from lamplighter.scheduler import cursor
-from lamplighter.scheduler.asset_bounds import drop_out_of_bounds, in_time
+from lamplighter.scheduler.asset_bounds import (
+    count_run,
+    drop_out_of_bounds,
+    in_time,
+    pause_if_spent,
+)
 from lamplighter.scheduler.cursor import Due
 from lamplighter.scheduler.pending import PendingEvents, is_met
 from lamplighter.scheduler.schedules import RunSource, followed_until, schedule_in_force
@@ -142,6 +147,7 @@ def decide_claim(
         return decision
     is_noted |= row.asset_start_at != row.stored.get("asset_start_at")
     is_noted |= note_condition(row, pending, now)
+    is_noted |= pause_if_spent(row, now)
     slots = min(free_slots(row), limit) if is_open(row) else 0
     if not slots:
         return decision if is_noted else Skipped(_why_closed(row))
@@ -250,6 +256,7 @@ def _create_asset_run(decision: ClaimDecision) -> None:
         events=events,
     )
     decision.is_consuming = True
+    count_run(decision.row, decision.now)
     decision.row.asset_condition_met_at = None
 
 

@@ -142,6 +142,12 @@ def consumers_of(asset_id: str) -> Iterator[str]:
     return (item["ref"]["S"].removeprefix(CONSUMER) for item in items)
 
 
+def all_consumers_of(asset_ids: Sequence[str]) -> list[list[str]]:
+    """Return the consumers of each asset, with one request per asset in parallel."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(lambda asset: list(consumers_of(asset)), asset_ids))
+
+
 def all_asset_ids() -> list[str]:
     """Return the ids of all assets, aliases and URIs."""
     rows = Assets.scan(Assets.ref == ITSELF, attributes_to_get=["asset_id"])
@@ -211,9 +217,26 @@ def save_rejections(reasons: Mapping[str, str]) -> None:
             )
 
 
-def delete_unnumbered_event(asset_id: str, event_id: str) -> None:
-    """Delete an event that has no number yet."""
-    delete_if(AssetEvents(asset_id, event_id), AssetEvents.seq.does_not_exist())
+def delete_unnumbered_event(asset_id: str, event_id: str, message: str) -> None:
+    """Delete an event that has no number yet, if this is its message."""
+    delete_if(AssetEvents(asset_id, event_id), _waits_with(message))
+
+
+def reject_unnumbered_event(asset_id: str, event_id: str, message: str, reason: str) -> None:
+    """Have an event with this message not sent again, unless it has a number."""
+    columns = AssetEvents.pending_shard, AssetEvents.send_at
+    actions = [AssetEvents.rejected.set(reason), *(column.remove() for column in columns)]
+    update_if(AssetEvents(asset_id, event_id), actions, _waits_with(message))
+
+
+def _waits_with(message: str) -> Any:
+    return AssetEvents.seq.does_not_exist() & (AssetEvents.message == message)
+
+
+def note_conflict(asset_id: str, event_id: str, conflict: Mapping[str, Any]) -> None:
+    """Note on a recorded event that another one came with its id."""
+    row = AssetEvents(asset_id, event_id)
+    update_if(row, [AssetEvents.conflict.set(dict(conflict))], AssetEvents.seq.exists())
 
 
 def pending_events(shard: int, until: DateTime) -> Iterator[tuple[str, str]]:

@@ -1,17 +1,20 @@
-"""Rows of Catalog: things of which there are one or few."""
+"""Rows of Catalog and Variables: things of which there are one or few."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pendulum import DateTime
 
+from lamplighter import clock
 from lamplighter.errors import MalformedRowError
-from lamplighter.store.models import Catalog
+from lamplighter.store.models import Catalog, Variables
 from lamplighter.store.rows import Malformed
 from lamplighter.store.transactions import (
     TransactionCanceled,
     Update,
+    delete_if,
     transact_with_retry,
+    update,
     update_if,
 )
 
@@ -69,3 +72,28 @@ def note_refill(dag_id: str, *, now: DateTime, unless_since: DateTime) -> bool:
     except (TransactionCanceled, MalformedRowError):
         return False
     return True
+
+
+# Variables: texts for templates and jobs.
+
+
+def read_variables() -> dict[str, str]:
+    """Return all variables; a job that is started sees the newest ones."""
+    return {row.name: row.value for row in variable_rows()}
+
+
+def variable_rows() -> list[Variables]:
+    """Return the rows of all variables by name."""
+    return sorted(Variables.scan(consistent_read=True), key=lambda row: str(row.name))
+
+
+def set_variable(name: str, value: str) -> Variables:
+    """Create a variable or change it; return its row."""
+    row = Variables(name)
+    update(row, [Variables.value.set(value), Variables.updated_at.set(clock.now())])
+    return row
+
+
+def delete_variable(name: str) -> bool:
+    """Delete a variable; return whether there was one."""
+    return delete_if(Variables(name), Variables.name.exists())

@@ -9,7 +9,13 @@ from pendulum import DateTime
 
 from lamplighter import runtime, settings
 from lamplighter.dags.dag import DAG
-from lamplighter.errors import MalformedRowError, PermanentError, RefusedError, TransientError
+from lamplighter.errors import (
+    UNREADABLE,
+    MalformedRowError,
+    PermanentError,
+    RefusedError,
+    TransientError,
+)
 from lamplighter.loading import author_code_as_data
 from lamplighter.serialization import decode_dag, upgrade
 from lamplighter.store import wire
@@ -180,11 +186,20 @@ def newest_document(dag: Dags) -> dict[str, Any]:
     return newest_documents([dag]).get(dag.dag_id, {})
 
 
-def newest_documents(dags: Iterable[Dags]) -> dict[str, dict[str, Any]]:
+def newest_documents(
+    dags: Iterable[Dags], *, skips_unreadable: bool = False
+) -> dict[str, dict[str, Any]]:
     """Return the newest documents of DAGs by id."""
     keys = [(dag.dag_id, dag.version) for dag in dags]
-    rows = DagVersions.batch_get(keys) if keys else ()
-    return {row.dag_id: upgrade(_document(row)) for row in rows}
+    malformed: list[Malformed] | None = [] if skips_unreadable else None
+    documents: dict[str, dict[str, Any]] = {}
+    for row in DagVersions.batch_get(keys, malformed=malformed) if keys else ():
+        try:
+            documents[row.dag_id] = upgrade(_document(row))
+        except UNREADABLE:
+            if not skips_unreadable:
+                raise
+    return documents
 
 
 def _document(row: DagVersions) -> dict[str, Any]:

@@ -43,11 +43,13 @@ def connection() -> Connection:
 
 
 def _connect() -> Connection:
+    held: dict[str, Any] = aws.held_credentials()
     return Connection(
         connect_timeout_seconds=aws.CONNECT_SECONDS,
         read_timeout_seconds=aws.READ_SECONDS,
         max_retry_attempts=aws.ATTEMPTS - 1,
         max_pool_connections=50,
+        **held,
     )
 
 

@@ -1,7 +1,8 @@
 """Rows of watchers and of polled sources.
 
-Owns: the Catalog kinds about watchers, their keys, how often each watcher has fired, and the lease
-that keeps two functions from polling a source at the same time.
+Owns: the kinds of Catalog about watchers, which a push writes, and their keys. And WatcherStates,
+which the function writes that runs watchers: how often each has fired, and the lease that keeps two
+functions from polling a source at the same time.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.store.models import Catalog, Dags
+from lamplighter.store.models import Catalog, Dags, WatcherStates
 from lamplighter.store.transactions import update_if
 
 _FIRED, _PARKED, _STREAM = "fired", "parked", "stream"
@@ -79,9 +80,9 @@ def read_registered_watchers() -> list[Catalog]:
 # Watchers that fire too often.
 
 
-def read_parked() -> dict[str, Catalog]:
+def read_parked() -> dict[str, WatcherStates]:
     """Return the parked watchers by id."""
-    return {row.id: row for row in Catalog.query(_PARKED, consistent_read=True)}
+    return {row.id: row for row in WatcherStates.query(_PARKED, consistent_read=True)}
 
 
 def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
@@ -95,26 +96,26 @@ def count_fired(fired: Mapping[str, int], *, limit: int) -> list[str]:
 
 
 def _count(watcher: str, times: int, minute: DateTime) -> int:
-    row = Catalog(_FIRED, watcher)
-    add = [Catalog.fired.add(times)]
-    if not update_if(row, add, Catalog.minute == minute):
-        reset = [Catalog.minute.set(minute), Catalog.fired.set(times)]
-        is_older = Catalog.minute.does_not_exist() | (Catalog.minute < minute)
+    row = WatcherStates(_FIRED, watcher)
+    add = [WatcherStates.fired.add(times)]
+    if not update_if(row, add, WatcherStates.minute == minute):
+        reset = [WatcherStates.minute.set(minute), WatcherStates.fired.set(times)]
+        is_older = WatcherStates.minute.does_not_exist() | (WatcherStates.minute < minute)
         if not update_if(row, reset, is_older):
-            update_if(row, add, Catalog.minute >= minute)  # another process began the minute
+            update_if(row, add, WatcherStates.minute >= minute)  # another process began the minute
     return int(row.fired or 0)
 
 
 def _park(watcher: str, now: DateTime) -> bool:
-    is_new = Catalog.updated_at.does_not_exist()
-    return update_if(Catalog(_PARKED, watcher), [Catalog.updated_at.set(now)], is_new)
+    is_new = WatcherStates.updated_at.does_not_exist()
+    return update_if(WatcherStates(_PARKED, watcher), [WatcherStates.updated_at.set(now)], is_new)
 
 
 def resume(watchers: Iterable[str]) -> None:
     """Release parked watchers."""
     for watcher in watchers:
-        Catalog(_FIRED, watcher).delete()
-        Catalog(_PARKED, watcher).delete()
+        WatcherStates(_FIRED, watcher).delete()
+        WatcherStates(_PARKED, watcher).delete()
 
 
 # Polled sources. A session that lost its lease stores nothing of what it saw: items are read again
@@ -138,11 +139,13 @@ class StreamLease:
 def acquire_lease(stream: str, *, seconds: float) -> StreamLease | None:
     """Return the lease of a source, or None if another process holds it."""
     now, owner = clock.now(), uuid.uuid4().hex
-    row = Catalog(_STREAM, stream)
-    is_free = Catalog.lease_expires_at.does_not_exist() | (Catalog.lease_expires_at <= now)
+    row = WatcherStates(_STREAM, stream)
+    is_free = WatcherStates.lease_expires_at.does_not_exist() | (
+        WatcherStates.lease_expires_at <= now
+    )
     actions = [
-        Catalog.lease_owner.set(owner),
-        Catalog.lease_expires_at.set(now.add(seconds=seconds)),
+        WatcherStates.lease_owner.set(owner),
+        WatcherStates.lease_expires_at.set(now.add(seconds=seconds)),
     ]
     if not update_if(row, actions, is_free):
         return None
@@ -157,10 +160,13 @@ def release_lease(
     failed_sessions: Mapping[str, int] | None = None,
 ) -> bool:
     """End a lease and store what the session saw, if anything; return whether it was still held."""
-    actions = [Catalog.lease_expires_at.set(clock.now())]
+    actions = [WatcherStates.lease_expires_at.set(clock.now())]
     if seen_items is not None:
-        actions += [Catalog.seen_items.set(seen_items), Catalog.polled_at.set(clock.now())]
+        actions += [
+            WatcherStates.seen_items.set(seen_items),
+            WatcherStates.polled_at.set(clock.now()),
+        ]
     if failed_sessions is not None:
-        actions += [Catalog.failed_sessions.set(dict(failed_sessions))]
-    row = Catalog(_STREAM, lease.stream)
-    return update_if(row, actions, Catalog.lease_owner == lease.owner)
+        actions += [WatcherStates.failed_sessions.set(dict(failed_sessions))]
+    row = WatcherStates(_STREAM, lease.stream)
+    return update_if(row, actions, WatcherStates.lease_owner == lease.owner)

@@ -16,10 +16,10 @@ from time import monotonic
 from typing import Any
 
 from lamplighter import queues, settings
-from lamplighter.events.dead_letters import SOURCES_DLQ, FailedMessage, send_to_dlq
+from lamplighter.events.dead_letters import FailedMessage
 from lamplighter.queues import Delivery
 from lamplighter.store.watchers import count_fired
-from lamplighter.streams.outbox import Send, send_to_sqs
+from lamplighter.streams.outside import Outside
 from lamplighter.streams.session import Session, Subscription
 from lamplighter.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from lamplighter.triggers.sources import SourceContext, source_context
@@ -113,11 +113,11 @@ class DeliveryRounds:
     """Runs watchers on a list of messages within a time limit."""
 
     def __init__(
-        self, messages: Sequence[StreamMessage], *, seconds: float, send: Send = send_to_sqs
+        self, messages: Sequence[StreamMessage], *, seconds: float, outside: Outside | None = None
     ) -> None:
         self._messages = messages
         self._deadline = monotonic() + seconds
-        self._send = send
+        self._outside = outside or Outside()
         self.subscriptions: list[Subscription] = []  # of all rounds
         self.done: set[StreamMessage] = set()
         self.redelivered: set[StreamMessage] = set()
@@ -136,7 +136,7 @@ class DeliveryRounds:
                 seconds=self._seconds_left(),
                 batch_size=len(todo),
                 redeliver=producer.redeliver,
-                send=self._send,
+                send=self._outside.send,
             )
             with source_context(SourceContext(producer=producer)):
                 await session.run(producer.wait())
@@ -196,7 +196,7 @@ class DeliveryRounds:
         lost = {
             id(reject)
             for chunk in queues.chunks(rejected.values(), _DEAD_LETTERS_PER_CALL)
-            for reject in send_to_dlq(chunk, SOURCES_DLQ)
+            for reject in self._outside.send_to_dlq(chunk)
         }
         report.rejected += len(rejected) - len(lost)
         report.sent_events += self.sent

@@ -9,6 +9,7 @@ from typing import Any
 from lamplighter.queues import Delivery
 from lamplighter.streams.delivery_rounds import DeliveryRounds
 from lamplighter.streams.outbox import WatcherEvent
+from lamplighter.streams.outside import Outside
 from lamplighter.streams.session import Subscription, run_in_new_loop
 from lamplighter.streams.watch import stream_message
 from lamplighter.streams.watchers import Watcher
@@ -40,7 +41,7 @@ def dry_run(
     unpushed = [replace(watcher, root=root) for watcher in watchers]
     subscriptions = [Subscription(watcher, watcher.build(), "dry run") for watcher in unpushed]
     messages = [stream_message(Delivery.of(record)) for record in records]
-    rounds = DeliveryRounds(messages, seconds=_SECONDS, send=note)
+    rounds = DeliveryRounds(messages, seconds=_SECONDS, outside=Outside(send=note))
     run_in_new_loop(rounds.run(subscriptions))
     for subscription in rounds.subscriptions:
         result = found[subscription.watcher.id]

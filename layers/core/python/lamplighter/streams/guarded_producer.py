@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lamplighter.events.dead_letters import NOWHERE, SOURCES_DLQ, FailedMessage, send_to_dlq
+from lamplighter.events.dead_letters import NOWHERE, FailedMessage
 from lamplighter.queues import Delivery
+from lamplighter.streams.outside import send_to_dlq
 from lamplighter.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
 
@@ -56,10 +57,14 @@ class GivenUp(NamedTuple):
 Keep = Callable[[Sequence[GivenUp]], Sequence[GivenUp]]
 
 
-def keep_as_dead_letters(events: Sequence[GivenUp]) -> list[GivenUp]:
+def keep_as_dead_letters(
+    events: Sequence[GivenUp],
+    *,
+    send: Callable[[Sequence[FailedMessage]], list[FailedMessage]] = send_to_dlq,
+) -> list[GivenUp]:
     """Send copies of events to the dead-letter queue; return those that could not be sent."""
     letters = {id(event): FailedMessage(_as_delivery(event.raw), event.reason) for event in events}
-    lost = {id(letter) for letter in send_to_dlq(list(letters.values()), SOURCES_DLQ)}
+    lost = {id(letter) for letter in send(list(letters.values()))}
     return [event for event in events if id(letters[id(event)]) in lost]
 
 

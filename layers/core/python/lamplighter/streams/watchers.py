@@ -1,8 +1,9 @@
 """Watchers ready to run: read from their rows, with their triggers built.
 
-Owns: running author code outside the sandbox, in `watch` only, which may send events and read
-bundles but nothing else. Two bundles may have modules of the same name: a module is only visible
-while its own bundle is imported, so a trigger's file must import what it needs at the top.
+Owns: how author code is found. The function `watch` runs it in a process of its bundle, without
+rights (see `isolation`); a local deployment runs it in its own. There two bundles may have modules
+of the same name: a module is only visible while its own bundle is imported, so a trigger's file
+must import what it needs at the top.
 """
 
 import atexit
@@ -10,15 +11,15 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from pendulum import DateTime
 
@@ -32,6 +33,7 @@ from lamplighter.store.models import Catalog
 from lamplighter.store.watchers import trigger_hash
 from lamplighter.triggers.base import BaseEventTrigger
 from lamplighter.triggers.feeds import StreamInfo
+from lamplighter.zones import iso, parse_instant
 
 _lock = RLock()
 
@@ -60,6 +62,22 @@ class Watcher:
     created_at: DateTime
     # The folder of a bundle that was not pushed.
     root: Path | None = field(default=None, kw_only=True)
+
+    @property
+    def is_authors(self) -> bool:
+        """Whether its trigger is author code."""
+        return not self.trigger["type"].startswith("lamplighter.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a process that has the files of its bundle."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**known, "created_at": iso(self.created_at), "root": None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], root: Path) -> Self:
+        """Return what `to_json` wrote, with the files of its bundle below `root`."""
+        more = {"dag_ids": tuple(data["dag_ids"]), "created_at": parse_instant(data["created_at"])}
+        return cls(**{**data, **more, "root": root})
 
     @cached_property
     def id(self) -> str:
@@ -93,8 +111,7 @@ class Watcher:
 
     def build(self) -> BaseEventTrigger:
         """Return the trigger, which may be author code."""
-        is_built_in = self.trigger["type"].startswith("lamplighter.")
-        with nullcontext() if is_built_in else self._importable(), author_code_allowed():
+        with self._importable() if self.is_authors else nullcontext(), author_code_allowed():
             return decode_trigger(self.trigger)
 
     @contextmanager
@@ -142,22 +159,27 @@ def unpacked(bundle: str, version: str) -> Path:
         known = folders.get(bundle)
         if known is not None and known[0] == version:
             return known[1]
-        bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
-        archive = aws.client("s3").get_object(Bucket=bucket, Key=key)
-        content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
-        folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
+        folder, root = fetched(bundle, version)
         # Lambda discards its disk, a developer's machine does not.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        try:
-            root = open_stored(content, key, folder / "bundle")
-        except BaseException:
-            shutil.rmtree(folder)  # or repeated attempts would fill the disk
-            raise
         folders[bundle] = version, root
         if known is not None:
             _modules().pop(known[1], None)
             shutil.rmtree(known[1].parent)
         return root
+
+
+def fetched(bundle: str, version: str) -> tuple[Path, Path]:
+    """Return a new folder, and the root of a bundle version in it."""
+    bucket, key = settings.current().require("bucket"), bundle_key(bundle, version)
+    archive = aws.client("s3").get_object(Bucket=bucket, Key=key)
+    content = archive["Body"].read(MAX_ARCHIVE_BYTES + 1)
+    folder = Path(mkdtemp(prefix="lamplighter-bundle-")).resolve()
+    try:
+        return folder, open_stored(content, key, folder / "bundle")
+    except BaseException:
+        shutil.rmtree(folder)  # or repeated attempts would fill the disk
+        raise
 
 
 def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
@@ -182,9 +204,13 @@ def watchers_in(rows: Iterable[Catalog]) -> list[Watcher]:
 
 
 def by_stream(watchers: Sequence[Watcher]) -> dict[str, list[Watcher]]:
-    """Return the watchers by a hash of their shared source; one without a key has its own."""
+    """Return the watchers by a hash of their shared source; one without a key has its own.
+
+    Author code is shared within its bundle only: it runs in a process of that bundle.
+    """
     found: dict[str, list[Watcher]] = {}
     for watcher in watchers:
         key = watcher.stream_info.stream or f"(own) {watcher.id}"
+        key = f"{watcher.bundle}/{key}" if watcher.is_authors else key
         found.setdefault(hashlib.sha256(key.encode()).hexdigest(), []).append(watcher)
     return found

@@ -59,6 +59,9 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
             )
         self.timetable.validate()
 
+    def check_limits(self) -> None:
+        self.timetable.check_limits()
+
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
         return self.timetable.infer_manual_data_interval(run_after=run_after)
 

@@ -148,6 +148,12 @@ class Timetable:
     def validate(self) -> None:
         """Raise `InvalidTimetableError` if this schedule can never work."""
 
+    def check_limits(self) -> None:
+        """Raise `InvalidTimetableError` if no new DAG may have this schedule.
+
+        DAGs that have had it since before there was the limit keep it.
+        """
+
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
         """Return the interval of a run that a person starts at `run_after`."""
         raise NotImplementedError(f"{type(self).__name__} must define infer_manual_data_interval")

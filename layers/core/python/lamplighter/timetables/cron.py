@@ -127,6 +127,8 @@ def wall_ticks(expression: str) -> "_PlainTicks | _CroniterTicks":
         iterator = croniter(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - wall clock
     except (CroniterError, ValueError, AttributeError) as error:
         raise InvalidTimetableError(f"cron {expression!r} is not valid: {error}") from error
+    # A star in a list is as good as alone.
+    expanded = [_EVERY if "*" in field else field for field in expanded]
     is_plain = len(expanded) == _UNIX_FIELDS and not nth_weekdays and not iterator.nearest_weekday
     if is_plain and all(isinstance(n, int) or n == "*" for field in expanded for n in field):
         return _PlainTicks(*expanded)

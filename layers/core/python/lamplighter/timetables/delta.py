@@ -14,6 +14,7 @@ from lamplighter.zones import UTC, as_utc
 Delta: TypeAlias = datetime.timedelta | relativedelta
 
 EPOCH = DateTime(1970, 1, 1, tzinfo=UTC)
+_SHORTEST = datetime.timedelta(seconds=1)
 
 # A relativedelta's plural fields are distances, zero when unset; its singular ones are places on
 # the clock or calendar, None when unset.
@@ -39,6 +40,13 @@ class DeltaTimetable(TickTimetable):
         first = EPOCH + self._delta
         if not EPOCH < first < first + self._delta:
             raise InvalidTimetableError(f"schedule delta must be positive, not {self._delta}")
+
+    def check_limits(self) -> None:
+        first = EPOCH + self._delta
+        if min(first - EPOCH, first + self._delta - first) < _SHORTEST:
+            raise InvalidTimetableError(
+                f"schedule delta must be at least one second, not {self._delta}"
+            )
 
     def _get_next(self, current: DateTime) -> DateTime:
         return as_utc(current + self._delta)

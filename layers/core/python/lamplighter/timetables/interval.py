@@ -13,6 +13,9 @@ from lamplighter.timetables.base import DagRunInfo, DataInterval, TickTimetable,
 from lamplighter.timetables.cron import CronTimetable
 from lamplighter.timetables.delta import EPOCH, DeltaTimetable, decode_delta, fixed_length
 
+# A calendar delta without catchup is followed step by step from the start date.
+_MAX_STEPS = 20_000
+
 
 class DataIntervalTimetable(TickTimetable):
     """What cron and delta intervals share: where the next interval starts, and where it ends."""
@@ -109,10 +112,16 @@ class DeltaDataIntervalTimetable(DeltaTimetable, DataIntervalTimetable):
             # with an earlier start date must not shift every later run.
             return now - (now - EPOCH).as_timedelta() % length
         boundary = now if anchor is None else min(anchor, now)
-        while (later := self._get_next(boundary)) <= now:
+        for _ in range(_MAX_STEPS):
+            later = self._get_next(boundary)
+            if later > now:
+                return boundary
             if later <= boundary:
                 raise InvalidTimetableError(
                     f"schedule delta {self._delta} does not lead forward from {boundary}"
                 )
             boundary = later
-        return boundary
+        raise InvalidTimetableError(
+            f"schedule delta {self._delta} has more than {_MAX_STEPS:,} intervals since {anchor}:"
+            " use a timedelta, or a later start date"
+        )

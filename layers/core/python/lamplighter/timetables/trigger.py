@@ -32,6 +32,8 @@ from lamplighter.zones import as_utc, later_reading
 _NO_INTERVAL = datetime.timedelta()
 _SHORTEST_BUFFER = datetime.timedelta(minutes=5)
 _BUFFER_SHARE = 10
+# Every one is asked for each run.
+_MAX_EXPRESSIONS = 100
 _ZoneLike: TypeAlias = str | int | datetime.tzinfo
 _RunImmediately: TypeAlias = bool | datetime.timedelta | None
 
@@ -199,6 +201,12 @@ class MultipleCronTriggerTimetable(Timetable):
     def validate(self) -> None:
         for member in self._members:
             member.validate()
+
+    def check_limits(self) -> None:
+        if len(self._members) > _MAX_EXPRESSIONS:
+            raise InvalidTimetableError(
+                f"{len(self._members)} cron expressions, at most {_MAX_EXPRESSIONS} are allowed"
+            )
 
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
         return self._members[0].infer_manual_data_interval(run_after=run_after)

@@ -16,7 +16,7 @@ from lamplighter import clock
 from lamplighter.runs.states import LIVE, NONE, SUBMITTED
 from lamplighter.store.assets import assets_of_kind
 from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, run_ref, runs_in_state, stored_steps
-from lamplighter.views import Step, view_steps
+from lamplighter_operations.views import Step, view_steps
 
 # Other processes have clocks of their own, which may be ahead by a fraction of a second.
 _OVERLAP = timedelta(seconds=5)

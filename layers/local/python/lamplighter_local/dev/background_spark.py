@@ -5,10 +5,11 @@ thread fetches files from the emulator and does nothing else there.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from types import MappingProxyType
 
 from pendulum import DateTime
 
@@ -23,9 +24,9 @@ _END_FOR = 15.0
 class BackgroundSpark(EmrServerless):
     """Takes the place of EMR Serverless: jobs run, one after the other, while `working` lasts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, secrets: Mapping[str, str] = MappingProxyType({})) -> None:
         self.folder = folder
-        self._spark = LocalSparkExecutor(folder)
+        self._spark = LocalSparkExecutor(folder, secrets=secrets)
         # A job's id for each that was started, and None at the end.
         self._started: SimpleQueue[str | None] = SimpleQueue()
         self._job_run_ids: list[str] = []

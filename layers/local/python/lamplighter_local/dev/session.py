@@ -32,7 +32,6 @@ from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
 from lamplighter.store.dags import all_dags
-from lamplighter.views import AssetProgress, Dag, asset_progress, view_dag
 from lamplighter.zones import as_utc, iso
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.dev import state as dev_state
@@ -44,6 +43,7 @@ from lamplighter_local.dev.server import Endpoint, serving
 from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_operations.views import AssetProgress, Dag, asset_progress, view_dag
 
 _LOCK = "dev.lock"
 _JOBS = "dev-jobs"
@@ -188,6 +188,7 @@ def dev_session(
     catch_up: bool = False,
     port: int = 0,
     variables: Mapping[str, str] = MappingProxyType({}),
+    secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[DevSession]:
     """Run a bundle in real time until the block ends; nothing of it remains after that.
 
@@ -198,6 +199,7 @@ def dev_session(
         catch_up: Also create the runs that are already due.
         port: The port of the endpoint; defaults to any free port.
         variables: The deployment's variables, for templates and jobs.
+        secrets: What references of jobs lead to.
     """
     root = require_bundle(root)
     bundle = require_id(bundle or root.name, what="bundle")
@@ -206,7 +208,7 @@ def dev_session(
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
         home = enter(_only_one())
-        spark = None if is_instant else BackgroundSpark(_new_folder(home))
+        spark = None if is_instant else BackgroundSpark(_new_folder(home), secrets=secrets)
         lamp = enter(
             LocalDeployment(
                 at=_real_time.now(),

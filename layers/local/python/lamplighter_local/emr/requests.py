@@ -5,6 +5,7 @@ and greatest lengths are otherwise first seen in an account.
 """
 
 import datetime
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,9 @@ SERVICE = "emr-serverless"
 
 _LEAST_TIMEOUT_MINUTES = 5
 _GRACE_SECONDS = range(15, 1801)
+_STATEMENT_KEYS = frozenset(
+    {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
+)
 _TYPES: dict[str, Any] = {
     "structure": dict,
     "map": dict,
@@ -55,9 +59,29 @@ def _unmodelled(operation: str, request: dict[str, Any]) -> Iterator[str]:
             yield "jobDriver is missing"
         if 0 < request.get("executionTimeoutMinutes", 0) < _LEAST_TIMEOUT_MINUTES:
             yield f"executionTimeoutMinutes must be 0 or at least {_LEAST_TIMEOUT_MINUTES}"
+        if (policy := request.get("executionIamPolicy", {}).get("policy")) is not None:
+            yield from _of_policy(policy)
     grace = request.get("shutdownGracePeriodInSeconds")
     if grace is not None and grace not in _GRACE_SECONDS:
         yield "shutdownGracePeriodInSeconds must be between 15 and 1800"
+
+
+def _of_policy(policy: str) -> Iterator[str]:
+    """Yield what IAM would not take as a policy."""
+    try:
+        document = json.loads(policy)
+        statements = document["Statement"]
+        is_well_formed = document["Version"] == "2012-10-17" and all(
+            each["Effect"] in {"Allow", "Deny"}
+            and each.keys() <= _STATEMENT_KEYS
+            and len({"Action", "NotAction"} & each.keys()) == 1
+            and len({"Resource", "NotResource"} & each.keys()) == 1
+            for each in statements
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        is_well_formed = False
+    if not is_well_formed:
+        yield "executionIamPolicy.policy must be a policy of IAM"
 
 
 def mistakes(shape: Any, value: Any, path: str = "") -> Iterator[str]:

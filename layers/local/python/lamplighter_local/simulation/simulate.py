@@ -16,14 +16,14 @@ from types import MappingProxyType
 from pendulum import DateTime
 
 from lamplighter.bundles.parsing import CheckedDag
-from lamplighter.operations.push import owed_after_push
 from lamplighter.store.dags import all_dags
 from lamplighter.store.runs import FAILED
-from lamplighter.views import Run, Step, all_runs
 from lamplighter.zones import as_utc
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.text_logs import warnings_as_lines
+from lamplighter_operations.push import owed_after_push
+from lamplighter_operations.views import Run, Step, all_runs
 
 # With a free slot, a run is created within a second or two; otherwise it had to wait.
 _LATE_AFTER = timedelta(minutes=1)

@@ -65,6 +65,7 @@ class LocalSparkExecutor(EmrServerless):
         job_seconds: A job that runs longer is ended; so is one that exceeds its own timeout.
         on_change: Called with id and state when a job begins and when it is over.
         spark_conf: Settings of Spark's that each job has, unless it says otherwise itself.
+        secrets: What references of jobs lead to; no others are found.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class LocalSparkExecutor(EmrServerless):
         job_seconds: float = 600,
         on_change: OnChange | None = None,
         spark_conf: Mapping[str, str] = MappingProxyType({}),
+        secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._folder = folder.resolve()
         self._cores = str(cores)
         self._job_seconds = job_seconds
         self._spark_conf = dict(spark_conf)
+        self._secrets = dict(secrets)
         # Who is told when a job begins and when it is over.
         self.listeners: list[OnChange] = [] if on_change is None else [on_change]
         self._entries: dict[str, _Entry] = {}
@@ -190,7 +193,7 @@ class LocalSparkExecutor(EmrServerless):
         if self._process is None or not self._process.is_alive:
             if self._process is not None:
                 self._process.end()
-            self._process = SparkProcess(self._folder, cores=self._cores)
+            self._process = SparkProcess(self._folder, cores=self._cores, secrets=self._secrets)
         return self._process
 
     # One job.

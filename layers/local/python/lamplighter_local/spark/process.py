@@ -17,10 +17,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lamplighter.errors import LamplighterError, RefusedError
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_spark.secrets import GIVEN as SECRETS
 
 LOOPBACK = "127.0.0.1"
 # A cold disk and a busy machine of two cores.
@@ -50,7 +52,9 @@ class Answer:
 class SparkProcess:
     """A worker process with Spark at hand, started by the constructor."""
 
-    def __init__(self, folder: Path, *, cores: str) -> None:
+    def __init__(
+        self, folder: Path, *, cores: str, secrets: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         home = find_java_home()
         if home is None:
             raise RefusedError(NO_JAVA)
@@ -65,7 +69,7 @@ class SparkProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=_environment(home, temporary),
+                env=_environment(home, temporary) | {SECRETS: json.dumps(dict(secrets))},
             )
         self._rest = b""
         self._is_killed = False

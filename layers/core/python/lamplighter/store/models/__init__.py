@@ -1,9 +1,9 @@
-"""The ten tables. Each model owns the names, types, keys and indexes of one."""
+"""The twelve tables. Each model owns the names, types, keys and indexes of one."""
 
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
-from lamplighter.store.models.catalog import Catalog
+from lamplighter.store.models.catalog import Catalog, WatcherStates
 from lamplighter.store.models.dags import Dags, DagVersions
-from lamplighter.store.models.runs import Backfills, Limits, Runs, Steps
+from lamplighter.store.models.runs import Backfills, Limits, Runs, Steps, Variables
 
 TABLES = (
     Dags,
@@ -16,6 +16,8 @@ TABLES = (
     AssetQueue,
     Catalog,
     Limits,
+    Variables,
+    WatcherStates,
 )
 
 __all__ = [
@@ -30,4 +32,6 @@ __all__ = [
     "Limits",
     "Runs",
     "Steps",
+    "Variables",
+    "WatcherStates",
 ]

@@ -69,7 +69,16 @@ class _BySeq(GlobalSecondaryIndex["AssetEvents"]):
     class Meta:
         index_name = "by_seq"
         projection = IncludeProjection(
-            ["extra", "timestamp", "recorded_at", "source", "partition_key", "origin"]
+            [
+                "extra",
+                "timestamp",
+                "recorded_at",
+                "source",
+                "partition_key",
+                "origin",
+                "sender",
+                "conflict",
+            ]
         )
 
     asset_id = UnicodeAttribute(hash_key=True)
@@ -102,7 +111,13 @@ class AssetEvents(Row):
     extra = JSONAttribute(null=True)
     source = JSONAttribute(null=True)
     partition_key = UnicodeAttribute(null=True)
-    rejected = UnicodeAttribute(null=True)  # the reason; such events are under `REJECTED`
+    # Who has sent its message, as SQS says: the id of a role with a session, a user or an account.
+    sender = UnicodeAttribute(null=True)
+    content_hash = UnicodeAttribute(null=True)
+    # The newest event that came with the same id and other content: sender, message, instant.
+    conflict = JSONAttribute(null=True)
+    # The reason; such events are under `REJECTED`, and outlets' keep their own rows as well.
+    rejected = UnicodeAttribute(null=True)
     # Until it has a number: its message, and when the sweep sends it again.
     message = UnicodeAttribute(null=True)
     pending_shard = NumberAttribute(null=True)

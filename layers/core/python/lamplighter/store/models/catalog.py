@@ -1,4 +1,7 @@
-"""Catalog: bundles, import errors, watchers, look-ahead and other small kinds of rows."""
+"""Catalog: bundles, import errors, watchers, look-ahead and other small kinds of rows.
+
+And WatcherStates: all that the function which runs watchers may write.
+"""
 
 from pynamodb.attributes import (
     BinaryAttribute,
@@ -53,6 +56,17 @@ class Catalog(Row):
     bundle = UnicodeAttribute(null=True)  # and `push`, `bundle_version`
     watcher = JSONAttribute(null=True)
     created_at = Instant(null=True)
+
+
+class WatcherStates(Row):
+    """A row of one of several kinds; `kind` determines which columns it has."""
+
+    class Meta:
+        table_name = "WatcherStates"
+
+    kind = UnicodeAttribute(hash_key=True)
+    id = UnicodeAttribute(range_key=True)
+    updated_at = Instant(null=True)
 
     # kind "stream", id = a polled source: its lease and seen items, and by watcher how many
     # sessions in a row have failed at the events of the author's own producer.

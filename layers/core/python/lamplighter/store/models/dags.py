@@ -99,6 +99,9 @@ class Dags(Row):
     # Since when the asset condition is met without a run.
     asset_condition_met_at = Instant(null=True)
     asset_condition = JSONAttribute(null=True)
+    # Asset-triggered runs since the start of an hour, which are limited.
+    asset_hour_start = Instant(null=True)
+    asset_runs_in_hour = NumberAttribute(null=True)
     # A start date that is still to come: until then, events cause no run.
     asset_start_at = Instant(null=True)
     referenced_assets = UnicodeSetAttribute(null=True)  # assets that may list it as a consumer

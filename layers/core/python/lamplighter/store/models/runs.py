@@ -145,6 +145,8 @@ class Steps(Row):
     # The executor of its job, as several may be in use.
     executor = UnicodeAttribute(null=True)
     job_run_id = UnicodeAttribute(null=True)
+    # What the report of its current submission must repeat; in no log and no listing.
+    report_secret = UnicodeAttribute(null=True)
     submitted_at = Instant(null=True)
     # When its job was last requested.
     asked_at = Instant(null=True)
@@ -183,6 +185,9 @@ class Steps(Row):
     waiting = _Waiting()
     turns = _Turns()
 
+    def __repr__(self) -> str:
+        return f"Steps({self.run_ref!r}, {self.step_id!r}, {self.state!r})"  # not its secret
+
 
 class Limits(Row):
     """A counter (a pool, the capacity of an executor) or a token bucket (its job starts)."""
@@ -206,6 +211,17 @@ class Limits(Row):
     # rate is lowered because a call was throttled.
     last_start_at = Instant(null=True)
     slow_until = Instant(null=True)
+
+
+class Variables(Row):
+    """A text for templates and jobs, or a reference to a secret. Only `submit` reads them."""
+
+    class Meta:
+        table_name = "Variables"
+
+    name = UnicodeAttribute(hash_key=True)
+    value = UnicodeAttribute()
+    updated_at = Instant(null=True)
 
 
 class _Due(GlobalSecondaryIndex["Backfills"]):

@@ -1,8 +1,8 @@
 """The read model of a deployment: runs, steps, events, DAGs and backfills as frozen values.
 
-The command line, `LocalDeployment` and simulations all show these. A field whose name is that of a
-column needs nothing but its line here. Refuses: changing anything. It stands on the top floor, so
-that nothing that Lambda runs can import it.
+The command line, `LocalDeployment` and simulations all show these, with what looks like a secret
+masked. A field whose name is that of a column needs nothing but its line here. Refuses: changing
+anything. It stands on the top floor, so that nothing that Lambda runs can import it.
 """
 
 import json
@@ -18,6 +18,7 @@ from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
+from lamplighter.safe_text import masked, masked_text
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.serialization import zone_of_schedule
 from lamplighter.store import runs as run_rows
@@ -277,7 +278,7 @@ def _columns(view: type, row: "Row") -> dict[str, Any]:
 
 def run_summary(row: "Runs") -> Run:
     """Return a run as it is listed: without steps and events."""
-    empty = {"conf": row.conf or {}, "marks": row.marks or (), "events": ()}
+    empty = {"conf": masked(row.conf or {}), "marks": row.marks or (), "events": ()}
     return Run(**_columns(Run, row) | empty)
 
 
@@ -287,7 +288,12 @@ def view_run(row: "Runs") -> Run:
     found = tuple(
         Event(
             **_columns(Event, event)
-            | {"asset": asset, "event_id": event_id_of(event), "extra": event.extra or {}}
+            | {
+                "asset": asset,
+                "event_id": event_id_of(event),
+                "extra": masked(event.extra or {}),
+                "source": masked(event.source),
+            }
         )
         for asset, event in events.recorded
     )
@@ -312,7 +318,8 @@ def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:
             **_columns(Step, row)
             | {
                 "task_id": row.step_id,
-                "tries": row.tries or (),
+                "error": row.error and masked_text(row.error),
+                "tries": masked(row.tries) if row.tries else (),
                 "unbilled_jobs": [each["job_run_id"] for each in row.unbilled_jobs or ()],
             }
         )
@@ -401,7 +408,7 @@ def view_backfill(row: "Backfills") -> Backfill:
         | {
             "active": tuple(sorted(row.active or ())),
             "skipped_runs": row.skipped_runs or (),
-            "conf": row.conf or {},
+            "conf": masked(row.conf or {}),
             "seconds_left": seconds_left(row) if row.state in OPEN else None,
         }
     )

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
+from lamplighter.dags.templates import MACROS, MAX_RENDERED, MAX_TEMPLATE, dated, render
 from lamplighter.errors import DefinitionError
-from lamplighter.runs.templates import MACROS, MAX_RENDERED, MAX_TEMPLATE, dated, render
 
 START = datetime(2026, 1, 30, 6)
 END = datetime(2026, 1, 31, 6)
@@ -60,8 +60,21 @@ def problem(text: str, names: dict[str, Any] = DATED) -> str:
         ("{% for each in params.list %}[{{ each }}]{% endfor %}", "[1][2]"),
         ("{{ run_id | replace(':', '') }}", "scheduled__2026-01-30T060000+0000"),
         ("s3://lake/{{ ds }}/{{ params.x * 2 }}", "s3://lake/2026-01-30/10"),
-        ("{{ '-' * 20 }}", "-" * 20),
-        ("{{ 2 ** 10 }}", "1024"),
+        ("{{ params.x * 3 // 2 - 1 }}", "6"),
+        ("{{ macros.timedelta(hours=6) * 2 }}", "12:00:00"),
+        ("{{ '%s-%02d' % (ds, params.x) }}", "2026-01-30-05"),
+        ("{{ '{:03d}/{}'.format(params.x, ds) }}", "005/2026-01-30"),
+        ("{{ {'day': ds, 'n': params.x} | tojson }}", '{"day": "2026-01-30", "n": 5}'),
+        ("{{ params.list | map('string') | join(',') }}", "1,2"),
+        ("{{ params.get('z', 'none') }}", "none"),
+        ("{% set day = logical_date.add(days=1) %}{{ day | ds }}", "2026-01-31"),
+        ("{% for n in range(3) %}{% if not loop.first %},{% endif %}{{ n }}{% endfor %}", "0,1,2"),
+        ("{% for k, v in params.items() if k == 'list' %}{{ v | sum }}{% endfor %}", "3"),
+        (
+            "{% for f in ['a', 'b'] %}{% for n in params.list %}{{ f~n }}{% endfor %}{% endfor %}",
+            "a1a2b1b2",
+        ),
+        ("{{ range(1, 4) | join('-') }} {{ [params.x, 7] | max }}", "1-2-3 7"),
         ("{# a remark #}{{ params.y | default('none') }}", "none"),
     ],
 )
@@ -318,7 +331,8 @@ def test_template_that_becomes_too_long_is_refused() -> None:
     """What a template becomes has its limit, too."""
     names = {"text": "x" * MAX_RENDERED}
     assert len(fill("{{ text }}", names)) == MAX_RENDERED
-    assert "becomes 100,001 characters" in problem("{{ text }}y", names)
+    assert "becomes more than 65,536 bytes" in problem("{{ text }}y", names)
+    assert "becomes more than" in problem("{{ text }}", {"text": "é" * (MAX_RENDERED - 1)})
 
 
 def test_error_of_a_long_template_stays_short() -> None:

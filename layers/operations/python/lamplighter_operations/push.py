@@ -3,7 +3,7 @@
 The preview of a push says what would change for each DAG: next runs, owed runs, lost events.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lamplighter.registry.definition import (
     has_new_schedule,
     read_definition,
 )
-from lamplighter.registry.owed import count_owed, skip_owed
+from lamplighter.registry.owed import Countdown, count_owed, skip_owed
 from lamplighter.registry.pushes import Push
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
@@ -95,6 +95,8 @@ class DagChange:
     # Runs due at the push, which are created as slots allow, or skipped.
     owed: int = 0
     skipped: int = 0
+    # Whether there are more than were counted.
+    owes_more: bool = False
     # Pending events of assets that it no longer waits for.
     dropped_events: int = 0
     # The run-after of the first run of the new schedule, if runs of the old one come first.
@@ -149,8 +151,15 @@ def preview_push(
     ]
     results = query_timetables(root, queries)
     next_runs = {result["dag_id"]: NextRuns.from_json(result) for result in results}
+    has_time = Countdown()
     found = [
-        _change(one, next_runs.get(one.row.dag_id), now=now, is_skipping=is_skipping)
+        _change(
+            one,
+            next_runs.get(one.row.dag_id),
+            now=now,
+            is_skipping=is_skipping,
+            has_time=has_time,
+        )
         for one in candidates
     ]
     found += _leaving(bundle, {dag.dag_id for dag in dags}) if bundle else ()
@@ -158,15 +167,22 @@ def preview_push(
 
 
 def _change(
-    one: _Candidate, custom: NextRuns | None, *, now: DateTime, is_skipping: bool
+    one: _Candidate,
+    custom: NextRuns | None,
+    *,
+    now: DateTime,
+    is_skipping: bool,
+    has_time: Callable[[], bool],
 ) -> DagChange:
     """Return the change of one DAG, given the next runs of its custom timetable, if any."""
     row, before, last = one.row, one.before, cursor.position(one.later)
     first = cursor.stored_next(one.later) if custom is None else next(iter(custom.runs), None)
     is_kept = row.schedule_switch_at is not None
     owed = 0 if custom is None else custom.owed
+    owes_more = owed >= MAX_OWED_COUNTED
     if is_kept or custom is None:
-        owed += count_owed(row, now=now, stop_at=MAX_OWED_COUNTED)
+        counted = count_owed(row, now=now, has_time=has_time)
+        owed, owes_more = owed + counted.known, owes_more or not counted.is_all
     is_skipped = is_skipping and (is_kept or has_new_schedule(row))
     if is_skipped:
         following, is_kept = _after_skipping(one.later, custom, now), False
@@ -181,6 +197,7 @@ def _change(
         following,
         owed=0 if is_skipped else owed,
         skipped=owed if is_skipped else 0,
+        owes_more=owes_more,
         dropped_events=one.dropped_events,
         switches_to=first.run_after if first is not None and is_kept else None,
         uncovered=uncovered,

@@ -27,7 +27,6 @@ from lamplighter.backfill.plan import (
 )
 from lamplighter.errors import RefusedError, TransientError
 from lamplighter.loading import json_mapping
-from lamplighter.operations.trigger import require_allowed, require_defined
 from lamplighter.registry.custom_timetables import custom_runs_between
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.schedules import run_as_json
@@ -47,6 +46,7 @@ from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, is_foreign
+from lamplighter_operations.trigger import require_allowed, require_defined
 
 # Numbers to try.
 _MAX_TAKEN = 100

@@ -7,7 +7,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.scheduler import cursor, schedules
+from lamplighter.scheduler import asset_bounds, cursor, schedules
 from lamplighter.scheduler.pending import pending_of
 from lamplighter.scheduler.schedules import PrecomputedRunsExhausted, RunSource, schedule_in_force
 from lamplighter.store.backfills import newest_of
@@ -55,6 +55,7 @@ def unpause(dag_id: str, *, missed: Missed | None = None, keep_events: bool | No
             return None
         row.is_paused = False
         row.pause_reason = row.consecutive_failed_runs = None
+        asset_bounds.forget_runs(row)
         catchup = schedule_in_force(row).catchup
         _deal_with_missed(row, missed or (Missed.ALL if catchup else Missed.LATEST), now)
         choice = missed or (Missed.ALL if row.catchup else Missed.LATEST)

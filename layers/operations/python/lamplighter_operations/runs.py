@@ -13,7 +13,6 @@ from pendulum import DateTime
 from lamplighter import clock, queues
 from lamplighter.dags.dag import DAG
 from lamplighter.errors import RefusedError, TransientError
-from lamplighter.operations.trigger import require_usable
 from lamplighter.runs.dependencies import NextSteps, next_steps, removed_tasks
 from lamplighter.runs.effects import publish_state_change, start_others, wake_waiting_runs
 from lamplighter.runs.states import (
@@ -41,6 +40,7 @@ from lamplighter.store import slots
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.runs import FINISHED, set_state_columns
 from lamplighter.store.transactions import TransactionCanceled, sleep_with_jitter
+from lamplighter_operations.trigger import require_usable
 
 log = logging.getLogger(__name__)
 
