@@ -1,5 +1,6 @@
 """Checking a bundle: every file in a process of its own, every problem as data."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,26 @@ def test_dag_that_no_name_holds_is_found(write_bundle: WriteBundle) -> None:
     report = check(root)
     assert [(dag.dag_id, dag.file, dag.line) for dag in report.dags] == [("a", "dags/a.py", 2)]
     assert report.warnings == report.errors == ()
+
+
+def test_edit_of_the_same_size_in_the_same_second_is_seen(
+    write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a file says now counts, and not what Python compiled before."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    for hour in ("1", "2"):
+        files = {
+            "dags/a.py": (
+                "from lamplighter import DAG\nfrom timetables.hours import HOUR\n"
+                f"DAG('a', schedule=f'{hour} {{HOUR}} * * *', catchup=False)\n"
+            ),
+            "timetables/hours.py": f"HOUR = {hour}\n",
+        }
+        root = write_bundle(files)
+        for name in files:
+            os.utime(root / name, (1_800_000_000, 1_800_000_000))
+        (dag,) = check(root).dags
+        assert dag.schedule == f"{hour} {hour} * * *"
 
 
 def test_error_names_file_line_and_author_frames(write_bundle: WriteBundle) -> None:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class ParsedFile:
 def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
     """Return what `file` defines, as documents and as objects; an author's error is data."""
     parsed = ParsedFile(file)
-    add_to_import_path(root)
+    _make_importable(root)
     with warnings.catch_warnings(record=True) as caught, collect_definitions() as definitions:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -86,17 +87,43 @@ def import_file(root: Path, file: str) -> tuple[ParsedFile, list[DAG]]:
 
 def load_dags(root: Path, file: str) -> list[DAG]:
     """Return the DAGs that `file` defines, their schedules untried; an author's error is raised."""
-    add_to_import_path(root)
+    _make_importable(root)
     with collect_definitions() as definitions:
         _run(root, file)
         return _dags_of(root, file, definitions)
+
+
+class _SourceLoader(SourceFileLoader):
+    """Loads what the file says now.
+
+    Python takes compiled code for current if the source has the same size and was written in the
+    same second: an edit of one digit, as of a schedule, would not be seen.
+    """
+
+    def path_stats(self, path: Any) -> Any:
+        """Refuse: without the time of the source, compiled code is neither read nor written."""
+        raise OSError(f"{path!r} is always compiled")
+
+
+def _make_importable(root: Path) -> None:
+    """Make the bundle importable, each module from its source."""
+    find_below = FileFinder.path_hook((_SourceLoader, SOURCE_SUFFIXES))
+
+    def hook(path: str) -> Any:
+        if not Path(path).is_relative_to(root):
+            raise ImportError("not a folder of the bundle", path=path)
+        return find_below(path)
+
+    sys.path_hooks.insert(0, hook)
+    add_to_import_path(root)
 
 
 def _run(root: Path, file: str) -> None:
     # The name under which the file is importable from the root, so that a timetable defined in it
     # is written down as `dags.orders.MyTimetable` and found again.
     name = file.removesuffix(".py").replace("/", ".")
-    spec = importlib.util.spec_from_file_location(name, root / file)
+    path = root / file
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
