@@ -104,6 +104,7 @@ _.file_system_configs
 _.intercepted_binops
 _.log_request
 _.notification_configuration
+_.path_stats
 _.protocol_version
 _.redirect_request
 _.retention_in_days
