@@ -165,18 +165,20 @@ contracts: $(VENV)/linked
 	@echo "contracts: imports go only down"
 	@report="$$($(BIN)/lint-imports --no-logo 2>&1)" || { echo "$$report"; exit 1; }
 
-test: environments style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests, units on the oldest Python
+test: environments style types contracts $(VENV)/dynamodb-local/installed emulator-if-possible ## The whole gate: style, types, import contracts, all tests; on the oldest Python those of what authors run
 	@echo "test: all tests on $$($(PY) --version)"
 	@$(PYTEST)
 	@$(MAKE) --no-print-directory oldest
 
-oldest: ## The unit and integration tests on Python 3.11, the oldest that is supported, where it is installed
+oldest: ## The tests of what authors run, on Python 3.11, the oldest that is supported, where it is installed
 	@if $(IS_OLDEST); then echo "oldest: Python $(OLDEST) is what .venv is made of"; \
 	elif [ -z "$(OLDEST_PYTHON)" ]; then \
 	  echo "oldest: skipped, there is no Python $(OLDEST) on this machine"; \
 	else $(MAKE) --no-print-directory oldest-units; fi
 
-ON_OLDEST := tests/unit tests/integration tests/spark/examples
+# In the gate, what runs on an author's machine: in Lambda there is no other Python than 3.13.
+ON_OLDEST := tests/unit $(addprefix tests/integration/,bundles cli local streams triggers)
+ALL_ON_OLDEST := tests/unit tests/integration tests/spark/examples
 
 oldest-units: $(OLDEST_VENV)/linked
 	@echo "oldest: unit and integration tests on $$($(OLDEST_VENV)/bin/python --version)"
@@ -200,9 +202,10 @@ format: $(VENV)/linked ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-faults: $(VENV)/linked $(VENV)/dynamodb-local/installed ## Crash at every call, and all other tests in their long form
+faults: environments $(VENV)/dynamodb-local/installed ## Crash at every call, all other tests in their long form, and all on the oldest Python
 	@echo "faults: every fault at every call; no event may be lost or come twice"
 	@$(PYTEST) -m full
+	@$(MAKE) --no-print-directory oldest ON_OLDEST="$(ALL_ON_OLDEST)"
 
 parity: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Put random questions to Apache Airflow and compare the answers
 	@echo "parity: asking Lamplighter and Apache Airflow the same questions"
