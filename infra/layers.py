@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lamplighter_spark import shipping
+from lamplighter_job import shipping
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "layers" / "deps" / "requirements.txt"

@@ -20,7 +20,7 @@ from jobs.shop import lake
 from jobs.shop.rows import accepted, judged, newest, rejected
 from jobs.shop.run_facts import data_root, interval_of
 from jobs.shop.schemas import CURRENCIES, RATE
-from lamplighter_spark import Context, SkipStep
+from lamplighter_job import Context, SkipStep
 
 FALLBACK_DAYS = 2
 UP_TO_FALLBACK = [datetime.timedelta(days=days) for days in range(FALLBACK_DAYS + 1)]

@@ -19,7 +19,7 @@ from jobs.shop import lake
 from jobs.shop.rows import accepted, judged, newest, rejected
 from jobs.shop.run_facts import data_root, interval_of
 from jobs.shop.schemas import CURRENCIES, MONEY
-from lamplighter_spark import Context, SkipStep
+from lamplighter_job import Context, SkipStep
 
 MAX_CENTS = 1_000_000_000
 CENT = Decimal("0.01")

@@ -14,7 +14,7 @@ from jobs.orders import judged_orders, judged_refunds
 from jobs.shop import lake
 from jobs.shop.rows import REASON
 from jobs.shop.run_facts import data_root, interval_of
-from lamplighter_spark import Context
+from lamplighter_job import Context
 
 JUDGES = {"orders": judged_orders, "refunds": judged_refunds, "fx": judged_rates}
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from jobs.shop import lake
 from jobs.shop.run_facts import data_root, days_named
 from jobs.shop.schemas import REVENUE, REVENUE_MONEY
-from lamplighter_spark import Context, SkipStep
+from lamplighter_job import Context, SkipStep
 
 BEST = 10
 ONE_WEEK = datetime.timedelta(weeks=1)

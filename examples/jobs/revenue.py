@@ -22,7 +22,7 @@ from jobs.shop import lake
 from jobs.shop.rows import newest
 from jobs.shop.run_facts import data_root, days_named
 from jobs.shop.schemas import BASE_CURRENCY, CLEAN, RATE, REVENUE_MONEY
-from lamplighter_spark import Context, SkipStep
+from lamplighter_job import Context, SkipStep
 
 
 def newest_orders(orders: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ from pendulum import DateTime
 from pynamodb.exceptions import PynamoDBException
 
 from lamplighter import DAG, SparkTask, aws, clock, runtime, settings
+from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError, TransientError
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate
 from lamplighter.runs.advance import settle, submit, sweep_limits, sweep_runs
@@ -67,7 +68,7 @@ class FastClock:
 class JobsInMemory(Executor):
     """An executor whose jobs end when they are told to; it notices when there are too many."""
 
-    tasks: Mapping[tuple[str, str], SparkTask]
+    tasks: Mapping[tuple[str, str], Task]
     name: str = "emr-serverless"
     jobs: dict[str, Job] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -124,6 +125,7 @@ class JobsInMemory(Executor):
             key = SubmissionKey.read(self.jobs[token].context_uri, bucket="bucket")
             assert key is not None
             task = self.tasks[key.dag_id, key.task_id]
+            assert isinstance(task, SparkTask)
             used[f"step {key.dag_id} {key.run_key} {key.task_id}"] += 1
             used[str(task.pool)] += task.pool_slots
             used["cores"] += task.driver_cores or 1

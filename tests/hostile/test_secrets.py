@@ -17,12 +17,12 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask, aws
 from lamplighter.store.models import TABLES
+from lamplighter_job import runner, secrets
+from lamplighter_job.errors import SecretError
+from lamplighter_job.report import Outcome
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.stack import local_stack
 from lamplighter_operations.trigger import create_manual_run
-from lamplighter_spark import runner, secrets
-from lamplighter_spark.errors import SecretError
-from lamplighter_spark.report import Outcome
 from tests.spark.documents import context_document
 from tests.tools.definitions import register_dags
 
@@ -100,8 +100,8 @@ VARIABLES = {"db": "secretsmanager:warehouse", "doc": "secretsmanager:shop/db"}
         "import json; raise ValueError(json.loads(context.secret('doc'))['password'])",
         "context.outlet('orders').extra.update(a=[{'b': context.secret('db')}])",
         "context.outlet('orders').extra[context.secret('db')] = 1",
-        "from lamplighter_spark import SkipStep\nraise SkipStep(context.secret('db'))",
-        "from lamplighter_spark import secret\nraise ValueError(secret('ssm:/lake/key'))",
+        "from lamplighter_job import SkipStep\nraise SkipStep(context.secret('db'))",
+        "from lamplighter_job import secret\nraise ValueError(secret('ssm:/lake/key'))",
         "raise ValueError(context.secret('secretsmanager:shop/db#password'))",
     ],
 )  # fmt: skip

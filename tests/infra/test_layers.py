@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import layers
-from lamplighter_spark.shipping import runtime_files
+from lamplighter_job.shipping import runtime_files
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lamplighter_spark.shipping import runtime_files
+from lamplighter_job.shipping import runtime_files
 
 
 def test_import_of_library_leaves_built_ins_alone() -> None:
@@ -24,14 +24,14 @@ def test_import_of_library_leaves_built_ins_alone() -> None:
 
 def test_archive_is_imported_without_pyspark(tmp_path: Path) -> None:
     """The archive alone is enough for a context, and importing it imports no PySpark."""
-    archive = tmp_path / "lamplighter_spark.zip"
-    archive.write_bytes(runtime_files()["lamplighter_spark.zip"])
+    archive = tmp_path / "lamplighter_job.zip"
+    archive.write_bytes(runtime_files()["lamplighter_job.zip"])
     script = (
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
-        "import lamplighter_spark, lamplighter_spark.runner, lamplighter_spark.shipping\n"
-        "assert '.zip' in lamplighter_spark.__file__\n"
+        "import lamplighter_job, lamplighter_job.runner, lamplighter_job.shipping\n"
+        "assert '.zip' in lamplighter_job.__file__\n"
         "assert 'pyspark' not in sys.modules\n"
-        "assert 'runner.py' in str(lamplighter_spark.shipping.runtime_files())\n"
+        "assert 'runner.py' in str(lamplighter_job.shipping.runtime_files())\n"
     )
     # Without the environment's own packages: standard library only.
     done = subprocess.run(

@@ -12,7 +12,7 @@ PACKAGES = {
     "lamplighter_cli",
     "lamplighter_local",
     "lamplighter_operations",
-    "lamplighter_spark",
+    "lamplighter_job",
 }
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamplighter.dags.task import find_cycle
+from lamplighter.dags.links import find_cycle
 
 calmly = settings(deadline=None, derandomize=True, database=None, max_examples=200)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lamplighter.executors.base import JobState
-from lamplighter_spark.shipping import runtime_files
+from lamplighter_job.shipping import runtime_files
 from tests.patience import LONG_SECONDS, with_patience
 from tests.spark.documents import context_document
 from tests.spark.processes import is_running, require_end
@@ -132,7 +132,7 @@ def test_runner_as_shipped_runs_by_itself(java: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     script = """
 from pyspark.sql import SparkSession
-from lamplighter_spark import current_context
+from lamplighter_job import current_context
 spark = SparkSession.builder.getOrCreate()
 current_context().outlet("orders").extra["rows"] = spark.range(4).count()
 spark.stop()
@@ -145,7 +145,7 @@ raise SystemExit(0)
     done = subprocess.run(
         [sys.executable, "run_step.py", (tmp_path / "context.json").as_uri()],
         cwd=tmp_path,
-        env=_environment(java, tmp_path / "lamplighter_spark.zip"),
+        env=_environment(java, tmp_path / "lamplighter_job.zip"),
         capture_output=True,
         text=True,
         check=False,

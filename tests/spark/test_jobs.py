@@ -37,7 +37,7 @@ def test_script_job_has_arguments_and_its_session(jobs: Jobs) -> None:
     script = """
         import sys
         from pyspark.sql import SparkSession
-        from lamplighter_spark import current_context
+        from lamplighter_job import current_context
         with SparkSession.builder.appName("plain").getOrCreate() as spark:
             spark.range(int(sys.argv[2])).createOrReplaceTempView("numbers")
             rows = spark.sql("select count(*) as n from numbers").first().n
@@ -130,7 +130,7 @@ def test_instants_are_in_utc(jobs: Jobs) -> None:
 
 def test_skip_is_a_success_without_facts(jobs: Jobs) -> None:
     """A skipped step leaves its reason in the report, and its job has succeeded."""
-    job = jobs.run("from lamplighter_spark import SkipStep\nraise SkipStep('no orders today')")
+    job = jobs.run("from lamplighter_job import SkipStep\nraise SkipStep('no orders today')")
     assert job.state is JobState.SUCCESS
     assert jobs.report(job)["state"] == "skipped"
     assert jobs.report(job)["reason"] == "no orders today"

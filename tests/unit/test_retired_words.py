@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("layers", "functions", "infra", "examples", "docs")
 # What to write instead. Each old name is unambiguous wherever it stands.
 RETIRED = {
+    "lamplighter_spark": "lamplighter_job",
     "asset_refs": "referenced_assets",
     "asset_since": "asset_condition_met_at",
     "born_at": "run_created_at",

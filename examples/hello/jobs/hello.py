@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from lamplighter_spark import Context
+from lamplighter_job import Context
 
 _NUMBERS = 1_000_000
 

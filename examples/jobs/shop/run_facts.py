@@ -2,7 +2,7 @@
 
 import datetime
 
-from lamplighter_spark import Context
+from lamplighter_job import Context
 
 
 def data_root(context: Context) -> str:

@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql import SparkSession
 
-from lamplighter_spark import Context
+from lamplighter_job import Context
 
 
 def show(spark: SparkSession, context: Context) -> None:

@@ -12,7 +12,7 @@ from jobs.arrivals import count
 from jobs.parcels import show
 from lamplighter import SparkTask
 from lamplighter.dags.dag import collect_definitions
-from lamplighter_spark.context import TriggeringEvent
+from lamplighter_job.context import TriggeringEvent
 from tests.unit.examples.test_web_shop import NOW, context
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -23,7 +23,8 @@ def tasks() -> list[SparkTask]:
     with collect_definitions() as definitions:
         for file in EXAMPLES.glob("watchers*/dags/*.py"):
             runpy.run_path(str(file))
-    return [task for dag in definitions.dags for task in dag.tasks.values()]
+    found = [task for dag in definitions.dags for task in dag.tasks.values()]
+    return [task for task in found if isinstance(task, SparkTask)]
 
 
 def test_tasks_of_example_name_functions_that_are_there() -> None:

@@ -20,9 +20,9 @@ from jobs.shop.arithmetic import Numbers
 from jobs.shop.generate import land_with_python
 from jobs.shop.records import Shop, lines, publications
 from jobs.shop.schemas import CLEAN, QUALITY, REPORT, REVENUE
-from lamplighter_spark import Context, SkipStep
-from lamplighter_spark.context import TriggeringEvent
-from lamplighter_spark.outlets import Outlet
+from lamplighter_job import Context, SkipStep
+from lamplighter_job.context import TriggeringEvent
+from lamplighter_job.outlets import Outlet
 from tests.spark.examples.frames import texts_of
 from tests.spark.examples.shop_in_python import Line, best_products, hours, rejected_in
 from tests.spark.examples.shop_in_python import revenue as expected_revenue

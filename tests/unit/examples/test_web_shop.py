@@ -14,15 +14,15 @@ from jobs.report import weeks_wanted
 from jobs.shop.run_facts import data_root, days_named, interval_of
 from lamplighter import SparkTask
 from lamplighter.dags.dag import collect_definitions
-from lamplighter_spark import Context
-from lamplighter_spark.context import TriggeringEvent
+from lamplighter_job import Context
+from lamplighter_job.context import TriggeringEvent
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 # A job may run on a Python as old as this.
 OLDEST_PYTHON = (3, 9)
 ALLOWED = {
     "dags": {"lamplighter", "pendulum", "timetables"},
-    "jobs": {"jobs", "lamplighter_spark", "pyspark"},
+    "jobs": {"jobs", "lamplighter_job", "pyspark"},
 }
 FILES = [file for folder in ALLOWED for file in (EXAMPLES / folder).rglob("*.py")]
 NOW = datetime(2026, 1, 5, 7, tzinfo=UTC)
@@ -46,7 +46,8 @@ def tasks() -> list[SparkTask]:
     """Return every task of the examples."""
     with collect_definitions() as definitions:
         runpy.run_path(str(EXAMPLES / "dags" / "web_shop.py"))
-    return [task for dag in definitions.dags for task in dag.tasks.values()]
+    found = [task for dag in definitions.dags for task in dag.tasks.values()]
+    return [task for task in found if isinstance(task, SparkTask)]
 
 
 @pytest.mark.parametrize("task", tasks(), ids=lambda task: f"{task.dag.dag_id}.{task.task_id}")

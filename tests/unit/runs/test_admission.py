@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pendulum import DateTime, datetime
 
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor, StartRate
 from lamplighter.executors.emr import EmrServerless
@@ -83,7 +83,7 @@ def entry(name: str = "step", *, weight: int = 1, waited: int = 0, due: int = 0)
     return WaitingStep("dag", "key", name, NOW.subtract(minutes=waited), turn)
 
 
-def task(**options: Any) -> SparkTask:
+def task(**options: Any) -> Task:
     """Return a task."""
     return make_dag(load=options).tasks["load"]
 

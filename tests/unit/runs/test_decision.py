@@ -88,8 +88,9 @@ class Known:
         steps = [as_read(make_step(run, name, **each)) for name, each in self.steps.items()]
         row = None if self.row is None else make_row(run, **self.row)
         view = make_view(self.dag, run, *steps, row=row, backfill=self.backfill, reader=self.reader)
-        decision = RunDecision(view, permissions, RunsReport(), NOW, executor or EmrServerless())
-        decision.decide(observations)
+        decision = RunDecision(view, permissions, RunsReport(), NOW)
+        with runtime.using(executor=executor or EmrServerless()):
+            decision.decide(observations)
         return decision
 
 
@@ -255,7 +256,7 @@ def test_same_decision_again_changes_nothing_more(row: Row) -> None:
     for each in rows:
         assert each is not None
         as_read(each)
-    again = RunDecision(replace(view, puts=[]), row.by, RunsReport(), NOW, EmrServerless())
+    again = RunDecision(replace(view, puts=[]), row.by, RunsReport(), NOW)
     again.decide(())
     assert states_of(again) == row.after
     assert again.view.run.state == row.run

@@ -268,7 +268,7 @@ def test_job_on_emr_carries_bundle_runner_and_import_path(emr: FakeEmr) -> None:
     options = submitted(request)["sparkSubmitParameters"]
 
     assert "#lamplighter_bundle,s3://x/env.tar.gz#env" in options
-    assert "spark.submit.pyFiles=s3://lake/runtime/lamplighter_spark.zip,s3://x/a.zip" in options
+    assert "spark.submit.pyFiles=s3://lake/runtime/lamplighter_job.zip,s3://x/a.zip" in options
     path = "lamplighter_bundle:lamplighter_bundle/jobs:lamplighter_bundle/lib"
     assert f"spark.executorEnv.PYTHONPATH={path}" in options
 

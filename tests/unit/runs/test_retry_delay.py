@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from lamplighter import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.runs.job_observation import retry_delay
 from tests.unit.runs.rows import make_dag
 
 DAY = timedelta(days=1)
 
 
-def task(**options: Any) -> SparkTask:
+def task(**options: Any) -> Task:
     """Return a task with these options."""
     return make_dag(load=options).tasks["load"]
 
 
-def delays(given: SparkTask, try_number: int, count: int = 50) -> list[float]:
+def delays(given: Task, try_number: int, count: int = 50) -> list[float]:
     """Return how long so many steps wait after an attempt."""
     steps = (f"orders|{day}#load" for day in range(count))
     return [retry_delay(given, try_number, of=step).total_seconds() for step in steps]

@@ -124,11 +124,11 @@ def test_hash_of_a_changed_definition_differs() -> None:
     assert content_hash(document) != content_hash(changed)
 
 
-@pytest.mark.parametrize("version", [0, 4, "3", None, 99])
+@pytest.mark.parametrize("version", [0, 5, "4", None, 99])
 def test_document_of_unknown_version_is_refused(version: object) -> None:
     """A document of another schema version is refused with both versions named."""
     document = {**encode_dag(DAG("x")), "schema": version}
-    with pytest.raises(SerializationError, match="this library reads version 3"):
+    with pytest.raises(SerializationError, match="this library reads version 4"):
         decode_dag(document)
 
 

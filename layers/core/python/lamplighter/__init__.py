@@ -1,7 +1,7 @@
 """Lamplighter: Airflow-style run scheduling with no servers. What authors import."""
 
 from lamplighter.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher, Dataset
-from lamplighter.dags import DAG, SparkTask, chain, dag
+from lamplighter.dags import DAG, PythonTask, SparkTask, StepFunctionsTask, chain, dag
 
 __version__ = "0.1.0"
 
@@ -13,7 +13,9 @@ __all__ = [
     "AssetAny",
     "AssetWatcher",
     "Dataset",
+    "PythonTask",
     "SparkTask",
+    "StepFunctionsTask",
     "chain",
     "dag",
 ]

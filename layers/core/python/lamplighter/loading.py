@@ -96,7 +96,7 @@ def json_mapping(value: object) -> dict[str, Any]:
         raise TypeError(f"must be a mapping, not {value!r}")
     try:
         copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (RecursionError, TypeError, ValueError) as error:
         raise TypeError(f"must hold JSON values only: {error}") from error
     if copy != dict(value):
         raise TypeError("must hold JSON values only: text keys, and lists instead of tuples")

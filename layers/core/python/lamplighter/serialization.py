@@ -14,12 +14,13 @@ from typing import Any
 from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
-from lamplighter.dags.task import OPTIONS, SparkTask
+from lamplighter.dags.kinds import KINDS
+from lamplighter.dags.task import Task
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
 from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import Zone, encode_zone, iso, parse_instant, parse_zone
 
-SCHEMA = 3
+SCHEMA = 4
 MAX_BYTES = 1_000_000
 
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -30,12 +31,17 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "allow_cycle": False,
         "tasks": [{"restrict_data": False, **task} for task in document["tasks"]],
     },
+    3: lambda document: {
+        **document,
+        "schema": 4,
+        "tasks": [{"kind": "spark", **task} for task in document["tasks"]],
+    },
 }
 
 _INSTANTS = frozenset({"start_date", "end_date"})
 _ASSETS = frozenset({"inlets", "outlets"})
 _DAG_KEYS = frozenset({"schema", "dag_id", "timezone", "timetable", "tasks", *PLAIN_ARGUMENTS})
-_TASK_KEYS = frozenset({"task_id", "downstream", *OPTIONS})
+_TASK_KEYS = frozenset({"task_id", "kind", "downstream"})
 
 
 def encode_dag(dag: DAG) -> dict[str, Any]:
@@ -107,9 +113,10 @@ def content_hash(document: dict[str, Any]) -> str:
     return hashlib.sha256(to_json(document).encode()).hexdigest()
 
 
-def _encode_task(task: SparkTask) -> dict[str, Any]:
+def _encode_task(task: Task) -> dict[str, Any]:
     return {
         "task_id": task.task_id,
+        "kind": task.kind,
         **{name: _encode(value) for name, value in task.options().items()},
         "downstream": sorted(task.downstream_task_ids),
     }
@@ -135,9 +142,10 @@ def _decode_dag(document: dict[str, Any]) -> DAG:
         arguments["start_date"] = arguments["start_date"].in_timezone(zone)
     dag = DAG(document["dag_id"], schedule=decode_timetable(document["timetable"]), **arguments)
     for data in document["tasks"]:
-        _require_keys(data, _TASK_KEYS, f"DAG {dag.dag_id!r}: task {data.get('task_id')!r}")
-        options: Any = {name: _decode(name, data[name]) for name in OPTIONS}
-        SparkTask(data["task_id"], dag=dag, **options)
+        kind, what = KINDS[data["kind"]], f"DAG {dag.dag_id!r}: task {data.get('task_id')!r}"
+        _require_keys(data, _TASK_KEYS | kind.OPTIONS.keys(), what)
+        options: Any = {name: _decode(name, data[name]) for name in kind.OPTIONS}
+        kind(data["task_id"], dag=dag, **options)
     for data in document["tasks"]:
         for downstream in data["downstream"]:
             dag.tasks[data["task_id"]] >> dag.tasks[downstream]

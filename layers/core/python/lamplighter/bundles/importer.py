@@ -18,7 +18,8 @@ from typing import Any
 from lamplighter import clock, runtime
 from lamplighter.bundles.layout import DAGS, IMPORT_FOLDERS, add_to_import_path
 from lamplighter.dags.dag import DAG, Definitions, collect_definitions
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.kinds import PythonTask, SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import content_hash, decode_dag, encode_dag
@@ -218,9 +219,11 @@ def _below(root: Path, filename: str) -> str | None:
 # The programs that tasks name, looked for without importing any of them.
 
 
-def _missing_program(root: Path, task: SparkTask) -> str | None:
+def _missing_program(root: Path, task: Task) -> str | None:
     """Return what is wrong with the task's `entry_point` or `job`, or None."""
-    if task.entry_point is not None:
+    if not isinstance(task, SparkTask | PythonTask):
+        return None
+    if isinstance(task, SparkTask) and task.entry_point is not None:
         if not (root / task.entry_point).is_file():
             return f"entry_point: there is no file {task.entry_point!r} in the bundle"
         return None
@@ -228,7 +231,7 @@ def _missing_program(root: Path, task: SparkTask) -> str | None:
     module, _, function = task.job.partition(":")
     source = _source_of(root, module)
     if source is None:
-        if task.py_files or task.archives:
+        if isinstance(task, SparkTask) and (task.py_files or task.archives):
             return None  # the module comes with the job, where nobody can look before it runs
         return f"job: there is no module {module!r} in the bundle"
     path = source.relative_to(root).as_posix()

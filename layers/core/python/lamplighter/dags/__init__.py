@@ -1,6 +1,7 @@
-"""What authors define: DAGs, Spark tasks, and the order between tasks."""
+"""What authors define: DAGs, tasks of several kinds, and the order between tasks."""
 
 from lamplighter.dags.dag import DAG, dag
-from lamplighter.dags.task import SparkTask, chain
+from lamplighter.dags.kinds import PythonTask, SparkTask, StepFunctionsTask
+from lamplighter.dags.links import chain
 
-__all__ = ["DAG", "SparkTask", "chain", "dag"]
+__all__ = ["DAG", "PythonTask", "SparkTask", "StepFunctionsTask", "chain", "dag"]

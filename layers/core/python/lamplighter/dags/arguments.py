@@ -231,6 +231,18 @@ def job(value: object) -> str:
     return string(value)
 
 
+def state_machine(value: object) -> str:
+    """Read the name of a state machine, or its ARN."""
+    name = string(value).removeprefix("arn:")
+    if name != value:
+        is_read = re.fullmatch(r"[\w-]+:states:[\w-]+:\d{12}:stateMachine:[\w-]{1,80}", name)
+    else:
+        is_read = re.fullmatch(r"[\w-]{1,80}", name)
+    if not is_read:
+        raise ValueError(f"{value!r} is neither the name of a state machine nor the ARN of one")
+    return string(value)
+
+
 def pool(value: object) -> str:
     """Return the name of a pool."""
     return require_id(value, what="pool")

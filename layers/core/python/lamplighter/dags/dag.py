@@ -18,7 +18,9 @@ from pendulum import DateTime
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
-from lamplighter.dags.task import OPTIONS, SparkTask, find_cycle, open_dag
+from lamplighter.dags.kinds import OPTIONS
+from lamplighter.dags.links import find_cycle
+from lamplighter.dags.task import Task, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
 from lamplighter.loading import json_mapping
@@ -142,7 +144,7 @@ class DAG:
             "schedule", schedule, lambda value: timetable_for(value, timezone=self.timezone)
         )
         self._check_schedule()
-        self.tasks: dict[str, SparkTask] = {}
+        self.tasks: dict[str, Task] = {}
         self.location = _location_being_imported()
         self._outer: list[Token[DAG | None]] = []
         for definitions in _collections:
@@ -196,7 +198,7 @@ class DAG:
         if kind is None:
             self.validate()
 
-    def add_task(self, task: SparkTask) -> None:
+    def add_task(self, task: Task) -> None:
         """Add `task` to this DAG."""
         if task.task_id in self.tasks:
             raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
@@ -235,7 +237,7 @@ class DAG:
         tried = (_templates().try_task(task) for task in self._templated_tasks())
         return [problem for problems in tried for problem in problems]
 
-    def _templated_tasks(self) -> Iterator[SparkTask]:
+    def _templated_tasks(self) -> Iterator[Task]:
         return (task for task in self.tasks.values() if task.has_templates)
 
     # Time.

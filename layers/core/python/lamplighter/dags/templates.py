@@ -36,7 +36,7 @@ from lamplighter.timetables.simple import AssetTriggeredTimetable
 from lamplighter.zones import UTC, iso
 
 if TYPE_CHECKING:
-    from lamplighter.dags.task import SparkTask
+    from lamplighter.dags.task import Task
 
 MAX_TEMPLATE = 10_000
 MAX_RENDERED = 65_536  # bytes
@@ -365,7 +365,7 @@ def _environment() -> _Sandbox:
 # Checking and rendering.
 
 
-def check_task(task: "SparkTask") -> None:
+def check_task(task: "Task") -> None:
     """Refuse templates that a task may not have; names without a value are among them."""
     for what, text in _templates_of(task):
         parsed = _parse(text, what)
@@ -376,7 +376,7 @@ def check_task(task: "SparkTask") -> None:
             raise DefinitionError(f"{what}: {text[:200]!r}: {problem}")
 
 
-def try_task(task: "SparkTask") -> Iterator[str]:
+def try_task(task: "Task") -> Iterator[str]:
     """Yield what is wrong with the templates of a task, as far as sample values can tell."""
     names = _sample(task)
     for what, text in _templates_of(task):
@@ -389,7 +389,7 @@ def try_task(task: "SparkTask") -> Iterator[str]:
                 yield f"DAG {task.dag.dag_id!r}: {error} (with sample values)"
 
 
-def _sample(task: "SparkTask") -> dict[str, Any]:
+def _sample(task: "Task") -> dict[str, Any]:
     dag = task.dag
     start = dag.start_date or DateTime(2026, 1, 1, tzinfo=UTC)
     is_undated = dag.timetable.partitioned or type(dag.timetable) is AssetTriggeredTimetable
@@ -403,11 +403,9 @@ def _sample(task: "SparkTask") -> dict[str, Any]:
     }
 
 
-def _templates_of(task: "SparkTask") -> Iterator[tuple[str, str]]:
+def _templates_of(task: "Task") -> Iterator[tuple[str, str]]:
     what = f"task {task.task_id!r}"
-    texts = [(f"{what}: arguments", text) for text in task.arguments]
-    texts += [(f"{what}: spark_conf: {key}", text) for key, text in task.spark_conf.items()]
-    yield from ((where, text) for where, text in texts if "{" in text)
+    yield from ((f"{what}: {where}", text) for where, text in task.templates() if "{" in text)
 
 
 def render(text: str, names: Mapping[str, Any], *, what: str) -> str:

@@ -1,12 +1,16 @@
-"""What runs jobs: the executor that new jobs are started on, and all others by name."""
+"""What runs jobs: the executor that new jobs of a task are started on, and all others by name."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lamplighter import runtime, settings
+from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
+
+# Of tasks that are not for Spark.
+_OF_KIND = {"python": "lambda", "step_functions": "step-functions"}
 
 
 class NamedJob(NamedTuple):
@@ -17,8 +21,14 @@ class NamedJob(NamedTuple):
 
 
 def current() -> Executor:
-    """Return the executor for new jobs: the runtime's, else the one in the settings."""
+    """Return the executor for new Spark jobs: the runtime's, else the one in the settings."""
     return runtime.current().executor or named(settings.current().executor)
+
+
+def for_task(task: Task) -> Executor:
+    """Return the executor for new jobs of a task."""
+    name = _OF_KIND.get(task.kind)
+    return current() if name is None else named(name)
 
 
 def named(name: str | None) -> Executor:

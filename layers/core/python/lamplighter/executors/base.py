@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from pendulum import DateTime
 
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.kinds import SparkTask
+from lamplighter.dags.task import Task
 
 
 class JobState(StrEnum):
@@ -41,9 +42,9 @@ class JobData:
     outlets: tuple[str, ...] = ()
 
 
-def data_of(task: SparkTask) -> JobData | None:
+def data_of(task: Task) -> JobData | None:
     """Return the data that jobs of a task are restricted to; None if they are not."""
-    if not task.restrict_data:
+    if not isinstance(task, SparkTask) or not task.restrict_data:
         return None
     inlets, outlets = (
         tuple(uri for asset in assets if (uri := getattr(asset, "uri", None)) is not None)
@@ -124,7 +125,7 @@ class Executor(Protocol):
     # The longest that it accepts; a task with a longer one is refused when it is registered.
     max_timeout: timedelta = timedelta.max
 
-    def check(self, task: SparkTask) -> list[str]:
+    def check(self, task: Task) -> list[str]:
         """Return what it could never run of a task's options, each with the fix, in one line."""
         limit = task.execution_timeout
         if limit is None or limit <= self.max_timeout:

@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, settings
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import (
     DefinitionError,
     PermanentError,
@@ -90,11 +90,11 @@ class EmrServerless(Executor):
     min_timeout = timedelta(minutes=5)
     max_timeout = timedelta(minutes=10_080)
 
-    def check(self, task: SparkTask) -> list[str]:
+    def check(self, task: Task) -> list[str]:
         """Return what it could never run of a task's options, each with the fix, in one line."""
         sizes = Sizes.of(task.sizes, settings.current())
         found = [*super().check(task), *(list(sizes.problems()) or self._beyond(sizes))]
-        if task.restrict_data:  # else there is always room
+        if data_of(task) is not None:  # else there is always room
             try:
                 job_policy(_largest_request(task))
             except DefinitionError as error:
@@ -229,7 +229,7 @@ def _role(bundle: str) -> str:
     return given.bundle_roles.get(bundle) or given.require("emr_job_role_arn")
 
 
-def _largest_request(task: SparkTask) -> JobRequest:
+def _largest_request(task: Task) -> JobRequest:
     """Return a request with the longest names that jobs of a task can have."""
     folder = f"jobs/{task.dag.dag_id}/*/{10**9}-{'0' * 12}"
     bundle_uri = f"s3://{settings.current().bucket}/{bundle_key('', '0' * 64)}"
@@ -242,7 +242,7 @@ def _spark_submit(request: JobRequest) -> dict[str, Any]:
     conf = {
         **Sizes.of(request.sizes, deployment).as_conf(request.spark_conf),
         "spark.archives": ",".join([f"{request.bundle_uri}#{BUNDLE_FOLDER}", *request.archives]),
-        "spark.submit.pyFiles": ",".join([f"{runtime}/lamplighter_spark.zip", *request.py_files]),
+        "spark.submit.pyFiles": ",".join([f"{runtime}/lamplighter_job.zip", *request.py_files]),
         "spark.executorEnv.PYTHONPATH": _IMPORT_PATH,
     }
     return {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from lamplighter.assets.asset import Asset, decode_condition
 from lamplighter.assets.condition import AssetLeaf
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.task import find_cycle
+from lamplighter.dags.links import find_cycle
 from lamplighter.errors import UNREADABLE
 from lamplighter.identifiers import uri_id
 from lamplighter.loading import author_code_as_data

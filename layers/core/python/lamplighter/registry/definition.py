@@ -119,14 +119,13 @@ def runnable_definitions(
     dags: Iterable[CheckedDag], refused: dict[str, list[ImportProblem]]
 ) -> Iterator[tuple[CheckedDag, Definition]]:
     """Yield the DAGs that can be stored and run; add to `refused`, by DAG, why others cannot."""
-    executor = executors.current()
     for found in dags:
         try:
             definition = read_definition(found)
             problems = [
                 f"DAG {found.dag_id!r}: task {task.task_id!r}: {problem}"
                 for task in definition.dag.tasks.values()
-                for problem in executor.check(task)
+                for problem in executors.for_task(task).check(task)
             ]
         except DefinitionError as error:
             problems = [str(error)]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pendulum import DateTime
 
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import DefinitionError
 from lamplighter.executors.base import Executor
 from lamplighter.store import limits
@@ -91,7 +91,7 @@ class Admission:
     def admit(
         self,
         step: WaitingStep,
-        task: SparkTask,
+        task: Task,
         executor: Executor,
         *,
         now: DateTime,
@@ -178,12 +178,12 @@ def _has_room(free: Amounts, needed: Amounts) -> bool:
     return all(free.get(resource, 0) >= amount for resource, amount in needed.items())
 
 
-def has_limits(task: SparkTask, executor: Executor) -> bool:
+def has_limits(task: Task, executor: Executor) -> bool:
     """Return whether a task may have to wait for anything."""
     return bool(task.pool or executor.capacity() or executor.start_rate())
 
 
-def limits_of(task: SparkTask, executor: Executor) -> dict[str, Amounts]:
+def limits_of(task: Task, executor: Executor) -> dict[str, Amounts]:
     """Return what a task needs of each counter, by limit and resource."""
     needed: dict[str, Amounts] = {}
     if task.pool is not None:

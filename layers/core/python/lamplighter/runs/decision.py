@@ -13,7 +13,6 @@ from pendulum import DateTime
 
 from lamplighter import clock, executors, settings
 from lamplighter.errors import DefinitionError
-from lamplighter.executors.base import Executor
 from lamplighter.runs.admission import Admission, Wait, has_limits
 from lamplighter.runs.bills import add_late_bill
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past, weight_of
@@ -108,8 +107,6 @@ class RunDecision:
     permissions: JobPermissions
     report: RunsReport
     now: DateTime = field(default_factory=clock.now)
-    # Runs the jobs of steps that are submitted now.
-    executor: Executor = field(default_factory=executors.current)
     admission: Admission = field(default_factory=Admission)
     # When to start others that wait: limit and instant.
     looks: set[tuple[str, DateTime]] = field(default_factory=set)
@@ -316,7 +313,8 @@ class RunDecision:
     def _admit(self, task_id: str) -> bool:
         """Submit a step, or let it wait for a limit; return whether its job is started."""
         view, task = self.view, self.view.dag.tasks[task_id]
-        if not has_limits(task, self.executor):
+        executor = executors.for_task(task)
+        if not has_limits(task, executor):
             return self._submit(task_id)
         step = view.step(task_id)
         entry = WaitingStep(
@@ -329,7 +327,7 @@ class RunDecision:
             admitted = self.admission.admit(
                 entry,
                 task,
-                self.executor,
+                executor,
                 now=self.now,
                 taken={change.limit_id: change.taken for change in view.limit_changes()},
                 is_reserved=step.start_reserved_at is not None,
@@ -391,14 +389,16 @@ class RunDecision:
         run, step = self.view.run, self.view.step(task_id)
         step.submission += 1
         step.try_number += 1
-        step.executor = self.executor.name
+        task = self.view.dag.tasks[task_id]
+        executor = executors.for_task(task)
+        step.executor = executor.name
         step.report_secret = token_urlsafe()
         step.submitted_at = step.asked_at = self.now
         step.job_run_id = step.started_at = step.ended_at = step.retry_at = step.error = None
         step.marked = None
-        limit = self.view.dag.tasks[task_id].execution_timeout
+        limit = task.execution_timeout
         step.scheduler_timeout_seconds = None
-        if limit is not None and limit < self.executor.min_timeout:
+        if limit is not None and limit < executor.min_timeout:
             step.scheduler_timeout_seconds = limit.total_seconds()
         try:
             self._prepare(step)

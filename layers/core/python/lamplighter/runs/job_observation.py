@@ -14,7 +14,7 @@ from typing import Self
 from pendulum import DateTime
 
 from lamplighter import settings
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import in_short
 from lamplighter.executors import named
 from lamplighter.executors.base import Job, JobState
@@ -206,7 +206,7 @@ def _joined(*texts: str | None) -> str | None:
     return "; ".join(filter(None, texts)) or None
 
 
-def retry_delay(task: SparkTask, try_number: int, *, of: str) -> timedelta:
+def retry_delay(task: Task, try_number: int, *, of: str) -> timedelta:
     """Return the delay after a failed attempt; `try_number` of the first is 1.
 
     With back-off it grows by a factor, plus up to 100 % that depends on `of`, so that steps that

@@ -22,7 +22,8 @@ from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
 from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.kinds import PythonTask, SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import DefinitionError, readable
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.executors.base import Job, JobRequest, data_of
@@ -167,13 +168,17 @@ def prepare(
     context = {**_context(run, step, dag, task, events), "variables": dict(variables)}
     names = _names(context, run)
     what = f"task {task.task_id!r}"
-    context["arguments"] = [
-        templates.render(text, names, what=f"{what}: arguments") for text in task.arguments
-    ]
-    spark_conf = {
-        key: templates.render(text, names, what=f"{what}: spark_conf: {key}")
-        for key, text in task.spark_conf.items()
-    }
+
+    def render(text: str, place: str) -> str:
+        return templates.render(text, names, what=f"{what}: {place}")
+
+    own: dict[str, Any] = {}
+    if isinstance(task, SparkTask | PythonTask):
+        context["arguments"] = [render(text, "arguments") for text in task.arguments]
+        context["job"] = task.job
+    if isinstance(task, SparkTask):
+        context["entry_point"] = task.entry_point
+        own = _of_spark(task, render)
     request = JobRequest(
         token=name.token,
         name=name.name,
@@ -181,24 +186,32 @@ def prepare(
         bundle_uri=f"s3://{bucket}/{bundle_key(run.bundle, run.bundle_version)}",
         bundle=run.bundle,
         folder=name.folder,
-        data=data_of(task),
-        sizes=task.sizes,
-        spark_conf=spark_conf,
-        py_files=task.py_files,
-        archives=task.archives,
         timeout=task.execution_timeout,
         tags=name.tags(run.run_id),
+        **own,
     )
     # Here, where no template can read it.
     context["report_secret"] = step.report_secret
     return PreparedJob(step, json.dumps(context), request)
 
 
+def _of_spark(task: SparkTask, render: Callable[[str, str], str]) -> dict[str, Any]:
+    return {
+        "data": data_of(task),
+        "sizes": task.sizes,
+        "spark_conf": {
+            key: render(text, f"spark_conf: {key}") for key, text in task.spark_conf.items()
+        },
+        "py_files": task.py_files,
+        "archives": task.archives,
+    }
+
+
 def _context(
     run: Runs,
     step: Steps,
     dag: DAG,
-    task: SparkTask,
+    task: Task,
     events: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
     conf = run.conf or {}
@@ -219,8 +232,6 @@ def _context(
         },
         "inlets": [_described(asset) for asset in task.inlets],
         "outlets": [_described(asset) for asset in task.outlets],
-        "job": task.job,
-        "entry_point": task.entry_point,
     }
 
 

@@ -13,7 +13,7 @@ from pendulum import DateTime
 
 from lamplighter import clock, queues, settings
 from lamplighter.assets import AssetAlias
-from lamplighter.dags.task import SparkTask
+from lamplighter.dags.task import Task
 from lamplighter.errors import UNREADABLE, RejectedError, readable
 from lamplighter.events import fields
 from lamplighter.events.emit import event_body
@@ -92,7 +92,7 @@ def outlet_events(
     return list(rows.values()), "; ".join(problems) or None
 
 
-def max_writes(task: SparkTask, report: JobReport) -> int:
+def max_writes(task: Task, report: JobReport) -> int:
     """Return how many events a step may have at most."""
     named = [report.aliases.get(outlet.name) for outlet in task.outlets]
     added = sum(len(found) for found in named if isinstance(found, list))

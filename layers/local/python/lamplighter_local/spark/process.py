@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import Any
 
 from lamplighter.errors import LamplighterError, RefusedError
+from lamplighter_job.secrets import GIVEN as SECRETS
 from lamplighter_local.spark.java import NO_JAVA, find_java_home
-from lamplighter_spark.secrets import GIVEN as SECRETS
 
 LOOPBACK = "127.0.0.1"
 # A cold disk and a busy machine of two cores.

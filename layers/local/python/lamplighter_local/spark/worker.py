@@ -26,9 +26,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lamplighter_job.report import Outcome
+from lamplighter_job.runner import run_step
 from lamplighter_local.spark.process import LOOPBACK
-from lamplighter_spark.report import Outcome
-from lamplighter_spark.runner import run_step
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Ships with every job, so it needs nothing but PySpark and Python 3.9, and import
 import PySpark.
 """
 
-from lamplighter_spark.context import Context, current_context, secret
-from lamplighter_spark.errors import SkipStep
+from lamplighter_job.context import Context, current_context, secret
+from lamplighter_job.errors import SkipStep
 
 __all__ = ["Context", "SkipStep", "current_context", "secret"]

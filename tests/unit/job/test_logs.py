@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter_spark.logs import json_logs
+from lamplighter_job.logs import json_logs
 
 FIELDS = {"dag_id": "orders_hourly", "task_id": "clean"}
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lamplighter_spark import runner
-from lamplighter_spark.files import beside
-from lamplighter_spark.report import Outcome
+from lamplighter_job import runner
+from lamplighter_job.files import beside
+from lamplighter_job.report import Outcome
 from tests.spark.documents import SECRET, context_document
 
 RunStep = Callable[..., Outcome]
@@ -87,7 +87,7 @@ def test_module_is_found_below_root_jobs_and_lib(run_step: RunStep, module: str)
 def test_script_is_main_with_its_arguments(run_step: RunStep) -> None:
     """A script sees itself as `__main__`, its arguments, and the context of its job."""
     script = (
-        "import sys\nfrom lamplighter_spark import current_context\n"
+        "import sys\nfrom lamplighter_job import current_context\n"
         "if __name__ == '__main__':\n"
         "    current_context().outlet('orders').extra.update(arguments=sys.argv[1:])\n"
     )
@@ -100,7 +100,7 @@ def test_script_is_main_with_its_arguments(run_step: RunStep) -> None:
 def test_skip_is_reported_and_no_failure(run_step: RunStep) -> None:
     """A skip raised anywhere below the program ends the step well, without facts."""
     source = (
-        "from lamplighter_spark import SkipStep\n"
+        "from lamplighter_job import SkipStep\n"
         "def clean(spark, context):\n"
         "    context.outlet('orders').extra['rows'] = 0\n"
         "    raise SkipStep('nothing arrived')\n"
@@ -115,7 +115,7 @@ def test_skip_is_reported_and_no_failure(run_step: RunStep) -> None:
 def test_exit_without_a_code_is_success(run_step: RunStep, leave: str) -> None:
     """A script that ends itself well has succeeded, with all that it stated."""
     script = (
-        "import sys\nfrom lamplighter_spark import current_context\n"
+        "import sys\nfrom lamplighter_job import current_context\n"
         f"current_context().outlet('orders').extra['rows'] = 1\n{leave}\n"
     )
     outcome = run_step({"jobs/leaving.py": script}, entry_point="jobs/leaving.py")

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from lamplighter_spark.errors import SecretError
+from lamplighter_job.errors import SecretError
 
 # On a machine without AWS: what references lead to, as JSON. Nothing else is asked then.
 GIVEN = "LAMPLIGHTER_SECRETS"

@@ -14,25 +14,25 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamplighter_spark import report
-from lamplighter_spark.context import Context, context_from, running
-from lamplighter_spark.errors import ProgramError, SkipStep
-from lamplighter_spark.files import Files, beside
-from lamplighter_spark.logs import fields_of, json_logs
+from lamplighter_job import report
+from lamplighter_job.context import Context, context_from, running
+from lamplighter_job.errors import ProgramError, SkipStep
+from lamplighter_job.files import Files, beside
+from lamplighter_job.logs import fields_of, json_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from lamplighter_spark.report import Outcome
+    from lamplighter_job.report import Outcome
 
 # Where `spark.archives` unpacks the bundle, in the working directory of driver and executors.
 BUNDLE = "lamplighter_bundle"
 REPORT = "report.json"
 _FOLDERS = ("jobs", "lib")
 
-_log = logging.getLogger("lamplighter_spark")
+_log = logging.getLogger("lamplighter_job")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

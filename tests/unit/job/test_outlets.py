@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lamplighter_spark.errors import ContextError, ReportError
-from lamplighter_spark.outlets import MAX_EXTRA, Outlet
+from lamplighter_job.errors import ContextError, ReportError
+from lamplighter_job.outlets import MAX_EXTRA, Outlet
 
 
 def asset(extra: Any = None) -> Outlet:

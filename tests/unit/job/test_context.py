@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lamplighter.assets.asset import Asset, AssetAlias
-from lamplighter_spark import current_context
-from lamplighter_spark.context import Inlet, context_from, parse_instant, running
-from lamplighter_spark.errors import ContextError
+from lamplighter_job import current_context
+from lamplighter_job.context import Inlet, context_from, parse_instant, running
+from lamplighter_job.errors import ContextError
 from tests.spark.documents import context_document
 
 MIDNIGHT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -12,13 +12,13 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lamplighter_spark.outlets import ALIAS, ASSET
-from lamplighter_spark.secrets import without_secrets
+from lamplighter_job.outlets import ALIAS, ASSET
+from lamplighter_job.secrets import without_secrets
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lamplighter_spark.context import Context
+    from lamplighter_job.context import Context
 
 VERSION = 1
 SUCCESS = "success"

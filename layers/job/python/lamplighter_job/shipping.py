@@ -11,9 +11,9 @@ import zipfile
 from importlib.resources import files
 
 SCRIPT = "run_step.py"
-PACKAGE = "lamplighter_spark.zip"
+PACKAGE = "lamplighter_job.zip"
 
-_NAME = "lamplighter_spark"
+_NAME = "lamplighter_job"
 # The first instant a zip can hold; the dates of the files would make equal packages differ.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE = 0o100644 << 16

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lamplighter_spark import report
-from lamplighter_spark.context import context_from
+from lamplighter_job import report
+from lamplighter_job.context import context_from
 from tests.spark.documents import context_document
 
 

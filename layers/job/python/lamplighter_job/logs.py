@@ -11,12 +11,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lamplighter_spark.secrets import without_secrets
+from lamplighter_job.secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lamplighter_spark.context import Context
+    from lamplighter_job.context import Context
 
 
 class JsonLines(logging.Formatter):

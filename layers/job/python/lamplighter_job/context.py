@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lamplighter_spark.errors import ContextError
-from lamplighter_spark.outlets import Outlet, find_outlet
-from lamplighter_spark.secrets import resolve
+from lamplighter_job.errors import ContextError
+from lamplighter_job.outlets import Outlet, find_outlet
+from lamplighter_job.secrets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import lamplighter_spark
-from lamplighter_spark.shipping import runtime_files
+import lamplighter_job
+from lamplighter_job.shipping import runtime_files
 
-SOURCES = sorted(Path(str(lamplighter_spark.__file__)).parent.glob("*.py"))
+SOURCES = sorted(Path(str(lamplighter_job.__file__)).parent.glob("*.py"))
 
 
 def test_files_are_the_same_each_time() -> None:
@@ -21,12 +21,12 @@ def test_files_are_the_same_each_time() -> None:
 def test_archive_holds_every_module_without_dates() -> None:
     """All modules are in, sorted, with contents as they are and no date of the machine."""
     shipped = runtime_files()
-    assert set(shipped) == {"run_step.py", "lamplighter_spark.zip"}
-    with zipfile.ZipFile(io.BytesIO(shipped["lamplighter_spark.zip"])) as archive:
-        assert archive.namelist() == [f"lamplighter_spark/{path.name}" for path in SOURCES]
+    assert set(shipped) == {"run_step.py", "lamplighter_job.zip"}
+    with zipfile.ZipFile(io.BytesIO(shipped["lamplighter_job.zip"])) as archive:
+        assert archive.namelist() == [f"lamplighter_job/{path.name}" for path in SOURCES]
         assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
         assert (
-            archive.read("lamplighter_spark/runner.py")
+            archive.read("lamplighter_job/runner.py")
             == SOURCES[0].with_name("runner.py").read_bytes()
         )
 

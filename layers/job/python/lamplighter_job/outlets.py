@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lamplighter_spark.errors import ContextError, ReportError
+from lamplighter_job.errors import ContextError, ReportError
 
 ASSET = "asset"
 ALIAS = "alias"

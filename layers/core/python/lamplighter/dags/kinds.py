@@ -1,0 +1,188 @@
+"""The kinds of task: a PySpark program, a Python function, and an execution of a state machine."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+
+from lamplighter.dags import arguments
+from lamplighter.dags.arguments import optional, whole_number
+from lamplighter.dags.task import COMMON_OPTIONS, CommonOptions, Option, Task
+from lamplighter.loading import json_mapping
+
+if TYPE_CHECKING:
+    from lamplighter.dags.dag import DAG
+
+
+class SparkOptions(CommonOptions, total=False):
+    """Everything about a `SparkTask` but its id."""
+
+    entry_point: str | None
+    job: str | None
+    arguments: Sequence[str]
+    spark_conf: Mapping[str, str]
+    py_files: Sequence[str]
+    archives: Sequence[str]
+    restrict_data: bool
+    driver_cores: int | None
+    driver_memory: str | None
+    executor_cores: int | None
+    executor_memory: str | None
+    max_executors: int | None
+
+
+class SparkTask(Task):
+    """One PySpark program of a DAG.
+
+    `entry_point` is a script in the bundle; `job="module:function"` is a function
+    `(spark, context)` that the shipped runner calls. Exactly one of them is needed.
+    """
+
+    kind = "spark"
+    OPTIONS: ClassVar[Mapping[str, Option]] = {
+        "entry_point": Option(optional(arguments.script)),
+        "job": Option(optional(arguments.job)),
+        "arguments": Option(arguments.strings, ()),
+        "spark_conf": Option(arguments.spark_conf, {}),
+        "py_files": Option(arguments.addresses, ()),
+        "archives": Option(arguments.addresses, ()),
+        "restrict_data": Option(arguments.flag, default=False),
+        "driver_cores": Option(optional(whole_number(minimum=1))),
+        "driver_memory": Option(optional(arguments.memory)),
+        "executor_cores": Option(optional(whole_number(minimum=1))),
+        "executor_memory": Option(optional(arguments.memory)),
+        "max_executors": Option(optional(whole_number(minimum=1))),
+        **COMMON_OPTIONS,
+    }
+
+    entry_point: str | None
+    job: str | None
+    arguments: tuple[str, ...]
+    spark_conf: dict[str, str]
+    py_files: tuple[str, ...]
+    archives: tuple[str, ...]
+    restrict_data: bool
+    driver_cores: int | None
+    driver_memory: str | None
+    executor_cores: int | None
+    executor_memory: str | None
+    max_executors: int | None
+
+    def __init__(
+        self, task_id: str, *, dag: "DAG | None" = None, **options: Unpack[SparkOptions]
+    ) -> None:
+        super().__init__(task_id, dag, options)
+
+    def _check_together(self) -> None:
+        if (self.entry_point is None) == (self.job is None):
+            raise self._error("entry_point", "give exactly one of entry_point and job")
+        if self.restrict_data and not any(map(_is_on_s3, (*self.inlets, *self.outlets))):
+            raise self._error(
+                "restrict_data", "no inlet or outlet has an S3 URI: declare what the job may use"
+            )
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """The sizes of driver and executors that the author has chosen, by option."""
+        chosen = {option: getattr(self, option) for option in arguments.SIZES.values()}
+        return {option: str(value) for option, value in chosen.items() if value is not None}
+
+    def templates(self) -> Iterator[tuple[str, str]]:
+        """Yield the arguments and the Spark settings."""
+        yield from (("arguments", text) for text in self.arguments)
+        yield from ((f"spark_conf: {key}", text) for key, text in self.spark_conf.items())
+
+
+class PythonOptions(CommonOptions, total=False):
+    """Everything about a `PythonTask` but its id."""
+
+    job: str | None
+    arguments: Sequence[str]
+
+
+class PythonTask(Task):
+    """One Python function of a DAG, for what needs no Spark: `job="module:function"`.
+
+    The function `(context)` runs on AWS Lambda, for fifteen minutes at most.
+    """
+
+    kind = "python"
+    OPTIONS: ClassVar[Mapping[str, Option]] = {
+        "job": Option(optional(arguments.job)),
+        "arguments": Option(arguments.strings, ()),
+        **COMMON_OPTIONS,
+    }
+
+    job: str
+    arguments: tuple[str, ...]
+
+    def __init__(
+        self, task_id: str, *, dag: "DAG | None" = None, **options: Unpack[PythonOptions]
+    ) -> None:
+        super().__init__(task_id, dag, options)
+
+    def _check_together(self) -> None:
+        if self.job is None:
+            raise self._error("job", "is needed: name a function, such as 'jobs.fx:fetch'")
+
+    def templates(self) -> Iterator[tuple[str, str]]:
+        """Yield the arguments."""
+        yield from (("arguments", text) for text in self.arguments)
+
+
+class StepFunctionsOptions(CommonOptions, total=False):
+    """Everything about a `StepFunctionsTask` but its id."""
+
+    state_machine: str | None
+    input: Mapping[str, Any]
+
+
+class StepFunctionsTask(Task):
+    """One execution of a state machine of AWS Step Functions, for every other service of AWS.
+
+    `state_machine` is its name or its ARN; all texts in `input` may be templates.
+    """
+
+    kind = "step_functions"
+    OPTIONS: ClassVar[Mapping[str, Option]] = {
+        "state_machine": Option(optional(arguments.state_machine)),
+        "input": Option(json_mapping, {}),
+        **COMMON_OPTIONS,
+    }
+
+    state_machine: str
+    input: dict[str, Any]
+
+    def __init__(
+        self, task_id: str, *, dag: "DAG | None" = None, **options: Unpack[StepFunctionsOptions]
+    ) -> None:
+        super().__init__(task_id, dag, options)
+
+    def _check_together(self) -> None:
+        if self.state_machine is None:
+            raise self._error("state_machine", "is needed: give the name of one, or its ARN")
+
+    def templates(self) -> Iterator[tuple[str, str]]:
+        """Yield every text of the input, however deep."""
+        yield from _texts_in(self.input, "input")
+
+
+KINDS: dict[str, type[SparkTask | PythonTask | StepFunctionsTask]] = {
+    each.kind: each for each in (SparkTask, PythonTask, StepFunctionsTask)
+}
+# Of all kinds: a DAG's `default_args` may have any of them, and each task takes what it knows.
+OPTIONS = {name: option for kind in KINDS.values() for name, option in kind.OPTIONS.items()}
+
+
+def _is_on_s3(asset: object) -> bool:
+    return str(getattr(asset, "uri", "")).startswith(("s3://", "s3a://", "s3n://"))
+
+
+def _texts_in(value: object, place: str) -> Iterator[tuple[str, str]]:
+    match value:
+        case str():
+            yield place, value
+        case Mapping():
+            for key, item in value.items():
+                yield from _texts_in(item, f"{place}: {key}")
+        case list() | tuple():
+            for item in value:
+                yield from _texts_in(item, place)

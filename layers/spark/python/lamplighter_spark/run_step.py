@@ -1,8 +1,0 @@
-"""The file that a cluster starts for each step; `lamplighter_spark.zip` comes beside it."""
-
-import sys
-
-from lamplighter_spark.runner import main
-
-if __name__ == "__main__":
-    sys.exit(main())
