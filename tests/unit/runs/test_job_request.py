@@ -83,6 +83,7 @@ def test_context_of_a_dated_run_says_everything() -> None:
         "params": {"x": 2, "y": [1]},
         "conf": {"x": 2},
         "variables": VARIABLES,
+        "inputs": {},
         "triggering_asset_events": {},
         "inlets": [_described(fx)],
         "outlets": [_described(orders), {"kind": "alias", "name": "found"}],
