@@ -1,5 +1,6 @@
 """Runs and their steps as JSON and as tables."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -76,6 +77,15 @@ def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
             console.cost(step.cost, len(step.unbilled_jobs)),
             last_line(step.error),
         )
+    return table
+
+
+def outputs_table(outputs: Mapping[str, Mapping[str, Any]]) -> Rows:
+    """Return what steps left for later ones as a table."""
+    table = Rows("task", "output", "value")
+    for task_id, left in outputs.items():
+        for name, value in left.items():
+            table.add(task_id, name, json.dumps(value))
     return table
 
 
