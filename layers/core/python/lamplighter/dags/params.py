@@ -1,0 +1,130 @@
+"""Params of DAGs: default, description and JSON Schema, and which values they allow.
+
+Owns: the only use of the library `jsonschema`. It is on the machines of authors and operators, and
+not in the functions: `check` and `push` have looked at a definition before a function reads it, and
+whoever triggers a run has its values looked at.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+from lamplighter.errors import in_short
+from lamplighter.loading import json_mapping
+
+Values: TypeAlias = Mapping[str, Any]
+Schemas: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+_NOT_GIVEN: Any = object()
+
+
+class Param:
+    """A parameter of a DAG: `Param(5, description="days to load", type="integer", minimum=1)`.
+
+    The other arguments are keywords of JSON Schema, or `schema=` holds all of them. Without a
+    default, whoever triggers a run must give the value.
+    """
+
+    def __init__(
+        self, default: Any = _NOT_GIVEN, description: str | None = None, **schema: Any
+    ) -> None:
+        self.default = default
+        self._schema = schema.get("schema", schema)
+        self._described = {} if description is None else {"description": description}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema; the description is a keyword of it."""
+        return json_mapping(self._schema) | self._described
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Param):
+            return NotImplemented
+        return (self.default, self.schema) == (other.default, other.schema)
+
+    __hash__ = object.__hash__
+
+
+def defaults_of(params: Values) -> dict[str, Any]:
+    """Return the defaults of params as an author wrote them; not every `Param` has one."""
+    defaults = {
+        name: given.default if isinstance(given, Param) else given for name, given in params.items()
+    }
+    return {name: value for name, value in defaults.items() if value is not _NOT_GIVEN}
+
+
+def schemas_of(params: Values) -> dict[str, dict[str, Any]]:
+    """Return the schemas of params as an author wrote them; a plain value has none."""
+    schemas = {}
+    for name, given in params.items():
+        if isinstance(given, Param):
+            try:
+                schemas[name] = json_mapping(given.schema)
+            except TypeError as error:
+                raise TypeError(f"{name!r}: its schema {error}") from error
+    return schemas
+
+
+def join(defaults: Values, schemas: Schemas) -> dict[str, Any]:
+    """Return params as an author writes them."""
+    described = {
+        name: Param(defaults.get(name, _NOT_GIVEN), schema=schema)
+        for name, schema in schemas.items()
+    }
+    return {**defaults, **described}
+
+
+def check_definition(defaults: Values, schemas: Schemas) -> None:
+    """Raise a `ValueError` if a schema is not JSON Schema, or refuses its own default."""
+    if find_spec("jsonschema") is None:
+        return
+    for name, schema in schemas.items():
+        problem = _schema_problem(schema)
+        if problem is None and name in defaults:
+            problem = _value_problem(schema, defaults[name], "its default: ")
+        if problem is not None:
+            raise ValueError(f"{name!r}: {problem}")
+
+
+def check_values(values: Values, schemas: Schemas) -> None:
+    """Raise a `ValueError` if a param is missing among the values of a run, or is not allowed."""
+    for name, schema in schemas.items():
+        if name not in values:
+            raise ValueError(f"{name!r} has no default: give it a value in conf")
+        problem = _value_problem(schema, values[name])
+        if problem is not None:
+            raise ValueError(f"{name!r}: {problem}")
+
+
+def _schema_problem(schema: Mapping[str, Any]) -> str | None:
+    # Only here: most definitions need no schema, and functions do not have the library.
+    from jsonschema import (  # type: ignore[import-untyped] # noqa: PLC0415 - it ships no types
+        Draft202012Validator,
+        SchemaError,
+    )
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped] # noqa: PLC0415
+
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except SchemaError as error:
+        return in_short(f"its schema is not JSON Schema: {error.json_path[2:]}: {error.message}")
+    return None
+
+
+def _value_problem(schema: Mapping[str, Any], value: Any, what: str = "") -> str | None:
+    from jsonschema import Draft202012Validator, FormatChecker, exceptions  # noqa: PLC0415
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    # An empty registry: a schema is never fetched from the network.
+    validator = kind(schema, registry=Registry(), format_checker=FormatChecker())
+    try:
+        error = exceptions.best_match(validator.iter_errors(value))
+    except (Unresolvable, RecursionError) as failed:
+        return f"its schema refers to what is not there, or to itself: {failed}"
+    if error is None:
+        return None
+    where = f"{error.json_path[2:]}: " if error.path else ""
+    return in_short(f"{what}{where}{error.message}")
