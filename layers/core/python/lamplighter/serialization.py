@@ -13,6 +13,7 @@ from typing import Any
 
 from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
+from lamplighter.dags.arguments import strings
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.kinds import KINDS
 from lamplighter.dags.params import join
@@ -159,7 +160,8 @@ def _decode_dag(document: dict[str, Any]) -> DAG:
         _require_keys(data, _TASK_KEYS | kind.OPTIONS.keys(), what)
         options: Any = {name: _decode(name, data[name]) for name in kind.OPTIONS}
         task = kind(data["task_id"], dag=dag, **options)
-        task.group_ids = tuple(require_id(each, what=f"{what}: group") for each in data["groups"])
+        groups = strings(data["groups"])
+        task.group_ids = tuple(require_id(each, what=f"{what}: group") for each in groups)
     for data in document["tasks"]:
         for downstream in data["downstream"]:
             dag.tasks[data["task_id"]] >> dag.tasks[downstream]

@@ -36,12 +36,13 @@ class TaskGroup(Linked):
         parent_group: "TaskGroup | None" = None,
         dag: "DAG | None" = None,
         default_args: Mapping[str, Any] | None = None,
-        tooltip: str = "",  # noqa: ARG002 - only for Airflow's page, as the next three
-        ui_color: str = "",  # noqa: ARG002
-        ui_fgcolor: str = "",  # noqa: ARG002
-        group_display_name: str = "",  # noqa: ARG002
+        tooltip: str = "",
+        ui_color: str = "",
+        ui_fgcolor: str = "",
+        group_display_name: str = "",
         add_suffix_on_collision: bool = False,
     ) -> None:
+        del tooltip, ui_color, ui_fgcolor, group_display_name  # for the graph of Airflow's page
         if dag is None:
             dag = open_dag.get() if parent_group is None else parent_group.dag
         if dag is None:
