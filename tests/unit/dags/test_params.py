@@ -77,6 +77,7 @@ def test_equality_of_dags_sees_schemas() -> None:
         (Param({1}), "must hold JSON values only"),
         (Param(1, **{"$ref": "#"}), "refers to what is not there, or to itself"),
         (Param(1, **{"$ref": "#/$defs/b"}), "refers to what is not there"),
+        (Param({"a\nb": 1}, properties={"a\nb": {"type": "string"}}), "is not of type 'string'"),
         (Param(1, **{"$ref": "https://example.com/schema"}), "refers to what is not there"),
     ],
 )
@@ -115,8 +116,7 @@ def test_definition_is_left_to_others_where_the_library_is_missing(
 
 def test_library_is_not_imported_without_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it who does not use it."""
-    monkeypatch.setattr(params, "_schema_problem", pytest.fail)
-    monkeypatch.setattr(params, "_value_problem", pytest.fail)
+    monkeypatch.setattr(params, "_problem", pytest.fail)
     check_values({"a": 1}, {})
     assert defined(params={"a": 1}).params == {"a": 1}
 
@@ -146,6 +146,13 @@ def test_values_that_do_not_match_are_named(values: dict[str, Any], words: str) 
     with pytest.raises(ValueError, match=words) as caught:
         check_values(values, SCHEMAS)
     assert len(str(caught.value)) < 1_100
+
+
+@pytest.mark.parametrize("schema", [{"type": "int"}, {"$ref": "#"}, {"pattern": "["}])
+def test_stored_schema_that_is_none_is_named_when_a_run_is_triggered(schema: Any) -> None:
+    """It may have been pushed from where nobody looked at it."""
+    with pytest.raises(ValueError, match="'days': its schema "):
+        check_values({"days": "x"}, {"days": schema})
 
 
 def test_template_of_a_param_without_default_is_not_tried() -> None:

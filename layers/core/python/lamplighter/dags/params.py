@@ -5,7 +5,7 @@ not in the functions: `check` and `push` have looked at a definition before a fu
 whoever triggers a run has its values looked at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -76,12 +76,12 @@ def join(defaults: Values, schemas: Schemas) -> dict[str, Any]:
 
 def check_definition(defaults: Values, schemas: Schemas) -> None:
     """Raise a `ValueError` if a schema is not JSON Schema, or refuses its own default."""
-    if find_spec("jsonschema") is None:
+    # A bundle may bring an old `jsonschema` of its own, which had no `referencing` yet.
+    if find_spec("jsonschema") is None or find_spec("referencing") is None:
         return
     for name, schema in schemas.items():
-        problem = _schema_problem(schema)
-        if problem is None and name in defaults:
-            problem = _value_problem(schema, defaults[name], "its default: ")
+        default = [defaults[name]] if name in defaults else []
+        problem = _problem(schema, default, "its default: ")
         if problem is not None:
             raise ValueError(f"{name!r}: {problem}")
 
@@ -91,40 +91,32 @@ def check_values(values: Values, schemas: Schemas) -> None:
     for name, schema in schemas.items():
         if name not in values:
             raise ValueError(f"{name!r} has no default: give it a value in conf")
-        problem = _value_problem(schema, values[name])
+        problem = _problem(schema, [values[name]])
         if problem is not None:
             raise ValueError(f"{name!r}: {problem}")
 
 
-def _schema_problem(schema: Mapping[str, Any]) -> str | None:
-    # Only here: most definitions need no schema, and functions do not have the library.
-    from jsonschema import (  # type: ignore[import-untyped] # noqa: PLC0415 - it ships no types
-        Draft202012Validator,
-        SchemaError,
-    )
-    from jsonschema.validators import validator_for  # type: ignore[import-untyped] # noqa: PLC0415
-
-    try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except SchemaError as error:
-        return in_short(f"its schema is not JSON Schema: {error.json_path[2:]}: {error.message}")
-    return None
-
-
-def _value_problem(schema: Mapping[str, Any], value: Any, what: str = "") -> str | None:
-    from jsonschema import Draft202012Validator, FormatChecker, exceptions  # noqa: PLC0415
-    from jsonschema.validators import validator_for  # noqa: PLC0415
+def _problem(schema: Mapping[str, Any], values: Sequence[Any], what: str = "") -> str | None:
+    """Return what is wrong with a schema or with values, in one line."""
+    # Only here: most params need no schema, and functions do not have the library.
+    import jsonschema  # type: ignore[import-untyped] # noqa: PLC0415 - it ships no types
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    kind = validator_for(schema, default=Draft202012Validator)
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     # An empty registry: a schema is never fetched from the network.
-    validator = kind(schema, registry=Registry(), format_checker=FormatChecker())
+    validator = kind(schema, registry=Registry(), format_checker=jsonschema.FormatChecker())
     try:
-        error = exceptions.best_match(validator.iter_errors(value))
-    except (Unresolvable, RecursionError) as failed:
-        return f"its schema refers to what is not there, or to itself: {failed}"
-    if error is None:
-        return None
+        kind.check_schema(schema)
+        found = (error for value in values for error in validator.iter_errors(value))
+        error = jsonschema.exceptions.best_match(found)
+    except jsonschema.SchemaError as wrong:
+        return _in_one_line(wrong, "its schema is not JSON Schema: ")
+    except (Unresolvable, RecursionError) as wrong:
+        return f"its schema refers to what is not there, or to itself: {wrong}"
+    return None if error is None else _in_one_line(error, what)
+
+
+def _in_one_line(error: Any, what: str) -> str:
     where = f"{error.json_path[2:]}: " if error.path else ""
-    return in_short(f"{what}{where}{error.message}")
+    return in_short(" ".join(f"{what}{where}{error.message}".split()))
