@@ -77,7 +77,7 @@ def join(defaults: Values, schemas: Schemas) -> dict[str, Any]:
 def check_definition(defaults: Values, schemas: Schemas) -> None:
     """Raise a `ValueError` if a schema is not JSON Schema, or refuses its own default."""
     # A bundle may bring an old `jsonschema` of its own, which had no `referencing` yet.
-    if find_spec("jsonschema") is None or find_spec("referencing") is None:
+    if not schemas or not all(map(find_spec, ("jsonschema", "referencing"))):
         return
     for name, schema in schemas.items():
         default = [defaults[name]] if name in defaults else []
