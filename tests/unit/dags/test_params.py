@@ -37,6 +37,14 @@ def test_params_of_a_dag_are_the_plain_defaults() -> None:
     }
 
 
+@pytest.mark.parametrize("given", [Param(), Param(1), 1])
+def test_name_of_a_param_is_a_text(given: object) -> None:
+    """As of everything that is JSON."""
+    names: Any = {1: given}
+    with pytest.raises(DefinitionError, match="DAG 'd': params: must hold JSON values only"):
+        DAG("d", params=names)
+
+
 def test_schema_may_be_given_as_one() -> None:
     """As in Airflow: the keywords, or all of them in `schema`."""
     assert Param(1, schema={"type": "integer"}) == Param(1, type="integer")

@@ -35,7 +35,7 @@ class Param:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema; the description is a keyword of it."""
-        return json_mapping(self._schema) | self._described
+        return json_mapping(json_mapping(self._schema) | self._described)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Param):
@@ -59,10 +59,10 @@ def schemas_of(params: Values) -> dict[str, dict[str, Any]]:
     for name, given in params.items():
         if isinstance(given, Param):
             try:
-                schemas[name] = json_mapping(given.schema)
+                schemas[name] = given.schema
             except TypeError as error:
                 raise TypeError(f"{name!r}: its schema {error}") from error
-    return schemas
+    return json_mapping(schemas)
 
 
 def join(defaults: Values, schemas: Schemas) -> dict[str, Any]:
