@@ -1,4 +1,4 @@
-"""A Spark job as runs see it, and what every executor of jobs can do.
+"""A job as runs see it, and what every executor of jobs can do.
 
 What only one service knows, such as its limits, its events and its prices, stays in its module.
 """
@@ -80,6 +80,17 @@ class JobRequest:
 
 
 @dataclass(frozen=True)
+class Submission:
+    """What is known of the job of one submission before its id is."""
+
+    name: str
+    token: str
+    # No job of it is older.
+    since: DateTime
+    task: Task
+
+
+@dataclass(frozen=True)
 class Usage:
     """The billed usage of a job."""
 
@@ -141,8 +152,8 @@ class Executor(Protocol):
         """Start a job and return its id; for a known token, return the id of the existing job."""
         ...
 
-    def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the job with a name that was started since then, if there is one."""
+    def find(self, submission: Submission) -> str | None:
+        """Return the id of the job that a submission has started, if there is one."""
         ...
 
     def describe(self, job_run_id: str) -> Job | None:
