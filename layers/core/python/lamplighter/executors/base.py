@@ -114,6 +114,8 @@ class Job:
     lacked_capacity: bool = False
     # None until it is known, which may be long after the end.
     usage: Usage | None = None
+    # What it reported, if its executor knows; else it is in its folder. Like `report.json`.
+    report: Mapping[str, Any] | None = None
 
 
 class StartRate(NamedTuple):
@@ -135,6 +137,8 @@ class Executor(Protocol):
     min_timeout: timedelta = timedelta(0)
     # The longest that it accepts; a task with a longer one is refused when it is registered.
     max_timeout: timedelta = timedelta.max
+    # Whether `describe` returns the reports of jobs: they leave none in their folders.
+    keeps_reports: bool = False
 
     def check(self, task: Task) -> list[str]:
         """Return what it could never run of a task's options, each with the fix, in one line."""

@@ -150,7 +150,7 @@ class _JobEnd:
         events, problem = outlet_events(self.view, step, report, now=self.now)
         self.view.puts += [Put(event) for event in events]
         move_step(step, SUCCESS)
-        step.error = shorten(_joined(self.note, problem))
+        step.error = shorten(_joined(self.note, problem, report.problem))
         return events
 
     def _fail(self) -> None:

@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import quote, unquote
@@ -24,7 +24,8 @@ from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.kinds import PythonTask, SparkTask
 from lamplighter.dags.task import Task
-from lamplighter.errors import DefinitionError, readable
+from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
+from lamplighter.events import fields
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.executors.base import Job, JobRequest, data_of
 from lamplighter.identifiers import OUTLET, bundle_key
@@ -278,18 +279,23 @@ class JobReport:
     # By alias name: the assets that the job produced under it.
     aliases: Mapping[str, Any] = field(default_factory=dict)
     secret: str = field(default="", repr=False, compare=False)
+    # What later steps may read, and what is wrong with it.
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    # Its executor gave it, or it states nothing.
+    is_trusted: bool = field(default=False, compare=False)
 
     def is_of(self, step: Steps) -> bool:
         """Return whether the current submission of a step has written it, or it states nothing."""
-        if self is NO_REPORT or self is UNREADABLE_REPORT:
+        if self.is_trusted:
             return True
         return step.report_secret is not None and hmac.compare_digest(
             self.secret.encode(), step.report_secret.encode()
         )
 
 
-NO_REPORT = JobReport()
-UNREADABLE_REPORT = JobReport(reason="the job's report cannot be read")
+NO_REPORT = JobReport(is_trusted=True)
+UNREADABLE_REPORT = JobReport(reason="the job's report cannot be read", is_trusted=True)
 
 
 def read_report(job: Job) -> JobReport:
@@ -298,6 +304,8 @@ def read_report(job: Job) -> JobReport:
     Only a report that is definitely missing counts as none. If it cannot be read, this raises: the
     step would be settled without its skip, extras and error.
     """
+    if job.report is not None:
+        return replace(_report_of(job.report), is_trusted=True)
     bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
     s3 = aws.client("s3")
     try:
@@ -312,21 +320,35 @@ def read_report(job: Job) -> JobReport:
         said = json.loads(body)
     except (ValueError, RecursionError):
         said = None
-    if not isinstance(said, dict):
-        return UNREADABLE_REPORT
-    reason = said.get("reason")
-    return JobReport(
-        is_skipped=said.get("state") == "skipped",
-        reason=readable(str(reason)) if reason is not None else None,
-        extras=as_mapping(said.get("outlets")),
-        aliases=as_mapping(said.get("aliases")),
-        secret=readable(str(said.get("secret"))),
-    )
+    return _report_of(said) if isinstance(said, dict) else UNREADABLE_REPORT
 
 
 def _is_listed(s3: Any, bucket: str, key: str) -> bool:
     answer = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
     return any(found["Key"] == key for found in answer.get("Contents", ()))
+
+
+def _report_of(said: Mapping[str, Any]) -> JobReport:
+    reason = said.get("reason")
+    outputs, problem = _outputs_of(said)
+    return JobReport(
+        is_skipped=said.get("state") == "skipped",
+        reason=readable(str(reason)) if reason is not None else None,
+        extras=as_mapping(said.get("outlets")),
+        aliases=as_mapping(said.get("aliases")),
+        outputs=outputs,
+        problem=problem,
+        secret=readable(str(said.get("secret"))),
+    )
+
+
+def _outputs_of(said: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
+    """Return the outputs in a report, and why they were refused: a step has none of these then."""
+    try:
+        outputs = fields.json_object(json.dumps(said.get("outputs") or {}), "outputs")
+        return fields.extra(outputs, "outputs"), None  # noqa: S610 - not the one of Django
+    except (RejectedError, *UNREADABLE) as error:
+        return {}, str(error)
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:
