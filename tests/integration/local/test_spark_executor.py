@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime
+from lamplighter import DAG, SparkTask, runtime
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Executor, JobRequest, JobState, Submission
 from lamplighter.settings import Settings
