@@ -33,7 +33,9 @@ def request(name: str) -> JobRequest:
 
 def submission(token: str) -> Submission:
     """Return the submission that starts a job with a token."""
-    return Submission("", token, datetime(2026, 1, 1), SparkTask("clean", dag=DAG("orders"), job="jobs:clean"))
+    return Submission(
+        "", token, datetime(2026, 1, 1), SparkTask("clean", dag=DAG("orders"), job="jobs:clean")
+    )
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

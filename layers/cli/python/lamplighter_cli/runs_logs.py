@@ -40,7 +40,7 @@ def logs(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the logs of a run's jobs: of drivers, and histories of executions. Exit code 1 if there are none (yet)."""
+    """Print the logs of a run's jobs. Exit code 1 if there are none (yet)."""
     if not settings.current().job_logs_uri:
         raise RefusedError(
             "this deployment does not store logs in S3: set job_logs_uri, such as s3://bucket/logs,"

@@ -22,7 +22,7 @@ from lamplighter import aws
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.kinds import SparkTask
+from lamplighter.dags.kinds import SparkTask, StepFunctionsTask
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
@@ -41,6 +41,8 @@ from lamplighter_local.given_sources import GivenSource
 from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
 from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
+from lamplighter_local.step_functions.executions import Function
+from lamplighter_local.step_functions.fake import FakeStepFunctions
 from lamplighter_local.table_checks import violations
 from lamplighter_operations import backfills, pause, pools
 from lamplighter_operations import variables as variables_of
@@ -370,6 +372,23 @@ class LocalDeployment(DeploymentLifecycle):
     def skip_next(self, dag_id: str, task_id: str, *, times: int = 1, reason: str = "") -> None:
         """Let the next attempts of a task find nothing to do."""
         self._plan(dag_id, task_id, Outcome.skipped(reason), times)
+
+    @when_open
+    def state_machine(self, name: str, function: Function) -> None:
+        """Let a function stand for a state machine: its executions end as it says.
+
+        Without one they succeed, with an empty object as their output.
+
+        Args:
+            name: Of the state machine.
+            function: Called with the input when an execution ends; it returns the output, a JSON
+                value, or raises: an exception of the name `SkipStep` skips the step, all others
+                fail it.
+        """
+        assert self.stack.execution is not None
+        machines = self.stack.execution.fakes[StepFunctionsTask.kind]
+        assert isinstance(machines, FakeStepFunctions)
+        machines.functions[name] = function
 
     def _plan(self, dag_id: str, task_id: str, outcome: Outcome, times: int) -> None:
         if times < 1:

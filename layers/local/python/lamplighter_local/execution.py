@@ -13,11 +13,13 @@ from unittest.mock import patch
 from pendulum import DateTime
 
 from lamplighter import clock, queues, runtime, settings
+from lamplighter.dags.kinds import StepFunctionsTask
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.step_functions.fake import FakeStepFunctions
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
 _ASK_SECONDS = 60
@@ -168,7 +170,15 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Executions | None]:
         return
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
-        yield Executions({"spark": enter(_spark_jobs(on))})
+        machines = enter(_state_machines())
+        yield Executions({"spark": enter(_spark_jobs(on)), StepFunctionsTask.kind: machines})
+
+
+@contextmanager
+def _state_machines() -> Iterator[FakeExecution]:
+    fake = FakeStepFunctions()
+    with api_calls.wrapped(runtime.current().name, fake.answering_calls):
+        yield FakeExecution(fake)
 
 
 @contextmanager

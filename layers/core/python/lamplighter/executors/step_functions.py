@@ -52,7 +52,9 @@ _REFUSED = frozenset(
         "ValidationException",
     }
 )
-_THROTTLED = frozenset({"KmsThrottlingException", "ThrottlingException", "TooManyRequestsException"})
+_THROTTLED = frozenset(
+    {"KmsThrottlingException", "ThrottlingException", "TooManyRequestsException"}
+)
 _TRANSIENT = frozenset({"ExecutionLimitExceeded", "InternalFailure", "ServiceUnavailable"})
 _SERVER_ERROR = 500
 # Consoles of partitions other than `aws`.
