@@ -457,7 +457,7 @@ def test_named_senders_may_send_events(prod: Synthesis) -> None:
                 condition = statement.get("Condition", {}).get("ArnEquals", {})
                 senders.add(short(condition.get("aws:SourceArn") or statement["Principal"]["AWS"]))
     named = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{prod.config.stack_name}"
-    names = ("jobstates", "jobbills", "watchedbuckets", "watchedevents")
+    names = ("jobstates", "jobbills", "executions", "watchedbuckets", "watchedevents")
     rules = {f"{named}-{name}" for name in names}
     bucket = f"arn:aws:s3:::{prod.config.stack_name}-{ACCOUNT}-{REGION}"
     assert senders == {*prod.config.event_senders, *rules, bucket}
