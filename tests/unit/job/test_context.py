@@ -120,6 +120,27 @@ def test_alias_and_asset_of_one_name_are_told_apart() -> None:
     assert context.outlet("orders").kind == "asset"
 
 
+def test_input_is_a_copy_of_what_a_step_left() -> None:
+    """A program may change what it was given; the next call returns it as it was left."""
+    context = context_from(context_document(inputs={"load": {"rows": [1, 2]}, "check": {}}))
+    context.input("load")["rows"].append(3)
+    assert context.input("load") == {"rows": [1, 2]}
+    assert context.input("check") == {}
+
+
+def test_input_of_a_step_that_is_not_named_is_an_error() -> None:
+    """The error says which steps are read, and what to write."""
+    context = context_from(context_document(inputs={"load": {}}))
+    with pytest.raises(ContextError, match=r"only of: 'load'; .*inputs=\['laod'\]"):
+        context.input("laod")
+
+
+def test_context_without_inputs_is_read() -> None:
+    """A document that an older release has written has none."""
+    with pytest.raises(ContextError, match="only of: none"):
+        context_from(context_document()).input("load")
+
+
 def test_current_context_is_seen_by_threads() -> None:
     """Threads that a program starts find the context of their job."""
     context = context_from(context_document())

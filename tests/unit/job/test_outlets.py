@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lamplighter_job.errors import ContextError, ReportError
-from lamplighter_job.outlets import MAX_EXTRA, Outlet
+from lamplighter_job.json_values import MAX_JSON
+from lamplighter_job.outlets import Outlet
 
 
 def asset(extra: Any = None) -> Outlet:
@@ -64,7 +65,7 @@ def test_extra_that_is_no_mapping_is_refused(extra: Any) -> None:
 
 def test_extra_is_refused_just_above_the_limit() -> None:
     """The limit counts characters of JSON, the brackets included."""
-    longest = MAX_EXTRA - len('{"x": ""}')
+    longest = MAX_JSON - len('{"x": ""}')
     assert asset({"x": "a" * longest}).facts()
     with pytest.raises(ReportError, match=r"32,001 characters.*at most 32,000"):
         asset({"x": "a" * (longest + 1)}).facts()
@@ -84,7 +85,7 @@ def test_alias_reports_each_asset_added() -> None:
 def test_alias_with_a_large_extra_names_the_asset() -> None:
     """The error says which of the added assets has too much to tell."""
     outlet = alias()
-    outlet.add(uri="s3://lake/fx", extra={"x": "a" * MAX_EXTRA})
+    outlet.add(uri="s3://lake/fx", extra={"x": "a" * MAX_JSON})
     with pytest.raises(ReportError, match="alias 'any_table', asset 's3://lake/fx'"):
         outlet.additions()
 

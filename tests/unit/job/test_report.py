@@ -1,11 +1,15 @@
 """Reports: how an end is told, within their limits."""
 
 import json
+import math
+from typing import Any
 
 import pytest
 
 from lamplighter_job import report
-from lamplighter_job.context import context_from
+from lamplighter_job.context import Context, context_from
+from lamplighter_job.errors import ReportError
+from lamplighter_job.json_values import MAX_JSON
 from tests.spark.documents import context_document
 
 
@@ -29,8 +33,43 @@ def test_success_reports_every_outlet() -> None:
         "reason": None,
         "outlets": {"orders": {"rows": 3}},
         "aliases": {"any_table": [{"name": "fx", "uri": None, "extra": {}}]},
+        "outputs": {},
         "secret": "mine",
     }
+
+
+def leaving(value: Any) -> Context:
+    """Return a context whose program has left one output."""
+    context = context_from(context_document())
+    context.output["x"] = value
+    return context
+
+
+@pytest.mark.parametrize("value", [3, None, "ünï", [1, {"a": True}], {"b": {"c": 0.5}}])
+def test_success_reports_the_outputs(value: Any) -> None:
+    """What a program leaves for later steps is reported as it is."""
+    assert report.succeeded(leaving(value)).document["outputs"] == {"x": value}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, {1, 2}, b"x", object()])
+def test_output_that_is_no_json_is_an_error(value: Any) -> None:
+    """Whatever JSON cannot say is refused, with what to use instead."""
+    with pytest.raises(ReportError, match="context.output must hold JSON values only"):
+        report.succeeded(leaving(value))
+
+
+def test_outputs_are_refused_just_above_the_limit() -> None:
+    """The limit is for all outputs of a step together, as JSON."""
+    longest = MAX_JSON - len('{"x": ""}')
+    assert report.succeeded(leaving("a" * longest))
+    with pytest.raises(ReportError, match=r"context.output has 32,001 characters.*write large"):
+        report.succeeded(leaving("a" * (longest + 1)))
+
+
+def test_skips_and_failures_report_no_outputs() -> None:
+    """What a program had filled in before it gave up is not for others."""
+    for outcome in (report.skipped("no files"), report.failed(raised(ValueError("no")))):
+        assert outcome.document["outputs"] == {}
 
 
 @pytest.mark.parametrize(("reason", "told"), [("no files", "no files"), ("", None)])

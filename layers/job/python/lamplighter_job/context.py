@@ -5,6 +5,7 @@ Owns: reading `context.json`, and which context is the current one. Refuses: whe
 
 from __future__ import annotations
 
+import copy
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,6 +67,20 @@ class Context:
     inlets: tuple[Inlet, ...] = ()
     outlets: tuple[Outlet, ...] = ()
     arguments: tuple[str, ...] = ()
+    # What the steps left that the task names, by step; `input` returns a copy.
+    inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # What this step leaves for later ones: JSON values, to be filled in.
+    output: dict[str, Any] = field(default_factory=dict)
+
+    def input(self, task_id: str) -> dict[str, Any]:
+        """Return what an earlier step of this run left; empty if it left nothing."""
+        if task_id not in self.inputs:
+            named = ", ".join(map(repr, self.inputs)) or "none"
+            raise ContextError(
+                f"task {self.task_id!r} does not read the outputs of {task_id!r}, only of: {named};"
+                f" give it the option inputs=[{task_id!r}]"
+            )
+        return copy.deepcopy(self.inputs[task_id])
 
     def outlet(self, asset: object) -> Outlet:
         """Return the outlet of this task that an asset, an alias or the name of one means."""
@@ -112,6 +127,7 @@ def _context_of(document: Mapping[str, Any]) -> Context:
         inlets=tuple(Inlet(**_reference(entry)) for entry in document.get("inlets") or ()),
         outlets=tuple(Outlet(**_reference(entry)) for entry in document.get("outlets") or ()),
         arguments=tuple(document.get("arguments") or ()),
+        inputs={task: dict(left) for task, left in (document.get("inputs") or {}).items()},
     )
 
 

@@ -5,16 +5,16 @@ Owns: what may be said about an outlet, and how much. Refuses: writing it anywhe
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lamplighter_job.errors import ContextError, ReportError
+from lamplighter_job.errors import ContextError
+from lamplighter_job.json_values import json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ASSET = "asset"
 ALIAS = "alias"
-# As JSON. The facts travel in a message and are stored with each event.
-MAX_EXTRA = 32_000
 
 
 class Outlet:
@@ -57,15 +57,16 @@ class Outlet:
 
     def facts(self) -> dict[str, Any]:
         """Return the extra of an asset as it is reported."""
-        return _json_object(self._extra, f"outlet {self.name!r}")
+        return json_object(self._extra, f"outlet {self.name!r}: extra")
 
     def additions(self) -> list[dict[str, Any]]:
         """Return what was added to an alias as it is reported."""
         return [
             {
                 **entry,
-                "extra": _json_object(
-                    entry["extra"], f"alias {self.name!r}, asset {entry['name'] or entry['uri']!r}"
+                "extra": json_object(
+                    entry["extra"],
+                    f"alias {self.name!r}, asset {entry['name'] or entry['uri']!r}: extra",
                 ),
             }
             for entry in self._added
@@ -88,22 +89,3 @@ def find_outlet(outlets: tuple[Outlet, ...], wanted: object) -> Outlet:
     is_alias = not isinstance(wanted, str) and not hasattr(wanted, "uri")
     kind = ALIAS if is_alias else ASSET
     return next((outlet for outlet in found if outlet.kind == kind), found[0])
-
-
-def _json_object(value: object, what: str) -> dict[str, Any]:
-    """Return a copy of an extra as JSON has it, or say why there is none."""
-    if not isinstance(value, Mapping):
-        raise ReportError(f"{what}: extra must be a dict, not {type(value).__name__}")
-    try:
-        written = json.dumps(dict(value), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ReportError(
-            f"{what}: extra must hold JSON values only ({error}): use texts and plain numbers"
-        ) from error
-    if len(written) > MAX_EXTRA:
-        raise ReportError(
-            f"{what}: extra has {len(written):,} characters as JSON, at most {MAX_EXTRA:,} are"
-            " allowed: write large results as data and report where they are"
-        )
-    copy: dict[str, Any] = json.loads(written)
-    return copy

@@ -12,6 +12,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lamplighter_job.json_values import json_object
 from lamplighter_job.outlets import ALIAS, ASSET
 from lamplighter_job.secrets import without_secrets
 
@@ -58,12 +59,13 @@ class Outcome:
 
 
 def succeeded(context: Context) -> Outcome:
-    """Return the end of a program that did its work, with what it stated about its outlets."""
+    """Return the end of a program that did its work, with all that it stated."""
     return Outcome(
         _document(
             SUCCESS,
             outlets={each.name: each.facts() for each in context.outlets if each.kind == ASSET},
             aliases={each.name: each.additions() for each in context.outlets if each.kind == ALIAS},
+            outputs=json_object(context.output, "context.output"),
         )
     )
 
@@ -80,7 +82,7 @@ def failed(error: BaseException) -> Outcome:
 
 
 def _document(state: str, reason: str | None = None, **facts: Any) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"outlets": {}, "aliases": {}}
+    nothing: dict[str, Any] = {"outlets": {}, "aliases": {}, "outputs": {}}
     return {"version": VERSION, "state": state, "reason": reason, **nothing, **facts}
 
 
