@@ -4,7 +4,7 @@ Owns: who executes the tasks of each kind.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +17,7 @@ from lamplighter.dags.kinds import StepFunctionsTask
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
+from lamplighter_local.emr.jobs import StepJob
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from lamplighter_local.step_functions.fake import FakeStepFunctions
@@ -54,6 +55,10 @@ class Fake(Protocol):
 
     def takes(self, dag: str, task: str, *, seconds: float = 0) -> None:
         """Let jobs of a task that start from now on take so long."""
+        ...
+
+    def live(self) -> Sequence[StepJob]:
+        """Return the jobs that are not over."""
         ...
 
     def doubles(self) -> list[str]:

@@ -212,6 +212,9 @@ class StepJob(Protocol):
     def task(self) -> str: ...
 
     @property
+    def submission(self) -> int: ...
+
+    @property
     def created_at(self) -> DateTime: ...
 
     @property

@@ -61,6 +61,7 @@ class FakeExecution:
     dag: str
     run_key: str
     task: str
+    submission: int
     state_machine: str
     name: str
     input: str = field(repr=False)

@@ -8,9 +8,11 @@ import copy
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import botocore.session
 from botocore.client import BaseClient
@@ -136,6 +138,13 @@ class FakeStepFunctions:
 
     # Calls.
 
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Answer all clients of Step Functions until the block ends, and no others."""
+        send_others = BaseClient._make_api_call  # noqa: SLF001 - all clients use it
+        with patch.object(BaseClient, "_make_api_call", self.answering_calls(send_others)):
+            yield
+
     def answering_calls(self, send_others: Callable[..., Any]) -> Callable[..., Any]:
         """Return what answers the calls of Step Functions, and sends all others."""
 
@@ -186,6 +195,7 @@ class FakeStepFunctions:
             dag=step.dag,
             run_key=step.run_key,
             task=step.task,
+            submission=step.submission,
             state_machine=machine,
             name=name,
             input=given,
