@@ -137,6 +137,9 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             "Steps/waiting": "Query",
             "Variables": "Scan",
         },
+        # What steps have left that are read by others; listing as above.
+        gets="jobs/*/report.json",
+        lists="jobs/*",
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",
         executions="StartExecution DescribeExecution",

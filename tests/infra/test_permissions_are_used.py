@@ -86,6 +86,7 @@ UNUSED = (
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
     ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),
+    ("submit", "s3:ListBucket", "bucket", "as above"),
     # The claim is one piece of code in four functions; others of them use these.
     ("ingest", "dynamodb:UpdateItem", "table/Runs", "a waiting run gets its slot by an event"),
     ("tick", "dynamodb:*Item", "table/Assets", "a condition that had no slot gets one"),
@@ -143,6 +144,16 @@ def _ending(stack: LocalStack) -> None:
     stack.push_dags([_dag("short", "only"), always], bundle="ending")
     create_manual_run("short", logical_date=None)
     stack.advance(minutes=3)
+
+
+def _reading(stack: LocalStack) -> None:
+    """Let a step read what the one before has left."""
+    with DAG("reading", schedule=None) as dag:
+        load = SparkTask("load", job="jobs:only")
+        load >> SparkTask("check", job="jobs:only", inputs=[load])
+    stack.push_dags([dag], bundle="reading")
+    create_manual_run("reading", logical_date=None)
+    stack.advance(minutes=1)
 
 
 def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
@@ -220,6 +231,7 @@ def test_every_permission_is_used_or_has_a_reason(
         stack.settings = replace(made, job_logs_uri=f"s3://{made.bucket}/logs")
         _registering(stack)
         _ending(stack)
+        _reading(stack)
         _sweeping(stack, emr)
         _failing(stack, emr)
         _backfilling(stack)

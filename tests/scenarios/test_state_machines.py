@@ -1,5 +1,6 @@
 """Steps that are executions of state machines: their ends, their results, and what gets lost."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, SparkTask, StepFunctionsTask
+from lamplighter import DAG, Asset, SparkTask, StepFunctionsTask, aws
 from lamplighter.registry.import_problems import all_problems
 from lamplighter.runs.outputs import outputs_of
 from lamplighter_local.emr.events import EventFaults
+from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.step_functions.fake import FakeStepFunctions
 from lamplighter_operations.runs import cancel_run, clear_run
 from lamplighter_operations.views import Run
@@ -33,7 +35,10 @@ def make_dag(schedule: str | None = None, **options: Any) -> DAG:
             outlets=[ORDERS],
             **options,
         )
-        export >> SparkTask("load", job="jobs:load")
+        load = SparkTask(
+            "load", job="jobs:load", arguments=["{{ outputs.export.rows | default(0) }}"]
+        )
+        export >> load
     return dag
 
 
@@ -64,6 +69,15 @@ def states(run: Run) -> dict[str, str]:
     return {step.task_id: step.state for step in run.steps}
 
 
+def context_of(lamp: LocalDeployment, task: str) -> Any:
+    """Return what the only job of a task on Spark was given."""
+    assert isinstance(lamp.executor, FakeEmr)
+    (job,) = (job for job in lamp.executor.jobs if job.task == task)
+    bucket, key = aws.bucket_and_key(job.context_uri)
+    with lamp.in_own_runtime():
+        return json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+
+
 def statuses(lamp: LocalDeployment) -> list[str]:
     """Return how all executions have ended."""
     return [each.end.status for each in machines(lamp).executions]
@@ -91,6 +105,7 @@ def test_execution_is_a_step_like_others() -> None:
         with lamp.in_own_runtime():
             (row,) = lamp.stack.runs("shop")
             assert outputs_of(row, lamp.stack.steps(row)["export"]) == {"rows": 3}
+        assert context_of(lamp, "load")["arguments"] == ["3"]
 
 
 def test_cost_of_an_execution_is_not_waited_for() -> None:

@@ -26,6 +26,7 @@ def test_function_job_computes_and_reports(jobs: Jobs) -> None:
         "reason": None,
         "outlets": {"orders": {"rows": 10}},
         "aliases": {},
+        "outputs": {},
         "secret": SECRET,
     }
     assert jobs.changes == [(job.job_run_id, JobState.RUNNING), (job.job_run_id, JobState.SUCCESS)]

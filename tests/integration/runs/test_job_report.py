@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -132,6 +133,46 @@ def test_report_with_fields_of_a_wrong_kind_loses_them(reporting: Reporting, val
 def test_reason_of_a_wrong_kind_becomes_a_text(reporting: Reporting, value: Any, text: str) -> None:
     """Whatever a job gives as its reason is shown."""
     assert reporting(json.dumps({"reason": value}).encode()).reason == text
+
+
+def test_outputs_of_a_job_are_read_as_written(reporting: Reporting) -> None:
+    """What is JSON and small comes through."""
+    outputs = {"rows": 3, "files": ["a"], "größe": {"b": None}, "text": "x" * 31_000}
+    report = reporting(json.dumps({"state": "success", "outputs": outputs}).encode())
+    assert (report.outputs, report.problem) == (outputs, None)
+
+
+REFUSED_OUTPUTS = [
+    (b'{"x": "' + b"a" * 32_000 + b'"}', "32,009 characters"),
+    (b'{"x": NaN}', "not finite"),
+    (b'{"x": 1e999}', "not finite"),
+    (b'{"x": "\\ud800"}', "lone surrogate"),
+    (b'{"x": ' + b"[" * 21 + b"]" * 21 + b"}", "nested too deeply"),
+    (b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}", "nested too deeply"),
+    (b"[1]", "must be an object"),
+    (b"5", "must be an object"),
+    (b'"rows"', "must be an object"),
+]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "problem"), REFUSED_OUTPUTS, ids=[p for _, p in REFUSED_OUTPUTS]
+)
+def test_outputs_that_cannot_be_used_are_none_with_a_reason(
+    reporting: Reporting, outputs: bytes, problem: str
+) -> None:
+    """The rest of the report counts all the same."""
+    report = reporting(b'{"state": "skipped", "outputs": ' + outputs + b"}")
+    assert (report.outputs, report.is_skipped) == ({}, True)
+    assert "outputs" in str(report.problem)
+    assert problem in str(report.problem)
+
+
+def test_report_that_its_executor_gives_is_not_looked_for(stack: LocalStack) -> None:
+    """It is believed whoever asks: no job could have written it."""
+    given = replace(job(stack), report={"state": "success", "outputs": {"rows": 3}})
+    report = read_report(given)
+    assert (report.outputs, report.is_trusted) == ({"rows": 3}, True)
 
 
 @pytest.mark.parametrize("state", ["SKIPPED", "skip", "", ["skipped"], {"skipped": 1}])

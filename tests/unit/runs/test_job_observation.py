@@ -538,6 +538,24 @@ def test_report_without_the_secret_of_the_submission_is_as_good_as_none(
     assert all('"rows"' not in (event.message or "") for event in events or ())
 
 
+def test_report_that_the_executor_has_given_needs_no_secret() -> None:
+    """What no job can have written is believed."""
+    view = view_of(RUNNING)
+    observed(view, JobState.SUCCESS, report=JobReport(is_skipped=True, is_trusted=True))
+    assert view.steps["load"].state == "skipped"
+    assert view.refused_reports == []
+
+
+def test_outputs_that_are_refused_leave_a_note() -> None:
+    """The step has succeeded, and says why later ones find nothing."""
+    view = view_of(RUNNING)
+    observed(view, JobState.SUCCESS, report=said(problem="outputs has 40,000 characters"))
+    assert columns_of(view.steps["load"], NOTED) == NOTED
+
+
+NOTED = {"state": "success", "error": "outputs has 40,000 characters"}
+
+
 def test_report_of_a_step_without_a_secret_is_refused() -> None:
     """A row that lost its secret believes nobody, not even a report with an empty one."""
     view = view_of({**RUNNING, "report_secret": None})

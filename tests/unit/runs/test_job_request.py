@@ -83,6 +83,7 @@ def test_context_of_a_dated_run_says_everything() -> None:
         "params": {"x": 2, "y": [1]},
         "conf": {"x": 2},
         "variables": VARIABLES,
+        "inputs": {},
         "triggering_asset_events": {},
         "inlets": [_described(fx)],
         "outlets": [_described(orders), {"kind": "alias", "name": "found"}],
@@ -175,6 +176,26 @@ def test_spark_conf_is_filled_in_and_its_errors_named() -> None:
 
     with pytest.raises(DefinitionError, match=r"task 'load': spark_conf: spark\.y: "):
         prepared(spark_conf={"spark.y": "{{ nope }}"})
+
+
+def test_outputs_of_steps_are_in_the_context_and_in_templates() -> None:
+    """A job finds what other steps left, and its arguments and settings can have it."""
+    run = make_run()
+    options = {"arguments": ["{{ outputs.fetch.rows }}"], "inputs": ["fetch", "check"]}
+    conf = {"spark.x": "{{ outputs['fetch']['files'] | join(',') }}"}
+    left: dict[str, dict[str, Any]] = {"fetch": {"rows": 3, "files": ["a", "b"]}, "check": {}}
+    dag = make_dag(load={**options, "spark_conf": conf})
+    job = prepare(run, make_step(run), dag, variables={}, outputs=left)
+    assert context_of(job)["inputs"] == left
+    assert context_of(job)["arguments"] == ["3"]
+    assert job.request.spark_conf == {"spark.x": "a,b"}
+
+
+def test_output_that_is_missing_is_an_error_of_the_step() -> None:
+    """The error names the template; the job is not started with an empty text."""
+    run, dag = make_run(), make_dag(load={"arguments": ["{{ outputs.fetch.rows }}"]})
+    with pytest.raises(DefinitionError, match=r"outputs\.fetch\.rows.* no attribute 'rows'"):
+        prepare(run, make_step(run), dag, variables={}, outputs={"fetch": {}})
 
 
 def test_arguments_stay_apart_and_as_they_are() -> None:

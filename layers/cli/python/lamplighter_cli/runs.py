@@ -27,6 +27,7 @@ from lamplighter_cli.options import AsJson, Conf, DagId, RunName, read_conf, rea
 from lamplighter_cli.runs_logs import logs
 from lamplighter_cli.runs_open import open_ui
 from lamplighter_cli.runs_output import (
+    outputs_table,
     run_json,
     run_table,
     runs_table,
@@ -36,7 +37,7 @@ from lamplighter_cli.runs_output import (
 from lamplighter_cli.runs_watch import watch
 from lamplighter_operations.runs import cancel_run, clear_run, mark_run, mark_step, retry_run
 from lamplighter_operations.trigger import create_manual_run
-from lamplighter_operations.views import Run, run_summary, view_dag, view_run
+from lamplighter_operations.views import Run, run_summary, view_dag, view_outputs, view_run
 
 if TYPE_CHECKING:
     from lamplighter.store.models import Runs
@@ -81,11 +82,19 @@ def list_runs(
 
 @app.command()
 @on_deployment
-def show(run: RunName, *, as_json: AsJson = False) -> None:
+def show(
+    run: RunName,
+    *,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Also show what its steps left for later steps.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show a run, its steps, and the asset events that triggered it."""
-    found = view_run(find_run(run))
+    row = find_run(run)
+    found, left = view_run(row), view_outputs(row) if outputs else None
     if as_json:
-        console.print_json(whole_run_json(found))
+        console.print_json(whole_run_json(found) | ({} if left is None else {"outputs": left}))
         return
     zone = zone_of_runs(found.dag_id)
     console.out().print(run_table(found, zone))
@@ -93,6 +102,9 @@ def show(run: RunName, *, as_json: AsJson = False) -> None:
         console.out().print()
         console.out().print(steps_table(found.steps, zone))
     _show_events(found)
+    if left:
+        console.out().print()
+        console.out().print(outputs_table(left))
 
 
 def _show_events(run: Run) -> None:

@@ -1,5 +1,6 @@
 """Runs and their steps as JSON and as tables."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -84,6 +85,15 @@ def _cost(step: Step) -> str:
     if step.job_run_id and not named(step.executor).bills_jobs:
         return "not counted"
     return console.cost(step.cost, len(step.unbilled_jobs))
+
+
+def outputs_table(outputs: Mapping[str, Mapping[str, Any]]) -> Rows:
+    """Return what steps left for later ones as a table."""
+    table = Rows("task", "output", "value")
+    for task_id, left in outputs.items():
+        for name, value in left.items():
+            table.add(task_id, name, json.dumps(value))
+    return table
 
 
 def _waits(step: Step, zone: Zone | None) -> str:

@@ -34,7 +34,7 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     3: lambda document: {
         **document,
         "schema": 4,
-        "tasks": [{"kind": "spark", **task} for task in document["tasks"]],
+        "tasks": [{"kind": "spark", "inputs": [], **task} for task in document["tasks"]],
     },
 }
 

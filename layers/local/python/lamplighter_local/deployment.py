@@ -30,6 +30,7 @@ from lamplighter.executors.base import Executor
 from lamplighter.store.backfills import backfills_of
 from lamplighter.store.dags import all_dags, newest_document, require_dag
 from lamplighter.store.models import TABLES, Dags
+from lamplighter.store.runs import require_run
 from lamplighter.timetables.base import DagRunInfo, DataInterval
 from lamplighter.topology import URL_SETTINGS
 from lamplighter.triggers.feeds import SOURCES
@@ -48,7 +49,15 @@ from lamplighter_operations import backfills, pause, pools
 from lamplighter_operations import variables as variables_of
 from lamplighter_operations.backfills import create_backfill
 from lamplighter_operations.trigger import create_manual_run
-from lamplighter_operations.views import Backfill, Dag, Run, view_backfill, view_dag, view_run
+from lamplighter_operations.views import (
+    Backfill,
+    Dag,
+    Run,
+    view_backfill,
+    view_dag,
+    view_outputs,
+    view_run,
+)
 
 Bundle = str | Path | Iterable[DAG]
 
@@ -398,6 +407,11 @@ class LocalDeployment(DeploymentLifecycle):
             fake.next_outcome(dag_id, task_id, outcome)
 
     @when_open
+    def leaves(self, dag_id: str, task_id: str, /, **outputs: Any) -> None:
+        """Let the attempts of a task that begin from now on and succeed leave these outputs."""
+        self._emr_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
+
+    @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
         """Let the attempts of a task that begin from now on last so long.
 
@@ -439,6 +453,12 @@ class LocalDeployment(DeploymentLifecycle):
         require_dag(dag_id)
         rows = sorted(self.stack.runs(dag_id), key=lambda run: (run.run_after, run.run_key))
         return [view_run(row) for row in rows]
+
+    @when_open
+    def outputs(self, run: Run, task_id: str) -> Mapping[str, Any]:
+        """Return what a step of a run has left for later steps; empty if it left nothing."""
+        run.step(task_id)  # which says if there is none
+        return view_outputs(require_run(run.name)).get(task_id, {})
 
     @when_open
     def dead_letters(self) -> list[DeadLetter]:

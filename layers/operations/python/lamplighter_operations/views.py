@@ -18,6 +18,7 @@ from lamplighter.errors import UNREADABLE, RefusedError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.events.record import event_id_of
 from lamplighter.identifiers import run_key
+from lamplighter.runs.outputs import outputs_of
 from lamplighter.safe_text import masked, masked_text
 from lamplighter.scheduler.pending import pending_of, waited_for
 from lamplighter.serialization import zone_of_schedule
@@ -305,6 +306,12 @@ def view_run(row: "Runs") -> Run:
 def steps_of(row: "Runs") -> tuple[Step, ...]:
     """Return the steps of a run in the order in which they were submitted, the others last."""
     return view_steps(step_rows.steps_of(row).values())
+
+
+def view_outputs(row: "Runs") -> dict[str, Mapping[str, Any]]:
+    """Return what the steps of a run left for later ones, by task; a report is read for each."""
+    found = {step.step_id: outputs_of(row, step) for step in step_rows.steps_of(row).values()}
+    return {task_id: masked(outputs) for task_id, outputs in sorted(found.items()) if outputs}
 
 
 def view_steps(rows: Iterable["Steps"]) -> tuple[Step, ...]:

@@ -119,6 +119,13 @@ def strings(value: object) -> tuple[str, ...]:
     return tuple(string(item) for item in value)
 
 
+def task_ids(value: object) -> tuple[str, ...]:
+    """Read a list of tasks or their ids, each once."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"must be a list of tasks or of their ids, not {value!r}")
+    return tuple(dict.fromkeys(string(getattr(item, "task_id", item)) for item in value))
+
+
 def addresses(value: object) -> tuple[str, ...]:
     """Read a list of addresses of files, such as `s3://bucket/wheel.zip#name`."""
     for address in strings(value):

@@ -20,6 +20,7 @@ from lamplighter.dags import arguments
 from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
 from lamplighter.dags.kinds import OPTIONS
 from lamplighter.dags.links import find_cycle
+from lamplighter.dags.outputs import check_inputs
 from lamplighter.dags.task import Task, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id
@@ -231,6 +232,8 @@ class DAG:
         self._read("schedule", self.timetable, lambda timetable: timetable.check_limits())
         for task in self._templated_tasks():
             self._read("tasks", task, _templates().check_task)
+        for task in self.tasks.values():
+            self._read("tasks", task, check_inputs)
 
     def try_templates(self) -> list[str]:
         """Return what is wrong with templates, as far as sample values can tell."""

@@ -18,6 +18,7 @@ class SparkOptions(CommonOptions, total=False):
     entry_point: str | None
     job: str | None
     arguments: Sequence[str]
+    inputs: Sequence[Task | str]
     spark_conf: Mapping[str, str]
     py_files: Sequence[str]
     archives: Sequence[str]
@@ -41,6 +42,7 @@ class SparkTask(Task):
         "entry_point": Option(optional(arguments.script)),
         "job": Option(optional(arguments.job)),
         "arguments": Option(arguments.strings, ()),
+        "inputs": Option(arguments.task_ids, ()),
         "spark_conf": Option(arguments.spark_conf, {}),
         "py_files": Option(arguments.addresses, ()),
         "archives": Option(arguments.addresses, ()),
@@ -96,6 +98,7 @@ class PythonOptions(CommonOptions, total=False):
 
     job: str | None
     arguments: Sequence[str]
+    inputs: Sequence[Task | str]
 
 
 class PythonTask(Task):
@@ -108,6 +111,7 @@ class PythonTask(Task):
     OPTIONS: ClassVar[Mapping[str, Option]] = {
         "job": Option(optional(arguments.job)),
         "arguments": Option(arguments.strings, ()),
+        "inputs": Option(arguments.task_ids, ()),
         **COMMON_OPTIONS,
     }
 

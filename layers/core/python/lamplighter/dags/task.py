@@ -91,6 +91,8 @@ class Task(Linked):
     priority_weight: int
     pool: str | None
     pool_slots: int
+    # Tasks whose outputs the program reads; those in templates are beside it.
+    inputs: tuple[str, ...] = ()
 
     def __init__(self, task_id: str, dag: "DAG | None", options: Mapping[str, Any]) -> None:
         owner = dag or open_dag.get()

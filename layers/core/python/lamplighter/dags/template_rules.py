@@ -65,7 +65,7 @@ _METHODS = _words(
 MACROS = frozenset({"ds_add", "ds_format", "timedelta"})
 # What a run was given: a loop may go over it, and over what is in it.
 _LISTS = frozenset(
-    {"params", "conf", "dag_run", "triggering_asset_events", "inlets", "outlets", "var"}
+    {"params", "conf", "dag_run", "triggering_asset_events", "inlets", "outlets", "outputs", "var"}
 )
 # Filters and methods whose results are no longer than what they are given.
 _KEEPING = frozenset({"d", "default", "dictsort", "items", "list", "reverse", "sort", "unique"})

@@ -23,6 +23,7 @@ from jinja2.utils import htmlsafe_json_dumps, missing
 from jinja2.visitor import NodeTransformer
 from pendulum import DateTime, Interval
 
+from lamplighter.dags.template_outputs import OUTPUTS, steps_named, with_keys
 from lamplighter.dags.template_rules import (
     FILTERS,
     TESTS,
@@ -337,7 +338,7 @@ def dated(
 # Always there; the dates are for runs that have one.
 _ALWAYS = frozenset(
     {"conf", "dag", "dag_run", "inlets", "macros", "outlets", "params", "partition_key", "run_id"}
-    | {"task", "task_instance", "ti", "triggering_asset_events", "var"}
+    | {OUTPUTS, "task", "task_instance", "ti", "triggering_asset_events", "var"}
 )
 VARIABLES = _ALWAYS | _DATED
 
@@ -389,6 +390,14 @@ def try_task(task: "Task") -> Iterator[str]:
                 yield f"DAG {task.dag.dag_id!r}: {error} (with sample values)"
 
 
+def steps_read(task: "Task") -> set[str]:
+    """Return the steps whose outputs the templates of a task read."""
+    read = (
+        steps_named(_parse(text, what)) for what, text in _templates_of(task) if OUTPUTS in text
+    )
+    return set().union(*read)
+
+
 def _sample(task: "Task") -> dict[str, Any]:
     dag = task.dag
     start = dag.start_date or DateTime(2026, 1, 1, tzinfo=UTC)
@@ -427,8 +436,9 @@ def _parse(text: str, what: str) -> nodes.Template:
     if len(text) > MAX_TEMPLATE:
         raise DefinitionError(f"{what}: a template has at most {MAX_TEMPLATE:,} characters")
     try:
-        parsed = _environment().parse(text)
+        parsed = with_keys(_environment().parse(text))
         check_template(parsed, VARIABLES)
+        steps_named(parsed)
     except Exception as error:  # as above
         raise _error(what, text, error) from error
     return parsed

@@ -8,10 +8,12 @@ through the admission.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from secrets import token_urlsafe
+from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter import clock, executors, settings
+from lamplighter.dags.outputs import steps_read
 from lamplighter.errors import DefinitionError
 from lamplighter.runs.admission import Admission, Wait, has_limits
 from lamplighter.runs.bills import add_late_bill
@@ -120,6 +122,8 @@ class RunDecision:
     wakes_waiting_runs: bool = False
     # Read once, if a job is started.
     _variables: Mapping[str, str] | None = None
+    # Of steps that are over and that a started job reads, each read once.
+    _outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def decide(self, observations: Iterable[JobObservation]) -> None:
         """Assign everything that follows from the rows and observations."""
@@ -379,10 +383,25 @@ class RunDecision:
         view, reader = self.view, self.view.reader
         if self._variables is None:
             self._variables = reader.variables()
-        read_events = reader.triggering_events
+        read = sorted(steps_read(view.dag.tasks[step.step_id]))
         self.starts.append(
-            prepare(view.run, step, view.dag, variables=self._variables, read_events=read_events)
+            prepare(
+                view.run,
+                step,
+                view.dag,
+                variables=self._variables,
+                outputs={task_id: self._outputs_of(task_id) for task_id in read},
+                read_events=reader.triggering_events,
+            )
         )
+
+    def _outputs_of(self, task_id: str) -> Mapping[str, Any]:
+        step = self.view.steps.get(task_id)
+        if step is None:
+            return {}  # its dates leave this run out
+        if task_id not in self._outputs:
+            self._outputs[task_id] = self.view.reader.outputs_of(self.view.run, step)
+        return self._outputs[task_id]
 
     def _submit(self, task_id: str) -> bool:
         """Mark the step as submitted; return False if no job can be prepared for it."""

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
@@ -24,6 +24,7 @@ from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.kinds import ABOUT, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.task import Task
+from lamplighter.dags.template_outputs import OUTPUTS
 from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
 from lamplighter.events import fields
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
@@ -158,15 +159,20 @@ def prepare(
     dag: DAG,
     *,
     variables: Mapping[str, str],
+    outputs: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     read_events: Callable[[Runs], RunEvents] = triggering_asset_events,
 ) -> PreparedJob:
-    """Return the job of a step; raises `DefinitionError` if a template cannot be rendered."""
+    """Return the job of a step, given the outputs of the steps that it reads.
+
+    Raises `DefinitionError` if a template cannot be rendered.
+    """
     deployment = settings.current()
     task = dag.tasks[step.step_id]
     name = JobName.of(run, step)
     bucket = deployment.require("bucket")
     events = read_events(run).events if run.events else {}
-    context = {**_context(run, step, dag, task, events), "variables": dict(variables)}
+    context = _context(run, step, dag, task, events)
+    context |= {"variables": dict(variables), "inputs": dict(outputs)}
     names = _names(context, run)
     what = f"task {task.task_id!r}"
 
@@ -277,6 +283,7 @@ def _names(context: Mapping[str, Any], run: Runs) -> dict[str, Any]:
         "dag_run": dag_run,
         "var": SimpleNamespace(value=context["variables"]),
         "macros": templates.MACROS,
+        OUTPUTS: context["inputs"],
         **dates,
     }
 

@@ -17,6 +17,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import PermanentError
 from lamplighter.events.lineage import triggering_asset_events
 from lamplighter.queues import RunName
+from lamplighter.runs.outputs import outputs_of
 from lamplighter.runs.states import LIVE, NONE, RUNNING, SUBMITTED
 from lamplighter.store import slots
 from lamplighter.store.backfills import backfill_write, read_backfill, read_backfills
@@ -45,6 +46,7 @@ class RunReader:
     triggering_events = staticmethod(triggering_asset_events)
     read_backfill = staticmethod(read_backfill)
     variables = staticmethod(read_variables)
+    outputs_of = staticmethod(outputs_of)
 
 
 @dataclass

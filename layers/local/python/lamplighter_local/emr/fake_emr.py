@@ -137,6 +137,11 @@ class FakeEmr:
         with self._lock:
             self._scripts.add(dag, task, outcome)
 
+    def leaves(self, dag: str, task: str, outputs: Mapping[str, Any]) -> None:
+        """Let the jobs of a task that succeed from now on leave these outputs."""
+        with self._lock:
+            self._scripts.set_otherwise(dag, task, Outcome.leaving(outputs))
+
     def fail_next(
         self, dag: str, task: str, times: int = 1, details: str = "Job failed, exit code 1."
     ) -> None:

@@ -61,6 +61,11 @@ class Outcome:
             raise RefusedError(f"a job that ends in {self.ends_in} has never run: let it fail")
 
     @classmethod
+    def leaving(cls, outputs: Mapping[str, Any]) -> Self:
+        """Return the end of a job that leaves outputs for later steps."""
+        return cls(report={**_report("success", ""), "outputs": dict(outputs)})
+
+    @classmethod
     def skipped(cls, reason: str = "") -> Self:
         """Return the end of a job that found nothing to do and says so."""
         return cls(report=_report("skipped", reason))
@@ -103,6 +108,7 @@ class JobScripts:
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, str], list[Outcome]] = {}
+        self._otherwise: dict[tuple[str, str], Outcome] = {}
         self._seconds: dict[tuple[str, str], float] = {}
 
     def add(self, dag: str, task: str, outcome: Outcome, *, times: int = 1) -> None:
@@ -112,7 +118,11 @@ class JobScripts:
     def take(self, dag: str, task: str) -> Outcome:
         """Return the outcome of the job that starts now, which is then used up."""
         planned = self._next.get((dag, task))
-        return planned.pop(0) if planned else _PLAIN
+        return planned.pop(0) if planned else self._otherwise.get((dag, task), _PLAIN)
+
+    def set_otherwise(self, dag: str, task: str, outcome: Outcome) -> None:
+        """Let jobs of a task end like this from now on, if they have no outcome of their own."""
+        self._otherwise[dag, task] = outcome
 
     def set_seconds(self, dag: str, task: str, seconds: float) -> None:
         """Let jobs of a task take so long from now on."""
