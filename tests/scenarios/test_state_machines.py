@@ -222,7 +222,7 @@ def test_events_delivered_badly_lead_to_the_same_end(faults: EventFaults) -> Non
 def test_start_that_is_throttled_comes_again() -> None:
     """It costs no try."""
     with deployment() as lamp:
-        machines(lamp).refuse_next("StartExecution", "ThrottlingException", times=3)
+        machines(lamp).refuse_next("StartExecution", "ThrottlingException", times=8)
         lamp.trigger("shop")
         lamp.advance(hours=1)
         assert states(only_run(lamp)) == {"export": "success", "load": "success"}

@@ -409,7 +409,7 @@ class LocalDeployment(DeploymentLifecycle):
     @when_open
     def leaves(self, dag_id: str, task_id: str, /, **outputs: Any) -> None:
         """Let the attempts of a task that begin from now on and succeed leave these outputs."""
-        self._emr_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
+        self._fake_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
 
     @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:

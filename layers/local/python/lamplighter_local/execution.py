@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from pendulum import DateTime
@@ -55,6 +55,10 @@ class Fake(Protocol):
 
     def takes(self, dag: str, task: str, *, seconds: float = 0) -> None:
         """Let jobs of a task that start from now on take so long."""
+        ...
+
+    def leaves(self, dag: str, task: str, outputs: Mapping[str, Any]) -> None:
+        """Let jobs of a task that start from now on and succeed leave these outputs."""
         ...
 
     def live(self) -> Sequence[StepJob]:

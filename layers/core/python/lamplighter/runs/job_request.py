@@ -191,6 +191,7 @@ def prepare(
         about["context_uri"] = name.context_uri(bucket)
         given = _rendered(task.input, lambda text: render(text, "input"))
         own = {"state_machine": task.state_machine, "input": {**given, ABOUT: about}}
+        context |= {"state_machine": task.state_machine, "input": given}
     request = JobRequest(
         token=name.token,
         name=name.name,

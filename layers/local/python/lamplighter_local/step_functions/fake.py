@@ -44,7 +44,8 @@ class FakeStepFunctions:
     """The Step Functions of an account, and the rule that sends its events to a queue of ours.
 
     There is a state machine of every name. An execution lasts `takes_seconds`; then the function of
-    its state machine, if there is one, says how it ends. What `next_outcome` says comes first.
+    its state machine, if there is one, says how it ends. What `next_outcome` and `leaves` say comes
+    first.
     Events are sent by `emit`, which someone must call when `next_change` has come.
     """
 
@@ -100,6 +101,11 @@ class FakeStepFunctions:
         """Let executions of a task that start from now on take so long."""
         with self._lock:
             self._scripts.set_seconds(dag, task, seconds)
+
+    def leaves(self, dag: str, task: str, outputs: Mapping[str, Any]) -> None:
+        """Let the executions of a task that succeed from now on have this output."""
+        with self._lock:
+            self._scripts.set_otherwise(dag, task, Outcome.leaving(outputs))
 
     def refuse_next(self, operation: str, code: str, times: int = 1) -> None:
         """Let the next calls of an operation be refused with an error code of the service."""
