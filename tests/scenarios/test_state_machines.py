@@ -100,6 +100,7 @@ def test_execution_is_a_step_like_others() -> None:
         about = value.pop("lamplighter")
         assert value == {"table": "orders", "days": [{"run": run.run_id}, 7]}
         assert about.pop("context_uri").endswith("/context.json")
+        assert [about.pop("execution")] == [each.name for each in machines(lamp).executions]
         named = {"dag_id": "shop", "run_id": run.run_id, "task_id": "export", "try_number": 1}
         assert about == named
         with lamp.in_own_runtime():
@@ -217,6 +218,21 @@ def test_events_delivered_badly_lead_to_the_same_end(faults: EventFaults) -> Non
         lamp.advance(hours=4)
         assert states(only_run(lamp)) == {"export": "success", "load": "success"}
         assert statuses(lamp) == ["FAILED", "SUCCEEDED"]
+
+
+def test_input_handed_on_to_another_state_machine_is_harmless() -> None:
+    """An execution that a state machine starts with its own input is none of the step's."""
+    with deployment() as lamp:
+        lamp.takes("shop", "export", minutes=5)
+        lamp.trigger("shop")
+        lamp.advance(seconds=10)
+        (execution,) = machines(lamp).executions
+        nested = {"stateMachineArn": f"{execution.state_machine}-2", "name": "nested"}
+        with lamp.in_own_runtime():
+            machines(lamp).call("StartExecution", {**nested, "input": execution.input})
+        lamp.advance(hours=1)
+        assert statuses(lamp) == ["SUCCEEDED", "SUCCEEDED"]
+        assert states(only_run(lamp)) == {"export": "success", "load": "success"}
 
 
 def test_start_that_is_throttled_comes_again() -> None:

@@ -15,13 +15,15 @@ from lamplighter.executors.step_functions import StepFunctions
 from lamplighter.settings import Settings
 
 CONTEXT = "s3://bucket/jobs/orders/r/export/1-0123456789ab/context.json"
+TOKEN = "0123456789ab" * 4
+ABOUT = {"context_uri": CONTEXT, "execution": TOKEN}
 REQUEST = JobRequest(
-    token="0123456789ab" * 4,
+    token=TOKEN,
     name="orders/r/export/1#0123456789ab",
     context_uri=CONTEXT,
     bundle_uri="s3://bucket/bundles/shop",
     state_machine="export",
-    input={"lamplighter": {"context_uri": CONTEXT}},
+    input={"lamplighter": ABOUT},
 )
 
 

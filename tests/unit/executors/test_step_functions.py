@@ -1,5 +1,6 @@
 """Executions of state machines: how they are started, found, described, stopped and heard of."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -31,13 +32,14 @@ PREFIX = "arn:aws:states:us-east-1:111111111111:stateMachine:"
 TOKEN = "0123456789ab" * 4
 EXECUTION = f"arn:aws:states:us-east-1:111111111111:execution:export:{TOKEN}"
 CONTEXT = "s3://bucket/jobs/orders/r/export/1-0123456789ab/context.json"
+ABOUT = {"context_uri": CONTEXT, "execution": TOKEN}
 REQUEST = JobRequest(
     token=TOKEN,
     name="orders/r/export/1#0123456789ab",
     context_uri=CONTEXT,
     bundle_uri="s3://bucket/bundles/shop",
     state_machine="export",
-    input={"day": "2026-01-31", "lamplighter": {"context_uri": CONTEXT}},
+    input={"day": "2026-01-31", "lamplighter": ABOUT},
 )
 
 
@@ -187,8 +189,9 @@ def test_execution_that_nobody_knows_is_none(fake: FakeStepFunctions, time: Mova
 
 
 def test_execution_of_others_is_of_no_step(fake: FakeStepFunctions) -> None:
-    """An input that names no context is not ours, whatever it has instead."""
-    for number, given in enumerate(("{}", "[]", '"text"', '{"lamplighter": 1}')):
+    """Neither one that names no context, nor one that our input was handed on to."""
+    handed_on = json.dumps({"lamplighter": ABOUT})
+    for number, given in enumerate(("{}", "[]", '"text"', '{"lamplighter": 1}', handed_on)):
         arn = fake.call(
             "StartExecution",
             {"stateMachineArn": f"{PREFIX}export", "name": str(number), "input": given},

@@ -185,7 +185,7 @@ def _job(said: Mapping[str, Any]) -> Job:
     return Job(
         said["executionArn"],
         JobState.SUCCESS if is_skip else state,
-        _context_uri(said.get("input", "")),
+        _context_uri(said),
         details=": ".join(filter(None, (said.get("error"), said.get("cause")))),
         started_at=as_utc(started_at) if started_at is not None else None,
         ended_at=as_utc(ended_at) if ended_at is not None else None,
@@ -193,10 +193,14 @@ def _job(said: Mapping[str, Any]) -> Job:
     )
 
 
-def _context_uri(text: str) -> str:
-    """Return the context that an input names; none if others have started the execution."""
+def _context_uri(said: Mapping[str, Any]) -> str:
+    """Return the context of the step that an execution is for; none if others have started it.
+
+    A state machine may hand its whole input on to another one: that execution is not the step's.
+    """
     try:
-        return str(json.loads(text)[ABOUT]["context_uri"])
+        about = json.loads(said["input"])[ABOUT]
+        return str(about["context_uri"]) if about["execution"] == said["name"] else ""
     except UNREADABLE:
         return ""
 

@@ -188,7 +188,7 @@ def prepare(
         own = _of_spark(task, render)
     if isinstance(task, StepFunctionsTask):
         about = {key: context[key] for key in ("dag_id", "run_id", "task_id", "try_number")}
-        about["context_uri"] = name.context_uri(bucket)
+        about |= {"context_uri": name.context_uri(bucket), "execution": name.token}
         given = _rendered(task.input, lambda text: render(text, "input"))
         own = {"state_machine": task.state_machine, "input": {**given, ABOUT: about}}
         context |= {"state_machine": task.state_machine, "input": given}

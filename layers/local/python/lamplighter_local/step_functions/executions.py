@@ -131,10 +131,10 @@ class FakeExecution:
         ]
 
 
-def step_named_by(text: str) -> StepKey:
-    """Return the step that an input is for; an empty key if it is for none."""
+def step_named_by(text: str, name: str) -> StepKey:
+    """Return the step that an execution is for, by its input; an empty key if it is for none."""
     try:
         about: Mapping[str, str] = json.loads(text)[ABOUT]
-        return step_of(about["context_uri"])
+        return step_of(about["context_uri"] if about["execution"] == name else "")
     except UNREADABLE:
         return StepKey()

@@ -192,7 +192,7 @@ class FakeStepFunctions:
         return {"executionArn": arn, "startDate": known.created_at}
 
     def _new(self, arn: str, machine: str, name: str, given: str) -> FakeExecution:
-        now, step = clock.now(), step_named_by(given)
+        now, step = clock.now(), step_named_by(given, name)
         outcome = self._scripts.take(step.dag, step.task)
         seconds = self._scripts.seconds(step.dag, step.task, otherwise=self._takes_seconds)
         seconds = seconds if outcome.takes is None else outcome.takes
