@@ -221,6 +221,24 @@ def mark_first(task: str | None = None) -> Act:
     return do
 
 
+def reading() -> DAG:
+    """Return two steps, of which the second reads what the first has left."""
+    with DAG("dag", schedule=None) as made:
+        first = SparkTask("a", job=JOB)
+        first >> SparkTask("b", job=JOB, inputs=[first], arguments=["{{ outputs.a.rows }}"])
+    return made
+
+
+def misread(story: Story) -> Iterator[str]:
+    """Yield what the jobs of `b` were given that is not what `a` left."""
+    for job in story.emr.jobs:
+        bucket, key = aws.bucket_and_key(job.context_uri)
+        context = json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+        given = context["inputs"], context["arguments"]
+        if job.task == "b" and given != ({"a": {"rows": 3}}, ["3"]):
+            yield f"step b was given {given}"
+
+
 HANGS = Outcome.hangs()
 ONE = dag("dag", "t", outlets=[A])
 
@@ -269,6 +287,15 @@ SCENARIOS = {
         runs=["dag success t=skipped/1 u=skipped/0"],
         events={},
         jobs=["dag/t#1 SUCCESS"],
+    ),
+    "outputs that the next step reads": Scenario(
+        dags=(reading(),),
+        arrange=start_and(plan_jobs("a", Outcome.leaving({"rows": 3}))),
+        act=pass_time(seconds=4),
+        runs=["dag success a=success/1 b=success/1"],
+        events={},
+        jobs=["dag/a#1 SUCCESS", "dag/b#1 SUCCESS"],
+        check=misread,
     ),
     "two steps that end at once": Scenario(
         dags=(dag("dag", "a", "b", after=["c"], outlets=[A]),),
@@ -552,6 +579,19 @@ OVERTAKINGS = {
         runs=_either(
             "dag cancelled t=success", "dag cancelled t=success u=failed", "dag cancelled t=failed"
         ),
+    ),
+    "submit of a reader by a clear of what it reads": Overtaking(
+        dags=(reading(),),
+        arrange=start_and(
+            plan_jobs("a", *[Outcome.leaving({"rows": 3})] * 2),
+            submit,
+            lambda story: story.stack.clock.advance(timedelta(seconds=2)),
+            settle,
+        ),
+        first=submit,
+        meanwhile=all_of(once(clear_run), settle, submit),
+        runs=_either("dag success a=success b=success"),
+        check=misread,
     ),
     "settle by clear": Overtaking(
         dags=(dag("dag", "t", after=["u"], outlets=[A]),),

@@ -238,6 +238,7 @@ REPORT: dict[str, Any] = {
     "reason": "all is well",
     "outlets": {"reports": {"rows": 3}},
     "aliases": {"any": [{"name": "found", "uri": "s3://lake/found", "extra": {"rows": 1}}]},
+    "outputs": {"rows": 3, "files": ["s3://lake/a", {"größe": 0.5}]},
 }
 
 
@@ -245,7 +246,9 @@ def test_fuzz_of_reports_ends_every_run_and_records_every_canary(fuzz: Fuzz) -> 
     """Whatever a job reports, its run ends, and the runs and events of others are theirs."""
     with DAG("evil", schedule=None) as evil:
         reports, found = Asset("reports", "s3://lake/reports"), AssetAlias("any")
-        SparkTask("only", entry_point="jobs/a.py", outlets=[reports, found])
+        only = SparkTask("only", entry_point="jobs/a.py", outlets=[reports, found])
+        arguments = ["{{ outputs.only | tojson }}", "{{ outputs.only.rows }}"]
+        only >> SparkTask("reader", job="jobs.a:run", inputs=[only], arguments=arguments)
     with LocalDeployment([*victim(), evil], at=NOON) as lamp:
         assert isinstance(lamp.executor, FakeEmr)
         for at in range(fuzz.rounds // 5):

@@ -148,7 +148,8 @@ def test_step_that_was_marked_has_no_outputs(world: World) -> None:
 
 def test_outputs_that_are_too_large_are_none_with_a_note(world: World) -> None:
     """The step has succeeded, and says what is wrong."""
-    leave(world, {"text": "x" * 32_001})
+    large = {"version": 1, "state": "success", "outputs": {"text": "x" * 32_001}}
+    leave(world, Outcome(report=large))
     run = start(world)
 
     assert world.state(run) == "success"

@@ -109,6 +109,25 @@ def test_show_gives_programs_every_attempt(
     assert shown["cost"] == pytest.approx(sum(step["cost"] for step in shown["steps"]))
 
 
+def test_show_has_the_outputs_on_request(
+    lamplighter: Command, stack: LocalStack, emr: FakeEmr
+) -> None:
+    """What steps left for later ones is shown if one asks, with secrets masked."""
+    left = {"rows": 3, "api_token": "abc-123", "word": "\x1b[31m"}
+    emr.next_outcome("sales", "load", Outcome.leaving(left))
+    stack.advance(minutes=5)
+    shown = json.loads(lamplighter("runs", "show", name_of(stack), "--outputs", "--json").out)
+    assert shown["outputs"] == {"load": {"rows": 3, "api_token": "***", "word": "\x1b[31m"}}
+    table = lamplighter("runs", "show", name_of(stack), "--outputs").out
+    assert [line.split() for line in table.splitlines()[-4:-2]] == [
+        ["task", "output", "value"],
+        ["load", "rows", "3"],
+    ]
+    assert "abc-123" not in table
+    assert "\x1b" not in table
+    assert "outputs" not in json.loads(lamplighter("runs", "show", name_of(stack), "--json").out)
+
+
 def test_cancel_ends_the_run_and_its_job(
     lamplighter: Command, stack: LocalStack, emr: FakeEmr
 ) -> None:

@@ -21,6 +21,7 @@ from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Subm
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.topology import URL_SETTINGS
+from lamplighter_job.errors import ReportError
 from lamplighter_local.emr.fake_emr import FakeEmr
 from tests.tools.checked_deployment import LocalDeployment
 
@@ -304,6 +305,33 @@ class OneByOne(Executor):
         """Do nothing."""
 
 
+def test_outputs_of_a_step_are_what_the_test_says() -> None:
+    """From then on every success leaves them; later steps and the test read them."""
+    with DAG("reading", schedule=None) as dag:
+        load = SparkTask("load", job="jobs.x:load")
+        load >> SparkTask("check", job="jobs.x:check", arguments=["{{ outputs.load.rows }}"])
+    with LocalDeployment([dag], at=START) as lamp:
+        lamp.leaves("reading", "load", rows=3, task_id="any name will do")
+        for _ in range(2):
+            lamp.trigger("reading")
+            lamp.advance(minutes=1)
+        lamp.leaves("reading", "load")
+        lamp.trigger("reading")
+        lamp.advance(minutes=1)
+
+        *filled, empty = lamp.runs("reading")
+        assert [run.state for run in filled] == ["success", "success"]
+        for run in filled:
+            assert lamp.outputs(run, "load") == {"rows": 3, "task_id": "any name will do"}
+            assert lamp.outputs(run, "check") == {}
+        assert (empty.state, lamp.outputs(empty, "load")) == ("failed", {})
+        assert "outputs.load.rows" in str(empty.error)
+        with pytest.raises(RefusedError, match="no step 'nope'"):
+            lamp.outputs(empty, "nope")
+        with pytest.raises(ReportError, match="outputs must hold JSON values only"):
+            lamp.leaves("reading", "load", when=START)
+
+
 def test_executor_of_the_user_runs_the_steps() -> None:
     """Whatever has the methods of an executor gets the jobs, and is asked what became of them."""
     executor = OneByOne()
@@ -403,6 +431,7 @@ def test_wrong_calls_are_refused_in_one_clear_line(lamp: LocalDeployment) -> Non
         "cannot take -1": lambda: lamp.takes("hourly", "load", seconds=-1),
         "has no task 'x' (there are: load)": lambda: lamp.takes("hourly", "x", seconds=1),
         "no DAG 'hurly'": lambda: lamp.fail_next("hurly", "load"),
+        "no task 'loda'": lambda: lamp.leaves("hourly", "loda", rows=3),
         "use 1 or more": lambda: lamp.fail_next("hourly", "load", times=0),
         "there is no DAG 'none'": lambda: lamp.runs("none"),
         f"no queue 'evens' (there are: {', '.join(sorted(URL_SETTINGS))})": lambda: lamp.queue_url(

@@ -114,8 +114,8 @@ def test_step_that_comes_later_or_is_the_task_itself_is_refused() -> None:
 
 def test_step_that_does_not_exist_is_refused_with_a_guess() -> None:
     """A misspelt step is found when it is pushed."""
-    assert refusal(three(inputs=["laod"])).endswith(
-        "task 'report' reads the outputs of 'laod', but there is no such task; did you mean 'load'?"
+    assert refusal(three(inputs=["loda"])).endswith(
+        "task 'report' reads the outputs of 'loda', but there is no such task; did you mean 'load'?"
     )
 
 

@@ -131,8 +131,8 @@ def test_input_is_a_copy_of_what_a_step_left() -> None:
 def test_input_of_a_step_that_is_not_named_is_an_error() -> None:
     """The error says which steps are read, and what to write."""
     context = context_from(context_document(inputs={"load": {}}))
-    with pytest.raises(ContextError, match=r"only of: 'load'; .*inputs=\['laod'\]"):
-        context.input("laod")
+    with pytest.raises(ContextError, match=r"only of: 'load'; .*inputs=\['loda'\]"):
+        context.input("loda")
 
 
 def test_context_without_inputs_is_read() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from lamplighter.errors import RefusedError
 from lamplighter.runs.job_request import SubmissionKey
+from lamplighter_job.json_values import json_object
 from lamplighter_local.emr.capacity import NO_CAPACITY
 
 # EMR Serverless never tells more about a state.
@@ -63,7 +64,7 @@ class Outcome:
     @classmethod
     def leaving(cls, outputs: Mapping[str, Any]) -> Self:
         """Return the end of a job that leaves outputs for later steps."""
-        return cls(report={**_report("success", ""), "outputs": dict(outputs)})
+        return cls(report={**_report("success", ""), "outputs": json_object(outputs, "outputs")})
 
     @classmethod
     def skipped(cls, reason: str = "") -> Self:
