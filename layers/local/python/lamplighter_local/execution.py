@@ -38,6 +38,13 @@ class Execution(Protocol):
         ...
 
 
+class SubmittedJob(StepJob, Protocol):
+    """A job of a step that a fake service has."""
+
+    @property
+    def submission(self) -> int: ...
+
+
 class Fake(Protocol):
     """Stands for a service that runs jobs: they only last, and end as one says."""
 
@@ -61,7 +68,7 @@ class Fake(Protocol):
         """Let jobs of a task that start from now on and succeed leave these outputs."""
         ...
 
-    def live(self) -> Sequence[StepJob]:
+    def live(self) -> Sequence[SubmittedJob]:
         """Return the jobs that are not over."""
         ...
 

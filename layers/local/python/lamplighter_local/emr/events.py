@@ -76,7 +76,7 @@ class JobEvents:
         self.send(_utilization_event(job, used, at), at)
 
     def send(self, event: dict[str, Any], at: DateTime) -> None:
-        """Let an event come at an instant: late, twice or never, as it is wanted."""
+        """Let an event come at an instant, or as badly as events are delivered."""
         if self._random.random() < self._faults.drop:
             return
         copies = 2 if self._random.random() < self._faults.double else 1

@@ -197,26 +197,18 @@ def _queued(job: FakeJob, at: DateTime) -> FakeJob:
 
 
 class StepJob(Protocol):
-    """A job of a step, on whichever service."""
-
-    @property
-    def job_run_id(self) -> str: ...
+    """A job of a step, of any kind."""
 
     @property
     def dag(self) -> str: ...
-
     @property
     def run_key(self) -> str: ...
-
     @property
     def task(self) -> str: ...
-
     @property
-    def submission(self) -> int: ...
-
+    def job_run_id(self) -> str: ...
     @property
     def created_at(self) -> DateTime: ...
-
     @property
     def ended_at(self) -> DateTime | None: ...
 
