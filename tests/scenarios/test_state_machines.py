@@ -109,6 +109,16 @@ def test_execution_is_a_step_like_others() -> None:
         assert context_of(lamp, "load")["arguments"] == ["3"]
 
 
+def test_output_may_be_given_without_a_function() -> None:
+    """What a test says of the step comes before what it says of the state machine."""
+    with deployment() as lamp:
+        lamp.state_machine("export", lambda _: {"rows": 3})
+        lamp.leaves("shop", "export", rows=5)
+        lamp.trigger("shop")
+        lamp.advance(minutes=1)
+        assert context_of(lamp, "load")["arguments"] == ["5"]
+
+
 def test_cost_of_an_execution_is_not_waited_for() -> None:
     """A run costs what its jobs cost of which that is ever known."""
     with deployment() as lamp:

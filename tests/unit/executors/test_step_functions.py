@@ -165,6 +165,24 @@ def test_output_is_the_result(
     assert (problem or "") in (report.problem or "")
 
 
+def test_output_nested_too_deeply_is_no_result() -> None:
+    """The step succeeds all the same, and says what is wrong."""
+    said = {"executionArn": EXECUTION, "name": TOKEN, "status": "SUCCEEDED"}
+    with patch.object(step_functions, "_call", return_value={**said, "output": "[" * 100_000}):
+        job = StepFunctions().describe(EXECUTION)
+    assert job is not None
+    report = read_report(job)
+    assert (job.state, report.outputs) == (JobState.SUCCESS, {})
+    assert "outputs" in str(report.problem)
+
+
+def test_text_that_utf_8_cannot_hold_is_sent_as_far_as_it_can(fake: FakeStepFunctions) -> None:
+    """A lone surrogate, which JSON may contain, does not keep a step from starting."""
+    StepFunctions().start(replace(REQUEST, input={"name": "\ud800é"}))
+    (execution,) = fake.executions
+    assert json.loads(execution.input) == {"name": "?é"}
+
+
 def test_function_that_raises_fails_its_execution(
     fake: FakeStepFunctions, time: MovableClock
 ) -> None:

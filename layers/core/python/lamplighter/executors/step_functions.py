@@ -22,6 +22,7 @@ from lamplighter.errors import (
     RefusedError,
     ThrottledError,
     TransientError,
+    readable,
 )
 from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Submission
 from lamplighter.zones import as_utc, iso
@@ -160,8 +161,8 @@ def _execution_arn(machine: str, name: str) -> str:
 
 
 def _text_of(value: Mapping[str, Any]) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_INPUT_BYTES:
+    text = readable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    if (size := len(text.encode())) > MAX_INPUT_BYTES:
         raise RefusedError(
             f"input: it has {size:,} bytes, and Step Functions takes {MAX_INPUT_BYTES:,}: put it"
             " into S3 and pass its address"
@@ -211,7 +212,10 @@ def _report(said: Mapping[str, Any], *, is_skip: bool) -> dict[str, Any]:
         return {"state": "skipped", "reason": said.get("cause")}
     if "output" not in said:
         return {}
-    output = json.loads(said["output"])
+    try:
+        output = json.loads(said["output"])
+    except UNREADABLE:  # nested too deeply; a text is refused as outputs, with the reason
+        return {"outputs": said["output"]}
     return {"outputs": output if isinstance(output, dict) else {"output": output}}
 
 
