@@ -25,6 +25,7 @@ from infra.environment import require_room
 from infra.functions import LIMITS, PERMISSIONS
 from infra.permissions import Arns, function_statements
 from infra.queues import Queues, title
+from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 
@@ -74,6 +75,7 @@ class Compute(Construct):
         for function in FUNCTIONS:
             self._add_triggers(function)
         self._route_job_states()
+        self._route_executions()
         self._route_watched_sources()
 
     # Layers, roles and environment.
@@ -296,6 +298,15 @@ class Compute(Construct):
             "detail": {**ours, "resourceUtilizationFinal": [True]},
         }
         self._route("jobstates", "JobBills", "Bills of jobs, which come after their end", bills)
+
+    def _route_executions(self) -> None:
+        if machines := self._arns.state_machines:
+            states = {
+                "source": ["aws.states"],
+                "detail-type": [EXECUTION_EVENT],
+                "detail": {"stateMachineArn": machines},
+            }
+            self._route("jobstates", "Executions", "What becomes of executions", states)
 
     def _route_watched_sources(self) -> None:
         config = self._config

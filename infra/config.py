@@ -22,6 +22,7 @@ _LOCAL_REGION = "us-east-1"
 # What CloudWatch Logs takes, as far as anyone keeps logs of functions.
 _LogDays = Annotated[int, OneOf([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731])]
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+_STATE_MACHINE = re.compile(r"[\w-]{1,80}", re.ASCII)
 # As variables refer to them, without the key of a JSON object.
 _SECRET = re.compile(r"secretsmanager:[\w/+=.@-]{1,512}|ssm:[\w/.-]{1,1011}", re.ASCII)
 # Where Lambda mounts file systems.
@@ -89,6 +90,9 @@ class Config:
     # What jobs may read of Secrets Manager and SSM: `secretsmanager:NAME`, `ssm:PARAMETER`.
     secrets: tuple[str, ...] = ()
 
+    # The state machines that tasks may start, by name; they are in this account and Region.
+    state_machines: tuple[str, ...] = ()
+
     # An existing network. The sandbox goes into subnets from which only S3 can be reached.
     vpc_id: str = ""
     sandbox_subnets: tuple[str, ...] = ()
@@ -118,6 +122,7 @@ class Config:
         for problem in Sizes.of({}, self.settings).problems():
             raise SettingsError(f"default sizes of jobs (spark_…_cores, …_memory_gb): {problem}")
         self._require_roles_and_secrets()
+        self._require_names_of_state_machines()
         self._require_whole_network()
         self._require_sources_of_watchers()
 
@@ -133,6 +138,14 @@ class Config:
                 raise SettingsError(
                     f"bundle_roles: {arn!r} for bundle {bundle!r} must be the ARN of a role, such"
                     " as arn:aws:iam::111111111111:role/orders-jobs"
+                )
+
+    def _require_names_of_state_machines(self) -> None:
+        for name in self.state_machines:
+            if not _STATE_MACHINE.fullmatch(name):
+                raise SettingsError(
+                    f"state_machines: {name!r} must be the name of a state machine of this account"
+                    " and Region; one elsewhere can be started by one that is here"
                 )
 
     def _require_whole_network(self) -> None:

@@ -14,9 +14,11 @@ from infra.metrics import (
     DAY,
     FIVE_MINUTES,
     application_metric,
+    execution_metric,
     function_metric,
     throttled_metrics,
 )
+from infra.permissions import Arns
 from infra.queues import Queues
 from infra.spark import Spark
 from lamplighter.store.tables import table_definitions
@@ -39,12 +41,14 @@ class Dashboard(Construct):
         name: str,
         *,
         config: Config,
+        arns: Arns,
         queues: Queues,
         spark: Spark,
         compute: Compute,
     ) -> None:
         super().__init__(scope, name)
         self._config = config
+        self._arns = arns
         self._queues = queues
         self._spark = spark
         self._compute = compute
@@ -55,6 +59,7 @@ class Dashboard(Construct):
         for title, rows in {
             "Schedules and runs": [self._schedules(), self._runs(), *self._tables()],
             "Spark": [self._jobs()],
+            **({"State machines": [self._executions()]} if config.state_machines else {}),
             "Asset events, messages, tables": [self._events(), self._messages(), self._throttles()],
         }.items():
             board.add_widgets(cloudwatch.TextWidget(markdown=f"## {title}", width=_ROW, height=1))
@@ -142,6 +147,23 @@ class Dashboard(Construct):
             for service in _FINISHING
         ]
         return [*graphs, _widget("Dollars a day", dollars, columns=4, is_stacked=True)]
+
+    def _executions(self) -> list[cloudwatch.IWidget]:
+        metrics = {
+            "Executions that succeeded": "ExecutionsSucceeded",
+            "Executions that failed": "ExecutionsFailed",
+            "Time of an execution, milliseconds": "ExecutionTime",
+        }
+        machines = zip(self._config.state_machines, self._arns.state_machines, strict=True)
+        by_name = dict(machines)
+        return [
+            _widget(
+                title,
+                [execution_metric(arn, name, label=machine) for machine, arn in by_name.items()],
+                columns=3,
+            )
+            for title, name in metrics.items()
+        ]
 
     def _events(self) -> list[cloudwatch.IWidget]:
         return [

@@ -87,6 +87,7 @@ _SETTLE = _ADVANCE | Permissions(
     gets="jobs/*/report.json logs/*/SPARK_DRIVER/stderr.gz",
     lists="jobs/* logs/*",
     jobs="GetJobRun ListJobRuns CancelJobRun",
+    executions="DescribeExecution StopExecution",
 )
 
 _PERMISSIONS: Mapping[str, Permissions] = {
@@ -141,6 +142,7 @@ _PERMISSIONS: Mapping[str, Permissions] = {
         lists="jobs/*",
         puts="jobs/*/context.json",
         jobs="StartJobRun ListJobRuns",
+        executions="StartExecution DescribeExecution",
     ),
     "settle": _SETTLE,
     "sweep": _SETTLE

@@ -33,6 +33,7 @@ READER = Permissions(
     },
     gets="jobs/* logs/*",
     jobs="GetJobRun ListJobRuns",
+    executions="DescribeExecution GetExecutionHistory",
 )
 
 # What operators may do beyond that: push bundles, emit events, make and cancel runs, look through
@@ -60,6 +61,7 @@ OPERATOR = Permissions(
     puts="bundles/* pushes/*",
     # An address of the Spark UI lets everyone in who has it.
     jobs="CancelJobRun GetDashboardForJobRun",
+    executions="StopExecution",
     # Who plans a backfill asks an author's timetable for its dates.
     invokes="sandbox",
     publishes=True,

@@ -66,6 +66,18 @@ def application_metric(
     return cloudwatch.MathExpression(expression=search, label=name, period=MINUTE)
 
 
+def execution_metric(state_machine: str, name: str, *, label: str) -> cloudwatch.Metric:
+    """Return a metric that Step Functions publishes for a state machine, by ARN."""
+    return cloudwatch.Metric(
+        namespace="AWS/States",
+        metric_name=name,
+        dimensions_map={"StateMachineArn": state_machine},
+        statistic="Average" if name == "ExecutionTime" else "Sum",
+        period=FIVE_MINUTES,
+        label=label,
+    )
+
+
 def throttled_metrics(table: TableDefinition, name: str) -> list[cloudwatch.Metric]:
     """Return how often DynamoDB throttled a table and each of its indexes."""
     indexes = [index["IndexName"] for index in table.create.get("GlobalSecondaryIndexes", ())]

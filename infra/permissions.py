@@ -16,6 +16,7 @@ from lamplighter.runs import effects
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 _BATCHED = frozenset({"SendMessage", "DeleteMessage", "ChangeMessageVisibility"})
 _ON_APPLICATION = frozenset({"StartJobRun", "ListJobRuns"})
+_ON_STATE_MACHINES = frozenset({"StartExecution"})
 EMR_SERVICE = "emr-serverless.amazonaws.com"
 
 
@@ -36,6 +37,8 @@ class Permissions:
     lists: str = ""
     # Operations on jobs of the application.
     jobs: str = ""
+    # Operations on the state machines that a flag names, and on their executions.
+    executions: str = ""
     invokes: str = ""
     # Whether it may put `Run Finished` on the bus.
     publishes: bool = False
@@ -58,6 +61,7 @@ class Permissions:
             puts=_both(self.puts, other.puts),
             lists=_both(self.lists, other.lists),
             jobs=_both(self.jobs, other.jobs),
+            executions=_both(self.executions, other.executions),
             invokes=_both(self.invokes, other.invokes),
             publishes=self.publishes or other.publishes,
             reads_watched_sources=self.reads_watched_sources or other.reads_watched_sources,
@@ -121,6 +125,22 @@ class Arns:
         return f"{self.application}/jobruns/*"
 
     @property
+    def state_machine_prefix(self) -> str:
+        """What the ARNs of state machines begin with; nothing if tasks may start none."""
+        return self._colon_arn("states", "stateMachine", "") if self.config.state_machines else ""
+
+    @property
+    def state_machines(self) -> list[str]:
+        """The ARNs of the state machines that tasks may start."""
+        return [f"{self.state_machine_prefix}{name}" for name in self.config.state_machines]
+
+    @property
+    def executions(self) -> list[str]:
+        """The patterns of all executions of these."""
+        names = self.config.state_machines
+        return [self._colon_arn("states", "execution", f"{name}:*") for name in names]
+
+    @property
     def event_bus(self) -> str:
         """The ARN of the bus of EventBridge."""
         return self._arn("events", "event-bus", "default")
@@ -151,6 +171,7 @@ def statements(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyState
     yield from _queues(permissions, arns)
     yield from _objects(permissions, arns)
     yield from _jobs(permissions, arns)
+    yield from _executions(permissions, arns)
     yield from _file_system(permissions, arns)
     yield from _roles(permissions, arns)
     if permissions.invokes:
@@ -248,6 +269,16 @@ def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]
         yield _allow(["emr-serverless:TagResource"], [arns.job_runs])
         to_emr = {"StringEquals": {"iam:PassedToService": EMR_SERVICE}}
         yield _allow(["iam:PassRole"], arns.job_role_arns, to_emr)
+
+
+def _executions(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
+    operations = set(permissions.executions.split())
+    for of_them, things in (
+        (operations & _ON_STATE_MACHINES, arns.state_machines),
+        (operations - _ON_STATE_MACHINES, arns.executions),
+    ):
+        if of_them and things:
+            yield _allow([f"states:{operation}" for operation in of_them], things)
 
 
 def _emr(operations: Iterable[str]) -> list[str]:

@@ -43,7 +43,6 @@ class LamplighterStack(cdk.Stack):
         self.queues = Queues(self, "Queues", config=config, key=key)
         self.storage = Storage(self, "Storage", config=config, key=key, queues=self.queues)
         self.spark = Spark(self, "Spark", config=config, key=key, bucket=self.storage.bucket)
-        self.settings = self._settings(config)
         self.arns = Arns(
             self,
             config,
@@ -53,6 +52,7 @@ class LamplighterStack(cdk.Stack):
             application_id=self.spark.application_id,
             job_role_arns=[self.spark.role.role_arn, *config.bundle_role_arns],
         )
+        self.settings = self._settings(config)
         self.compute = Compute(
             self,
             "Compute",
@@ -69,6 +69,7 @@ class LamplighterStack(cdk.Stack):
             self,
             "Dashboard",
             config=config,
+            arns=self.arns,
             queues=self.queues,
             spark=self.spark,
             compute=self.compute,
@@ -96,6 +97,8 @@ class LamplighterStack(cdk.Stack):
             watch_queues=config.watch_queues,
             watch_buckets=config.watch_buckets,
             watch_event_sources=config.watch_event_sources,
+            state_machines=config.state_machines,
+            state_machine_prefix=self.arns.state_machine_prefix,
             **vars(config.settings),
         )
 

@@ -25,7 +25,7 @@ from pynamodb.exceptions import PynamoDBException
 from lamplighter import DAG, SparkTask, aws, clock, runtime, settings
 from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError, TransientError
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, StartRate, Submission
 from lamplighter.runs.advance import settle, submit, sweep_limits, sweep_runs
 from lamplighter.runs.job_request import SubmissionKey
 from lamplighter.runs.states import OVER
@@ -84,7 +84,7 @@ class JobsInMemory(Executor):
                 self._check()
         return request.token
 
-    def find(self, name: str, *, since: DateTime) -> str | None:  # noqa: ARG002 - as declared
+    def find(self, submission: Submission) -> str | None:  # noqa: ARG002 - as declared
         """Return no job: none of this storm is so old that its token is not trusted."""
         return None
 

@@ -50,7 +50,11 @@ from tests.tools.snapshot import Snapshot, begin_anew
 MIDNIGHT = datetime(2026, 1, 1)
 OF_SERVICES = (PynamoDBException, BotoCoreError, ClientError, TransientError)
 SOME = 3  # points of a scenario in the short form
-READS = frozenset({"BatchGetItem", "GetItem", "GetJobRun", "GetObject", "ListJobRuns", "Query"})
+READS = frozenset(
+    {"BatchGetItem", "DescribeExecution", "GetItem", "GetJobRun", "GetObject", "ListJobRuns"}
+    | {"Query"}
+)
+SERVICES = ("sqs", "s3", "emr-serverless", "stepfunctions")
 KEY = "~first"  # of the only run that is asked for by hand
 JOB = "jobs.x:main"
 A, B = Asset("a"), Asset("b")
@@ -682,7 +686,7 @@ OVERTAKINGS = {
 
 def clients() -> tuple[Any, ...]:
     """Return the clients of all services that runs need."""
-    return connection().client, *(aws.client(name) for name in ("sqs", "s3", "emr-serverless"))
+    return connection().client, *(aws.client(name) for name in SERVICES)
 
 
 @contextmanager

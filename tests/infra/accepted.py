@@ -40,6 +40,11 @@ ACCEPTED = (
     Accepted(_OURS.format("jobs/[*]/report.json"), "*", "each job has a folder"),
     Accepted(_OURS.format("jobruns/[*]"), "*", "jobs get their ids when they start"),
     Accepted(
+        "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:states:*:execution:*:[*]]",
+        "*",
+        "executions are named by the submissions of steps",
+    ),
+    Accepted(
         _OURS.format("lamplighter-*/[*]"),
         "*/ManagedPolicies/*",
         "the id of a stack is made with it",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.permissions_file import WATCHED
+from tests.infra.permissions_file import NAMED, WATCHED
 from tests.infra.synthesis import EVERYTHING, Synthesis, synthesize
 
 _HERE = Path(__file__).parent
@@ -31,9 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dev() -> Synthesis:
-    """Return a small stack: a stage for development, with something to watch."""
+    """Return a small stack: a stage for development, with something to watch and to start."""
     sources = {"watch_buckets": [WATCHED], "watch_queues": [WATCHED]}
-    return synthesize({"stage": "dev", **sources})
+    return synthesize({"stage": "dev", "state_machines": [NAMED], **sources})
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,8 @@ from tests.tools.function_calls import FunctionCall
 USED_FILE = "LAMPLIGHTER_USED_PERMISSIONS"
 # A bucket, and a queue, that watchers listen to.
 WATCHED = "watched"
+# A state machine that tasks may start.
+NAMED = "named"
 FILE = Path(__file__).with_name("permissions.txt")
 
 _TRANSACTION = {
@@ -134,6 +136,8 @@ def needs(call: FunctionCall, *, prefix: str) -> Iterator[Need]:
             yield _on_objects(call.operation, given, prefix)
         case "emr-serverless":
             yield from _on_jobs(call.operation, given)
+        case "stepfunctions":
+            yield _on_state_machines(call.operation)
         case "lambda":
             function = given["FunctionName"].removeprefix(prefix)
             yield Need("lambda:InvokeFunction", f"function:{function}")
@@ -153,6 +157,13 @@ def _on_objects(operation: str, given: Mapping[str, Any], prefix: str) -> Need:
         # Whatever it is called, it stands for one that a flag names.
         return Need("s3:ListBucket", WATCHED)
     return Need(f"s3:{operation.replace('Head', 'Get')}", f"bucket/{given['Key']}")
+
+
+def _on_state_machines(operation: str) -> Need:
+    # Whatever it is called, as above.
+    is_start = operation == "StartExecution"
+    thing = f"stateMachine:{NAMED}" if is_start else f"execution:{NAMED}:one"
+    return Need(f"states:{operation}", thing)
 
 
 def _on_jobs(operation: str, given: Mapping[str, Any]) -> Iterator[Need]:

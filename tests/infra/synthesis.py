@@ -41,6 +41,7 @@ EVERYTHING = {
     "watch_queues": ["raw", "raw.fifo"],
     "data_buckets": ["lake"],
     "secrets": ["secretsmanager:warehouse", "ssm:/lake/key", "ssm:token"],
+    "state_machines": ["export", "Crawl_2"],
     "spark_warm_executors": 2,
     "spark_cloudwatch_logs": True,
     "vpc_id": "vpc-12345678",

@@ -97,6 +97,10 @@ def test_limits_of_jobs_follow_the_stage(
         ),
         ({"log_days": "8"}, "log_days='8' must be one of 1, 3,"),
         ({"watch_queues": "[1]"}, "watch_queues='[1]' must be a name, or a JSON list"),
+        (
+            {"state_machines": "arn:aws:states:eu-central-1:222222222222:stateMachine:export"},
+            "must be the name of a state machine of this account and Region",
+        ),
         ({"vpc_id": "vpc-1"}, "vpc_id alone does nothing: give one of sandbox_subnets"),
         (
             {"vpc_id": "vpc-1", "sandbox_subnets": "subnet-1"},

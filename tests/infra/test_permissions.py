@@ -23,6 +23,7 @@ _PATTERNS = {
     "bucket/logs/*": "laid out by EMR Serverless",
     "bucket/runtime/*": "named by their content",
     "application/jobruns/*": "jobs get their ids when they start",
+    "execution:": "executions are named by the submissions of steps",
     "stack/": "its id is made with it",
     "lake": "the data of others",
     "file-system/*": "its access point is named",

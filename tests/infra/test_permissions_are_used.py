@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 from pendulum import datetime
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws, queues
+from lamplighter import DAG, Asset, AssetAlias, SparkTask, StepFunctionsTask, aws, queues
 from lamplighter.backfill.plan import Request
 from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
@@ -70,6 +70,8 @@ STORIES = (
     "test_runs.py::test_step_whose_past_failed_waits_until_that_is_mended",
     "test_runs.py::test_time_limit_of_run_does_not_count_its_time_in_line",
     "test_shop_floor.py::test_what_happens_in_the_shop_starts_its_runs",
+    "test_state_machines.py::test_cancelled_run_stops_its_execution",
+    "test_state_machines.py::test_execution_is_a_step_like_others",
     "test_waiting_steps.py::test_freed_slot_whose_message_is_lost_is_found_by_the_next_sweep",
     "test_waiting_steps.py::test_step_takes_what_another_gives_back_in_the_same_write",
     "test_waiting_steps.py::test_throttled_start_gives_its_slot_back_and_waits_in_one_write",
@@ -174,6 +176,20 @@ def _sweeping(stack: LocalStack, emr: FakeEmr) -> None:
     stack.advance(hours=1)
 
 
+def _stopping(stack: LocalStack) -> None:
+    """Let nothing be heard of the wish to stop an execution, so that the sweep stops it."""
+    dag = DAG("crawling", schedule=None)
+    StepFunctionsTask("crawl", dag=dag, state_machine="crawl")
+    stack.push_dags([dag], bundle="stopping")
+    assert stack.execution is not None
+    stack.execution.fakes["step_functions"].next_outcome("crawling", "crawl", Outcome.hangs())
+    run = create_manual_run("crawling", logical_date=None)
+    stack.advance(minutes=1)
+    with patch.object(queues, "send_settles"):
+        cancel_run(run.dag_id, run.run_key)
+    stack.advance(hours=1)
+
+
 def _failing(stack: LocalStack, emr: FakeEmr) -> None:
     """Let jobs fail without a report, so that their logs are looked into: by events and without."""
     stack.push_dags([_dag("failing", "a")], bundle="failing")
@@ -234,6 +250,7 @@ def test_every_permission_is_used_or_has_a_reason(
         _reading(stack)
         _sweeping(stack, emr)
         _failing(stack, emr)
+        _stopping(stack)
         _backfilling(stack)
         _misleading(stack)
     assert checked.forbidden == set()

@@ -434,6 +434,26 @@ def test_jobs_of_others_are_not_listened_to(
     assert [short(each) for each in pattern["detail"]["applicationId"]] == [f"<{application}>"]
 
 
+def test_executions_of_others_are_not_listened_to(prod: Synthesis) -> None:
+    """Changes of executions pass only from the state machines that a flag names."""
+    rules = prod.resources("AWS::Events::Rule").values()
+    (rule,) = [each for each in rules if each.get("Name") == f"{prod.config.stack_name}-executions"]
+    assert rule["EventPattern"]["source"] == ["aws.states"]
+    assert rule["EventPattern"]["detail-type"] == ["Step Functions Execution Status Change"]
+    machines = [short(each) for each in rule["EventPattern"]["detail"]["stateMachineArn"]]
+    start = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine"
+    assert machines == [f"{start}:export", f"{start}:Crawl_2"]
+    settings = json.loads(prod.variables("submit")["LAMPLIGHTER_SETTINGS"])
+    assert settings["state_machines"] == ["export", "Crawl_2"]
+    assert settings["state_machine_prefix"] == f"{start}:"
+
+
+def test_stack_without_state_machines_may_start_none() -> None:
+    """Without the flag there is no right on any, and no rule."""
+    made = synthesize({"stage": "dev"})
+    assert "states:" not in json.dumps(made.template)
+
+
 def test_sandbox_in_a_network_reaches_only_s3(prod: Synthesis) -> None:
     """The walls round author code have one door, which leads to the endpoint of S3."""
     groups = prod.resources("AWS::EC2::SecurityGroup")
@@ -457,7 +477,7 @@ def test_named_senders_may_send_events(prod: Synthesis) -> None:
                 condition = statement.get("Condition", {}).get("ArnEquals", {})
                 senders.add(short(condition.get("aws:SourceArn") or statement["Principal"]["AWS"]))
     named = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{prod.config.stack_name}"
-    names = ("jobstates", "jobbills", "watchedbuckets", "watchedevents")
+    names = ("jobstates", "jobbills", "executions", "watchedbuckets", "watchedevents")
     rules = {f"{named}-{name}" for name in names}
     bucket = f"arn:aws:s3:::{prod.config.stack_name}-{ACCOUNT}-{REGION}"
     assert senders == {*prod.config.event_senders, *rules, bucket}

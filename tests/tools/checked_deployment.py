@@ -6,7 +6,6 @@ from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local import deployment
-from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.lifecycle import when_open
 from tests.tools.invariants.origins import Origins
 from tests.tools.invariants.steps import job_violations
@@ -47,7 +46,8 @@ class LocalDeployment(deployment.LocalDeployment):
         is_idle = self.stack.is_idle()
         found = violations(origins=self._origins.now(), is_idle=is_idle)
         found += self._origins.missing()
-        if isinstance(self.executor, FakeEmr):
-            found += job_violations(self.executor, is_idle=is_idle)
+        assert self.stack.execution is not None
+        for fake in self.stack.execution.fakes.values():
+            found += job_violations(fake, is_idle=is_idle)
         if found:
             raise AssertionError("\n".join(found))

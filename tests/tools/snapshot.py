@@ -5,9 +5,8 @@ import copy
 from pendulum import DateTime
 
 from lamplighter import runtime
-from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator.moto_memory import buckets, queues, tables
-from lamplighter_local.execution import FakeEmrExecution
+from lamplighter_local.execution import Fake
 from lamplighter_local.stack import LocalStack
 
 
@@ -24,9 +23,13 @@ def begin_anew(stack: LocalStack, *, at: DateTime) -> None:
         queue.pending_messages.clear()
     for bucket in buckets():
         bucket.keys.clear()
-    if isinstance(stack.execution, FakeEmrExecution):
-        stack.execution.emr.put_back(FakeEmr().copy_state())
+    for fake in _fakes(stack):
+        fake.put_back(type(fake)().copy_state())
     _forget(stack, at)
+
+
+def _fakes(stack: LocalStack) -> list[Fake]:
+    return [] if stack.execution is None else list(stack.execution.fakes.values())
 
 
 def _forget(stack: LocalStack, at: DateTime) -> None:
@@ -44,8 +47,7 @@ class Snapshot:
         self._messages = {queue.name: copy.deepcopy(queue._messages) for queue in queues()}
         self._objects = {bucket.name: set(bucket.keys) for bucket in buckets()}
         self._at = stack.clock.now()
-        self._emr = stack.execution.emr if isinstance(stack.execution, FakeEmrExecution) else None
-        self._jobs = self._emr.copy_state() if self._emr is not None else None
+        self._jobs = [(fake, fake.copy_state()) for fake in _fakes(stack)]
 
     def put_back(self) -> LocalStack:
         """Let everything be as it was, the clock included, which otherwise never goes back."""
@@ -60,7 +62,7 @@ class Snapshot:
             # A job finds the report of another one that had its name, otherwise.
             for key in set(bucket.keys) - self._objects[bucket.name]:
                 bucket.keys.pop(key)
-        if self._emr is not None:
-            self._emr.put_back(self._jobs)
+        for fake, jobs in self._jobs:
+            fake.put_back(jobs)
         _forget(self.stack, self._at)
         return self.stack

@@ -40,6 +40,12 @@ with DAG("busy", schedule="* * * * *", start_date=start, params={"size": 1}):
 with DAG("other", schedule="@continuous", start_date=start, max_active_runs=1):
     SparkTask("other", entry_point="jobs/first.py")
 """
+EXPORT = """
+from lamplighter import DAG, StepFunctionsTask
+
+with DAG("export", schedule=None):
+    StepFunctionsTask("first", state_machine="crawl", input={"day": "{{ ds }}"})
+"""
 
 
 @pytest.fixture
@@ -113,6 +119,21 @@ def test_run_on_spark_is_the_only_one_and_is_retried(
     assert logs == ["pretended local-000001\n", "pretended local-000002\n"]
     assert tried["is_executed"] is True
     assert tried["data_interval_end"] == "2026-02-01T05:00:00+00:00"
+
+
+def test_state_machine_is_shown_and_not_executed(
+    write_bundle: WriteBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Spark its input is shown; with it, one is told what was taken for a success."""
+    pretend(monkeypatch, lambda _: True)
+    bundle = write_bundle({"dags/export.py": EXPORT})
+    options = ("export", "--dags", bundle, "--at", "2026-02-01T05:00:00Z")
+    result = lamplighter(*options)
+    assert result.exit_code == 0
+    assert '  first: state machine crawl with {"day": "2026-02-01"}' in result.stdout
+    result = lamplighter(*options, "--spark")
+    assert result.exit_code == 0
+    assert "not executed, and taken for a success: first" in result.stdout
 
 
 def test_run_that_fails_exits_one_with_error_and_log(

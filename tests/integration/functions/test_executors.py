@@ -4,12 +4,11 @@ from dataclasses import fields
 from typing import get_args
 
 import pytest
-from pendulum import DateTime
 
 from lamplighter import clock, runtime
 from lamplighter.errors import PermanentError, SettingsError
 from lamplighter.executors import current, job_of_event, named
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Submission
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
@@ -48,9 +47,9 @@ class Elsewhere(Executor):
         self.states.setdefault(request.token, JobState.RUNNING)
         return request.token
 
-    def find(self, name: str, *, since: DateTime) -> str | None:  # noqa: ARG002 - the interface's
-        """Return the job with a name."""
-        return next((job for job, request in self.requests.items() if request.name == name), None)
+    def find(self, submission: Submission) -> str | None:
+        """Return the job of a submission."""
+        return submission.token if submission.token in self.requests else None
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return a job that this executor has started."""

@@ -17,7 +17,7 @@ from pendulum import datetime as instant
 
 from lamplighter import DAG, Asset, SparkTask, clock, runtime
 from lamplighter.errors import LamplighterError, RefusedError
-from lamplighter.executors.base import Executor, Job, JobRequest, JobState
+from lamplighter.executors.base import Executor, Job, JobRequest, JobState, Submission
 from lamplighter.store.models import AssetQueue, Dags, Runs
 from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from lamplighter.topology import URL_SETTINGS
@@ -290,9 +290,9 @@ class OneByOne(Executor):
         self.requests[request.token] = request
         return request.token
 
-    def find(self, name: str, *, since: DateTime) -> str | None:  # noqa: ARG002 - part of the protocol
-        """Return the job with a name."""
-        return next((t for t, request in self.requests.items() if request.name == name), None)
+    def find(self, submission: Submission) -> str | None:
+        """Return the job of a submission."""
+        return submission.token if submission.token in self.requests else None
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return a job, the second time as done."""

@@ -11,8 +11,9 @@ import boto3
 import pytest
 from pendulum import datetime
 
+from lamplighter import DAG, SparkTask
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import JobRequest, JobState
+from lamplighter.executors.base import JobRequest, JobState, Submission
 from lamplighter_local.dev import file_watch as dev_watch
 from lamplighter_local.dev.background_spark import BackgroundSpark
 from lamplighter_local.dev.file_watch import watching_files
@@ -28,6 +29,13 @@ from tests.patience import LONG_SECONDS
 def request(name: str) -> JobRequest:
     """Return the request for a job of that name."""
     return JobRequest(token=name, name=name, context_uri="", bundle_uri="")
+
+
+def submission(token: str) -> Submission:
+    """Return the submission that starts a job with a token."""
+    return Submission(
+        "", token, datetime(2026, 1, 1), SparkTask("clean", dag=DAG("orders"), job="jobs:clean")
+    )
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -54,7 +62,7 @@ def test_jobs_run_while_their_starter_goes_on(tmp_path: Path) -> None:
         go.set()
         wait_until(lambda: len(ran) == 2)
     assert ran == ["spark", "spark"]
-    assert spark.find("a", since=datetime(2026, 1, 1)) == first
+    assert spark.find(submission("a")) == first
 
 
 def test_end_while_jobs_wait_cancels_them(tmp_path: Path) -> None:

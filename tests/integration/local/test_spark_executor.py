@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import runtime
+from lamplighter import DAG, SparkTask, runtime
 from lamplighter.errors import RefusedError
-from lamplighter.executors.base import Executor, JobRequest, JobState
+from lamplighter.executors.base import Executor, JobRequest, JobState, Submission
 from lamplighter.settings import Settings
 from lamplighter_local.movable_clock import MovableClock
 from lamplighter_local.spark import executor as spark_executor
@@ -27,6 +27,11 @@ HOUR = timedelta(hours=1)
 def request(token: str = "first") -> JobRequest:  # noqa: S107 - no secret, an id
     """Return a request whose files are nowhere."""
     return JobRequest(token, "orders clean", "/nowhere/context.json", "/nowhere/bundle.zip")
+
+
+def submission(token: str) -> Submission:
+    """Return the submission that starts a job with a token."""
+    return Submission("", token, NOON, SparkTask("clean", dag=DAG("orders"), job="jobs:clean"))
 
 
 @pytest.fixture(name="time")
@@ -71,16 +76,12 @@ def test_token_known_returns_the_job_of_then(executor: LocalSparkExecutor) -> No
     assert executor.waiting == 2
 
 
-def test_job_is_found_by_name_since_its_start(
-    executor: LocalSparkExecutor, time: MovableClock
-) -> None:
-    """The newest job of a name is found, unless it is older than asked for."""
+def test_job_is_found_by_its_submission(executor: LocalSparkExecutor) -> None:
+    """The job that a submission has started is found, and none of another one."""
     executor.start(request("a"))
-    time.advance(HOUR)
-    newest = executor.start(request("b"))
-    assert executor.find("orders clean", since=NOON) == newest
-    assert executor.find("orders clean", since=NOON + 2 * HOUR) is None
-    assert executor.find("orders", since=NOON) is None
+    second = executor.start(request("b"))
+    assert executor.find(submission("b")) == second
+    assert executor.find(submission("c")) is None
 
 
 def test_job_that_is_unknown_is_none(executor: LocalSparkExecutor) -> None:

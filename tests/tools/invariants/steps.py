@@ -17,7 +17,7 @@ from lamplighter.store.dags import definition_of
 from lamplighter.store.limits import STARTS
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter.store.runs import run_ref
-from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.execution import Fake
 from lamplighter_local.table_checks import waiting_violations
 
 _StepsByRun = Mapping[str, list[Steps]]
@@ -121,13 +121,13 @@ def _of_outlets(runs: Mapping[str, Runs], steps: _StepsByRun, *, is_idle: bool) 
                     yield f"run {ref}: {step.state} step {step.step_id} told of {asset.name}"
 
 
-def job_violations(emr: FakeEmr, *, is_idle: bool = True) -> list[str]:
+def job_violations(fake: Fake, *, is_idle: bool = True) -> list[str]:
     """Return what is wrong with jobs: two of one step at once, or one that runs for nobody."""
-    found = emr.doubles()
+    found = fake.doubles()
     if not is_idle:
         return found
     rows = {(step.run_ref, step.step_id): step for each in steps_by_run().values() for step in each}
-    for job in emr.live():
+    for job in fake.live():
         step = rows.get((run_ref(job.dag, job.run_key), job.task))
         is_known = step is not None and step.state in LIVE and step.submission == job.submission
         if not is_known:

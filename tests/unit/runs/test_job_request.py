@@ -9,7 +9,7 @@ import pytest
 
 from lamplighter import Asset, AssetAlias, runtime
 from lamplighter.errors import DefinitionError, RefusedError, ThrottledError, TransientError
-from lamplighter.executors.base import JobState
+from lamplighter.executors.base import JobState, Submission
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.runs.job_request import JobName, PreparedJob, prepare
 from lamplighter.settings import Settings
@@ -409,9 +409,10 @@ def test_job_is_found_by_its_name(emr: FakeEmr) -> None:
         EmrServerless().start(job.request)
     emr.page_size = 2
 
-    assert EmrServerless().find(prepared().request.name, since=NOON) == wanted
-    assert EmrServerless().find("another", since=NOON) is None
-    assert EmrServerless().find(prepared().request.name, since=NOON.add(seconds=1)) is None
+    sought = Submission(prepared().request.name, "", NOON, make_dag(load={}).tasks["load"])
+    assert EmrServerless().find(sought) == wanted
+    assert EmrServerless().find(replace(sought, name="another")) is None
+    assert EmrServerless().find(replace(sought, since=NOON.add(seconds=1))) is None
 
 
 def test_job_that_nobody_knows_is_none(emr: FakeEmr) -> None:

@@ -1,4 +1,4 @@
-"""`lamplighter runs logs`: the logs of the Spark drivers of a run."""
+"""`lamplighter runs logs`: the logs of the jobs of a run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,6 @@ from lamplighter_operations.views import steps_of
 if TYPE_CHECKING:
     from lamplighter.store.models import Runs
 
-_STREAMS = ("stdout", "stderr")
 _FOLLOW_SECONDS = 5.0
 # The last lines of a log are written after its job has ended.
 _POLLS_AFTER_THE_END = 24
@@ -41,7 +40,7 @@ def logs(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the driver logs of a run's jobs. Exit code 1 if there are none (yet)."""
+    """Print the logs of a run's jobs, of Spark those of drivers. Exit code 1 if there are none."""
     if not settings.current().job_logs_uri:
         raise RefusedError(
             "this deployment does not store logs in S3: set job_logs_uri, such as s3://bucket/logs,"
@@ -61,7 +60,7 @@ def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:
     missing: list[str] = []
     for job in jobs:
         executor = named(job.executor)
-        for stream in _STREAMS:
+        for stream in executor.streams:
             uri = executor.log_uri(job.job_run_id, stream)
             lines = executor.read_log(job.job_run_id, stream)
             if lines is None:
@@ -118,9 +117,10 @@ class _Follower:
     def _print_new(self, jobs: Iterable[RunJob]) -> bool:
         before = self.printed.total()
         for job in jobs:
-            for stream in _STREAMS:
+            executor = named(job.executor)
+            for stream in executor.streams:
                 key = job.job_run_id, stream
-                lines = named(job.executor).read_log(*key) or iter(())
+                lines = executor.read_log(*key) or iter(())
                 for number, line in enumerate(lines):
                     # The end of a line may still follow.
                     if number >= self.printed.get(key, 0) and line.endswith("\n"):

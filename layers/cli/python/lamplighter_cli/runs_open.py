@@ -1,4 +1,4 @@
-"""`lamplighter runs open`: the Spark UI of a job."""
+"""`lamplighter runs open`: the UI of a job."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def open_ui(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print an address of the Spark UI of a job, which anyone can open for one hour."""
+    """Print the address of a job's UI. That of Spark can be opened by anyone, for one hour."""
     row = find_run(run)
     jobs = jobs_of(steps_of(row), task, try_number, run=f"run {row.run_id}")
     if len(jobs) > 1:
@@ -34,7 +34,7 @@ def open_ui(
     executor = named(job.executor)
     url = executor.ui_url(job.job_run_id)
     if url is None:
-        raise RefusedError(f"{executor.name} has no Spark UI of job {job.job_run_id}")
+        raise RefusedError(f"{executor.name} has no UI of job {job.job_run_id}")
     if as_json:
         console.print_json({**job._asdict(), "url": url})
     else:

@@ -7,6 +7,7 @@ from typing import Any
 from pendulum import DateTime
 from rich.table import Table
 
+from lamplighter.executors import named
 from lamplighter.zones import Zone
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, view_json
@@ -80,10 +81,16 @@ def steps_table(steps: Iterable[Step], zone: Zone | None, groups: Groups) -> Row
             step.job_run_id or "",
             instant(step.started_at, zone),
             _waits(step, zone) or instant(step.ended_at, zone),
-            console.cost(step.cost, len(step.unbilled_jobs)),
+            _cost(step),
             last_line(step.error),
         )
     return table
+
+
+def _cost(step: Step) -> str:
+    if step.job_run_id and not named(step.executor).bills_jobs:
+        return "not counted"
+    return console.cost(step.cost, len(step.unbilled_jobs))
 
 
 def outputs_table(outputs: Mapping[str, Mapping[str, Any]]) -> Rows:

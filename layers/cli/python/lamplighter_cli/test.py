@@ -125,6 +125,8 @@ def _show(out: Console, tried: "Tried", *, is_executed: bool) -> None:
         out.print(Text(f"\nno step was executed{would}"), soft_wrap=True)
         for task_id, context in tried.contexts.items():
             out.print(Text.assemble("  ", (task_id, "bold"), f": {_call(context)}"), soft_wrap=True)
+    elif machines := [name for name, each in tried.contexts.items() if "state_machine" in each]:
+        out.print(Text(f"\nnot executed, and taken for a success: {', '.join(machines)}"))
     for number, attempt in enumerate(tried.attempts, start=1):
         title = f"==> job {number}: {attempt.task_id}, {attempt.seconds:.1f} s <=="
         out.print(Text(f"\n{title}", "bold"))
@@ -146,6 +148,8 @@ def _steps(tried: "Tried", *, is_executed: bool) -> console.Rows:
 def _call(context: Mapping[str, Any]) -> str:
     """Return the job of a step as a command line."""
     context = masked(context)
+    if "state_machine" in context:
+        return f"state machine {context['state_machine']} with {json.dumps(context['input'])}"
     program = context["job"] or context["entry_point"]
     parts = [str(program), *(shlex.quote(text) for text in context["arguments"])]
     params = f"  params {json.dumps(context['params'])}" if context["params"] else ""

@@ -155,6 +155,10 @@ class Settings(ChosenSettings):
     watch_queues: tuple[str, ...] = ()
     watch_buckets: tuple[str, ...] = ()
     watch_event_sources: tuple[str, ...] = ()
+    # The names of the state machines that tasks may start, and what their ARNs begin with: an
+    # environment has no room for many ARNs.
+    state_machines: tuple[str, ...] = ()
+    state_machine_prefix: str = ""
 
     @classmethod
     def from_environment(cls) -> Self:

@@ -22,6 +22,7 @@ from lamplighter import aws
 from lamplighter.backfill.plan import DEFAULT_ACTIVE_RUNS, Request
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.dags.dag import DAG
+from lamplighter.dags.kinds import SparkTask, StepFunctionsTask
 from lamplighter.errors import RefusedError
 from lamplighter.events import dead_letters
 from lamplighter.events.dead_letters import DeadLetter
@@ -36,10 +37,13 @@ from lamplighter.triggers.feeds import SOURCES
 from lamplighter.zones import as_utc
 from lamplighter_local.arguments import Instant, as_duration, as_instant
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
+from lamplighter_local.execution import Fake
 from lamplighter_local.given_sources import GivenSource
 from lamplighter_local.lifecycle import DeploymentLifecycle, when_open
 from lamplighter_local.skip_owed import skip_owed_runs
 from lamplighter_local.stack import NAME
+from lamplighter_local.step_functions.executions import Function
+from lamplighter_local.step_functions.fake import FakeStepFunctions
 from lamplighter_local.table_checks import violations
 from lamplighter_operations import backfills, pause, pools
 from lamplighter_operations import variables as variables_of
@@ -378,17 +382,34 @@ class LocalDeployment(DeploymentLifecycle):
         """Let the next attempts of a task find nothing to do."""
         self._plan(dag_id, task_id, Outcome.skipped(reason), times)
 
+    @when_open
+    def state_machine(self, name: str, function: Function) -> None:
+        """Let a function stand for a state machine: its executions end as it says.
+
+        Without one they succeed, with an empty object as their output.
+
+        Args:
+            name: Of the state machine.
+            function: Called with the input when an execution ends; it returns the output, a JSON
+                value, or raises: an exception of the name `SkipStep` skips the step, all others
+                fail it.
+        """
+        assert self.stack.execution is not None
+        machines = self.stack.execution.fakes[StepFunctionsTask.kind]
+        assert isinstance(machines, FakeStepFunctions)
+        machines.functions[name] = function
+
     def _plan(self, dag_id: str, task_id: str, outcome: Outcome, times: int) -> None:
         if times < 1:
             raise RefusedError(f"times={times}: use 1 or more")
-        emr = self._emr_of(dag_id, task_id)
+        fake = self._fake_of(dag_id, task_id)
         for _ in range(times):
-            emr.next_outcome(dag_id, task_id, outcome)
+            fake.next_outcome(dag_id, task_id, outcome)
 
     @when_open
     def leaves(self, dag_id: str, task_id: str, /, **outputs: Any) -> None:
         """Let the attempts of a task that begin from now on and succeed leave these outputs."""
-        self._emr_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
+        self._fake_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
 
     @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
@@ -399,18 +420,19 @@ class LocalDeployment(DeploymentLifecycle):
         if not duration:
             raise RefusedError("takes: give a duration such as minutes=90")
         seconds = as_duration("takes", duration).total_seconds()
-        self._emr_of(dag_id, task_id).takes(dag_id, task_id, seconds=seconds)
+        self._fake_of(dag_id, task_id).takes(dag_id, task_id, seconds=seconds)
 
-    def _emr_of(self, dag_id: str, task_id: str) -> FakeEmr:
+    def _fake_of(self, dag_id: str, task_id: str) -> Fake:
         """Return what pretends to run a task; outcomes of one that does not exist never come."""
-        if not isinstance(self.executor, FakeEmr):
-            raise RefusedError("outcomes can only be set with executor='instant' or 'emr'")
         tasks = newest_document(require_dag(dag_id)).get("tasks", [])
-        names = [task["task_id"] for task in tasks]
-        if task_id not in names:
-            there_are = ", ".join(names) or "none"
+        kinds = {task["task_id"]: task.get("kind", SparkTask.kind) for task in tasks}
+        if task_id not in kinds:
+            there_are = ", ".join(kinds) or "none"
             raise RefusedError(f"DAG {dag_id!r} has no task {task_id!r} (there are: {there_are})")
-        return self.executor
+        fakes = self.stack.execution.fakes if self.stack.execution is not None else {}
+        if kinds[task_id] not in fakes:
+            raise RefusedError("outcomes can only be set with executor='instant' or 'emr'")
+        return fakes[kinds[task_id]]
 
     # What one sees.
 

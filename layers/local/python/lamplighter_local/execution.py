@@ -1,19 +1,26 @@
-"""What executes the jobs of a local deployment as its clock moves: a fake, Spark, or another."""
+"""What executes the jobs of a local deployment as its clock moves: a fake, Spark, or another.
+
+Owns: who executes the tasks of each kind.
+"""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from pendulum import DateTime
 
 from lamplighter import clock, queues, runtime, settings
+from lamplighter.dags.kinds import StepFunctionsTask
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
-from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
+from lamplighter_local.emr.jobs import StepJob
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.step_functions.fake import FakeStepFunctions
 
 # How soon the end of a job is noticed where nobody tells of it, by the deployment's clock.
 _ASK_SECONDS = 60
@@ -31,17 +38,64 @@ class Execution(Protocol):
         ...
 
 
-class FakeEmrExecution:
-    """Jobs that only last, on a fake EMR Serverless."""
+class SubmittedJob(StepJob, Protocol):
+    """A job of a step that a fake service has."""
 
-    def __init__(self, emr: FakeEmr) -> None:
-        self.emr = emr
+    @property
+    def submission(self) -> int: ...
 
-    def progress(self) -> int:
-        return self.emr.emit()
+
+class Fake(Protocol):
+    """Stands for a service that runs jobs: they only last, and end as one says."""
+
+    def emit(self) -> int:
+        """Send the events that have come by now; return how many."""
+        ...
 
     def next_change(self) -> DateTime | None:
-        return self.emr.next_change()
+        """Return when a job changes its state or an event comes, which may be past already."""
+        ...
+
+    def next_outcome(self, dag: str, task: str, outcome: Outcome) -> None:
+        """Let the next job of a task end like this; several outcomes are used in their order."""
+        ...
+
+    def takes(self, dag: str, task: str, *, seconds: float = 0) -> None:
+        """Let jobs of a task that start from now on take so long."""
+        ...
+
+    def leaves(self, dag: str, task: str, outputs: Mapping[str, Any]) -> None:
+        """Let jobs of a task that start from now on and succeed leave these outputs."""
+        ...
+
+    def live(self) -> Sequence[SubmittedJob]:
+        """Return the jobs that are not over."""
+        ...
+
+    def doubles(self) -> list[str]:
+        """Return a sentence for every job that began while another one of its step was live."""
+        ...
+
+    def copy_state(self) -> object:
+        """Return all there is to know, to be put back as often as wanted."""
+        ...
+
+    def put_back(self, state: object) -> None:
+        """Let everything be as it was."""
+        ...
+
+
+class FakeExecution:
+    """Jobs that only last, on a fake service."""
+
+    def __init__(self, fake: Fake) -> None:
+        self.fake = fake
+
+    def progress(self) -> int:
+        return self.fake.emit()
+
+    def next_change(self) -> DateTime | None:
+        return self.fake.next_change()
 
 
 class SparkExecution:
@@ -102,14 +156,52 @@ def send_job_state_event(job_run_id: str, state: JobState) -> None:
     queues.send("jobstates", [{"MessageBody": json.dumps(envelope)}])
 
 
+@dataclass(frozen=True)
+class Executions:
+    """All that executes jobs of a deployment, by the kind of their tasks."""
+
+    by_kind: Mapping[str, Execution]
+
+    @property
+    def fakes(self) -> dict[str, Fake]:
+        """Those that only pretend to execute jobs, by kind."""
+        found = self.by_kind.items()
+        return {kind: each.fake for kind, each in found if isinstance(each, FakeExecution)}
+
+    def progress(self) -> int:
+        """Let happen what can happen now; return how much that was."""
+        return sum(each.progress() for each in self.by_kind.values())
+
+    def next_change(self) -> DateTime | None:
+        """Return when more happens by itself, if it does."""
+        instants = (each.next_change() for each in self.by_kind.values())
+        return min(filter(None, instants), default=None)
+
+
 @contextmanager
-def executing(on: FakeEmr | Executor | None) -> Iterator[Execution | None]:
+def executing(on: FakeEmr | Executor | None) -> Iterator[Executions | None]:
     """Let jobs of the current runtime be executed; with None, runs stay queued for ever."""
     if on is None:
         yield None
-    elif isinstance(on, FakeEmr):
+        return
+    with ExitStack() as until_the_end:
+        enter = until_the_end.enter_context
+        machines = enter(_state_machines())
+        yield Executions({"spark": enter(_spark_jobs(on)), StepFunctionsTask.kind: machines})
+
+
+@contextmanager
+def _state_machines() -> Iterator[FakeExecution]:
+    fake = FakeStepFunctions()
+    with api_calls.wrapped(runtime.current().name, fake.answering_calls):
+        yield FakeExecution(fake)
+
+
+@contextmanager
+def _spark_jobs(on: FakeEmr | Executor) -> Iterator[Execution]:
+    if isinstance(on, FakeEmr):
         with api_calls.wrapped(runtime.current().name, on.answering_calls):
-            yield FakeEmrExecution(on)
+            yield FakeExecution(on)
     elif isinstance(on, LocalSparkExecutor):
         runtime.current().executor = on
         on.listeners.append(send_job_state_event)

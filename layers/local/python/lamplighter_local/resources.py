@@ -8,14 +8,17 @@ from typing import Any
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
+from lamplighter.executors.step_functions import EVERY
 from lamplighter.registry.watchers import EVERYTHING
 from lamplighter.settings import Settings
 from lamplighter.store.tables import table_definitions
 from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
+from lamplighter_local.emr.job import REGION
 from lamplighter_local.emulator import moto_memory
 
 APPLICATION = "00local"
 _EVERYTHING = (EVERYTHING,)
+STATE_MACHINES = f"arn:aws:states:{REGION}:{DEFAULT_ACCOUNT_ID}:stateMachine:"
 VISIBILITY_SECONDS = 180
 RETENTION_SECONDS = RETENTION_DAYS * 24 * 3600
 
@@ -59,6 +62,8 @@ def create_all(name: str) -> Settings:
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",
         job_starts_per_second=0,
+        state_machines=(EVERY,),
+        state_machine_prefix=STATE_MACHINES,
     )
 
 

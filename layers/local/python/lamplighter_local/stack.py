@@ -34,7 +34,7 @@ from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.emulator import shortcuts
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.emulator.shared_moto import shared_moto
-from lamplighter_local.execution import Execution, executing
+from lamplighter_local.execution import Executions, executing
 from lamplighter_local.given_sources import GivenSources
 from lamplighter_local.invocations import local_invocations
 from lamplighter_local.movable_clock import MovableClock
@@ -54,7 +54,7 @@ class LocalStack:
         self,
         runtime: Runtime,
         clock: MovableClock,
-        execution: Execution | None,
+        execution: Executions | None,
         objects: DagObjects,
         lock: threading.RLock,
         *,

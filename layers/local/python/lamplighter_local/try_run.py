@@ -131,8 +131,8 @@ def _until_over(lamp: LocalDeployment, run: Run) -> Run:
 def _contexts(run: Run) -> dict[str, Any]:
     found = {}
     for step in run.steps:
-        job = executors.current().describe(step.job_run_id) if step.job_run_id else None
-        if job is not None:
+        job = step.job_run_id and executors.named(step.executor).describe(step.job_run_id)
+        if job:
             context = json.loads(storage.read(job.context_uri))
             del context["report_secret"]  # what is tried is shown
             found[step.task_id] = context

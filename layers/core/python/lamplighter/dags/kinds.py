@@ -132,6 +132,10 @@ class PythonTask(Task):
         yield from (("arguments", text) for text in self.arguments)
 
 
+# The key of an execution's input that says which step it is for.
+ABOUT = "lamplighter"
+
+
 class StepFunctionsOptions(CommonOptions, total=False):
     """Everything about a `StepFunctionsTask` but its id."""
 
@@ -142,7 +146,8 @@ class StepFunctionsOptions(CommonOptions, total=False):
 class StepFunctionsTask(Task):
     """One execution of a state machine of AWS Step Functions, for every other service of AWS.
 
-    `state_machine` is its name or its ARN; all texts in `input` may be templates.
+    `state_machine` is the name or the ARN of one of the type STANDARD. All texts in `input` may be
+    templates. Its output is the result of the step.
     """
 
     kind = "step_functions"
@@ -163,6 +168,8 @@ class StepFunctionsTask(Task):
     def _check_together(self) -> None:
         if self.state_machine is None:
             raise self._error("state_machine", "is needed: give the name of one, or its ARN")
+        if ABOUT in self.input:
+            raise self._error("input", f"{ABOUT!r} is added with the names of the step: rename it")
 
     def templates(self) -> Iterator[tuple[str, str]]:
         """Yield every text of the input, however deep."""

@@ -8,9 +8,10 @@ from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
+from lamplighter.executors.step_functions import StepFunctions
 
 # Of tasks that are not for Spark.
-_OF_KIND = {"python": "lambda", "step_functions": "step-functions"}
+_OF_KIND = {"python": "lambda", "step_functions": StepFunctions.name}
 
 
 class NamedJob(NamedTuple):
@@ -54,5 +55,5 @@ def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
 
 def _known() -> dict[str, Executor]:
     # Constructed without arguments: they read the settings.
-    known = [EmrServerless(), runtime.current().executor]
+    known = [EmrServerless(), StepFunctions(), runtime.current().executor]
     return {executor.name: executor for executor in known if executor is not None}

@@ -1,4 +1,4 @@
-"""A Spark job as runs see it, and what every executor of jobs can do.
+"""A job as runs see it, and what every executor of jobs can do.
 
 What only one service knows, such as its limits, its events and its prices, stays in its module.
 """
@@ -75,8 +75,22 @@ class JobRequest:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     py_files: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
+    # Of executions: the name or ARN of the state machine, and what it is given.
+    state_machine: str = ""
+    input: Mapping[str, Any] = field(default_factory=dict)
     timeout: timedelta | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is known of the job of one submission before its id is."""
+
+    name: str
+    token: str
+    # No job of it is older.
+    since: DateTime
+    task: Task
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,10 @@ class Executor(Protocol):
     max_timeout: timedelta = timedelta.max
     # Whether `describe` returns the reports of jobs: they leave none in their folders.
     keeps_reports: bool = False
+    # Whether it says what jobs cost, sooner or later; else a run's cost is without them.
+    bills_jobs: bool = True
+    # The logs of a job.
+    streams: tuple[str, ...] = ("stdout", "stderr")
 
     def check(self, task: Task) -> list[str]:
         """Return what it could never run of a task's options, each with the fix, in one line."""
@@ -145,8 +163,8 @@ class Executor(Protocol):
         """Start a job and return its id; for a known token, return the id of the existing job."""
         ...
 
-    def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the job with a name that was started since then, if there is one."""
+    def find(self, submission: Submission) -> str | None:
+        """Return the id of the job that a submission has started, if there is one."""
         ...
 
     def describe(self, job_run_id: str) -> Job | None:
@@ -177,7 +195,7 @@ class Executor(Protocol):
         return None
 
     def log_uri(self, job_run_id: str, stream: str) -> str | None:  # noqa: ARG002 - as above
-        """Return the URI of the driver's `stdout` or `stderr`; None if logs are not kept."""
+        """Return the URI of one of a job's logs; None if logs are not kept, or not as files."""
         return None
 
     def read_log(self, job_run_id: str, stream: str) -> Iterator[str] | None:  # noqa: ARG002 - as above
@@ -189,5 +207,5 @@ class Executor(Protocol):
         return None
 
     def ui_url(self, job_run_id: str) -> str | None:  # noqa: ARG002 - as above
-        """Return a temporary address of the Spark UI of a job, or None if it has none."""
+        """Return the address of a job's UI, or None if it has none."""
         return None

@@ -32,6 +32,7 @@ from lamplighter.executors.base import (
     JobRequest,
     JobState,
     StartRate,
+    Submission,
     Usage,
     data_of,
 )
@@ -141,10 +142,10 @@ class EmrServerless(Executor):
             raise
         return str(answer["jobRunId"])
 
-    def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the job with a name that was started since then, if there is one."""
-        found = (job["id"] for job in _jobs_since(since) if job.get("name") == name)
-        return next(found, None)
+    def find(self, submission: Submission) -> str | None:
+        """Return the id of the job that a submission has started, if there is one."""
+        jobs = _jobs_since(submission.since)
+        return next((job["id"] for job in jobs if job.get("name") == submission.name), None)
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return the current state of a job, or None if it does not exist."""

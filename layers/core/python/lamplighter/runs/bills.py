@@ -8,6 +8,7 @@ job, so that repeating it adds nothing.
 from dataclasses import asdict
 from typing import Any
 
+from lamplighter.executors import named
 from lamplighter.executors.base import Job, Usage
 from lamplighter.runs.view import RunView
 from lamplighter.store.backfills import add_late_cost
@@ -18,7 +19,7 @@ def add_bill(view: RunView, step: Steps, job: Job) -> None:
     """Add what a job cost that has just ended, or remember that it is unknown."""
     if job.usage is not None:
         _add_usage(step, job.usage)
-    elif job.job_run_id:
+    elif job.job_run_id and named(step.executor).bills_jobs:
         unbilled = {
             "job_run_id": job.job_run_id,
             "executor": step.executor,

@@ -17,7 +17,7 @@ from pendulum import DateTime
 from lamplighter import aws, queues, runtime, settings
 from lamplighter.errors import RefusedError, ThrottledError, TransientError
 from lamplighter.executors import named
-from lamplighter.executors.base import Job, JobState
+from lamplighter.executors.base import Job, JobState, Submission
 from lamplighter.runs.decision import JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.job_observation import JobObservation, cancelled_before_start
 from lamplighter.runs.job_request import JobName, PreparedJob
@@ -258,8 +258,9 @@ def _postpone(view: RunView, step: Steps, now: DateTime) -> None:
 
 def find_job(view: RunView, step: Steps) -> str | None:
     """Return the job of a step's current submission, if its executor has one."""
-    since = step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
-    return named(step.executor).find(JobName.of(view.run, step).name, since=since)
+    job, since = JobName.of(view.run, step), step.submitted_at.subtract(seconds=_MARGIN_SECONDS)
+    submission = Submission(job.name, job.token, since, view.dag.tasks[step.step_id])
+    return named(step.executor).find(submission)
 
 
 def _start(view: RunView, start: PreparedJob, now: DateTime) -> str:

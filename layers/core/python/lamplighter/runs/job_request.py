@@ -22,7 +22,7 @@ from lamplighter.assets import Asset, AssetAlias
 from lamplighter.assets.asset import AssetRef
 from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
-from lamplighter.dags.kinds import PythonTask, SparkTask
+from lamplighter.dags.kinds import ABOUT, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.task import Task
 from lamplighter.dags.template_outputs import OUTPUTS
 from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
@@ -186,6 +186,12 @@ def prepare(
     if isinstance(task, SparkTask):
         context["entry_point"] = task.entry_point
         own = _of_spark(task, render)
+    if isinstance(task, StepFunctionsTask):
+        about = {key: context[key] for key in ("dag_id", "run_id", "task_id", "try_number")}
+        about |= {"context_uri": name.context_uri(bucket), "execution": name.token}
+        given = _rendered(task.input, lambda text: render(text, "input"))
+        own = {"state_machine": task.state_machine, "input": {**given, ABOUT: about}}
+        context |= {"state_machine": task.state_machine, "input": given}
     request = JobRequest(
         token=name.token,
         name=name.name,
@@ -212,6 +218,17 @@ def _of_spark(task: SparkTask, render: Callable[[str, str], str]) -> dict[str, A
         "py_files": task.py_files,
         "archives": task.archives,
     }
+
+
+def _rendered(value: Any, render: Callable[[str], str]) -> Any:
+    """Return a JSON value with all its texts rendered; keys stay as they are."""
+    if isinstance(value, str):
+        return render(value)
+    if isinstance(value, Mapping):
+        return {key: _rendered(item, render) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rendered(item, render) for item in value]
+    return value
 
 
 def _context(

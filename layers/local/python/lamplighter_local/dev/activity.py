@@ -13,7 +13,8 @@ from typing import NamedTuple
 from pendulum import DateTime
 
 from lamplighter import clock
-from lamplighter.runs.states import LIVE, NONE, SUBMITTED
+from lamplighter.executors.step_functions import StepFunctions
+from lamplighter.runs.states import LIVE, NONE, SUBMITTED, SUCCESS
 from lamplighter.store.assets import assets_of_kind
 from lamplighter.store.runs import FINISHED, QUEUED, RUNNING, run_ref, runs_in_state, stored_steps
 from lamplighter_operations.views import Step, view_steps
@@ -124,6 +125,8 @@ def _detail(step: Step) -> str:
         line = step.error.strip().rpartition("\n")[2]
         retry = f"; retry at {step.retry_at:%H:%M:%S} UTC" if step.retry_at is not None else ""
         return f"{line}{retry}"
+    if step.state == SUCCESS and step.executor == StepFunctions.name:
+        return "not executed: there are no state machines here"
     if step.ended_at is None or step.started_at is None:
         return f"try {step.try_number}" if step.try_number > 1 else ""
     seconds = (step.ended_at - step.started_at).total_seconds()

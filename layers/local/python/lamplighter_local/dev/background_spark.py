@@ -11,9 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
 
-from pendulum import DateTime
-
-from lamplighter.executors.base import Job, JobRequest
+from lamplighter.executors.base import Job, JobRequest, Submission
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
@@ -40,9 +38,9 @@ class BackgroundSpark(EmrServerless):
         self._started.put(job_run_id)
         return job_run_id
 
-    def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the newest job that has a name and was submitted since then."""
-        return self._spark.find(name, since=since)
+    def find(self, submission: Submission) -> str | None:
+        """Return the id of the job that a submission has started, if there is one."""
+        return self._spark.find(submission)
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return a job as it is now; raise what the thread has died of."""

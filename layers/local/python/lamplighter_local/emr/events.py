@@ -69,13 +69,14 @@ class JobEvents:
     def add(self, job: FakeJob, change: Change) -> None:
         """Let the last change of a job become an event, or none."""
         if change.state in _SENT:
-            self._send(_state_event(job, change), change.at)
+            self.send(_state_event(job, change), change.at)
 
     def add_utilization(self, job: FakeJob, used: Utilization, at: DateTime) -> None:
         """Let what a job has used become an event at an instant, or none."""
-        self._send(_utilization_event(job, used, at), at)
+        self.send(_utilization_event(job, used, at), at)
 
-    def _send(self, event: dict[str, Any], at: DateTime) -> None:
+    def send(self, event: dict[str, Any], at: DateTime) -> None:
+        """Let an event come at an instant, or as badly as events are delivered."""
         if self._random.random() < self._faults.drop:
             return
         copies = 2 if self._random.random() < self._faults.double else 1
@@ -113,7 +114,7 @@ def _state_event(job: FakeJob, change: Change) -> dict[str, Any]:
         "createdAt": _stamp(job.created_at),
     }
     name = f"{job.arn}#{change.state}"
-    return _envelope(EVENT_TYPE, name, change.at, resources=[], detail=detail)
+    return envelope(EVENT_TYPE, name, change.at, resources=[], detail=detail)
 
 
 def _utilization_event(job: FakeJob, used: Utilization, at: DateTime) -> dict[str, Any]:
@@ -136,18 +137,24 @@ def _utilization_event(job: FakeJob, used: Utilization, at: DateTime) -> dict[st
         "totalBilledResourceUtilization": used.billed,
     }
     name = f"{job.arn}#utilization"
-    return _envelope(UTILIZATION_TYPE, name, at, resources=[job.arn], detail=detail)
+    return envelope(UTILIZATION_TYPE, name, at, resources=[job.arn], detail=detail)
 
 
-def _envelope(
-    kind: str, name: str, at: DateTime, *, resources: list[str], detail: dict[str, Any]
+def envelope(
+    kind: str,
+    name: str,
+    at: DateTime,
+    *,
+    resources: list[str],
+    detail: dict[str, Any],
+    source: str = "aws.emr-serverless",
 ) -> dict[str, Any]:
     """Return an event of EventBridge; a repetition has the same id."""
     return {
         "version": "0",
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, name)),
         "detail-type": kind,
-        "source": "aws.emr-serverless",
+        "source": source,
         "account": ACCOUNT,
         "time": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "region": REGION,

@@ -215,7 +215,7 @@ class FakeEmr:
             texts = self.take_events()
             for text in texts:
                 url = settings.current().queue_url("jobstates")
-                _send("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
+                send_as_aws("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": text})
             return len(texts)
 
     def take_events(self) -> list[str]:
@@ -246,7 +246,7 @@ class FakeEmr:
             job = self._to_report[0]
             bucket, key = aws.bucket_and_key(report_uri(job.context_uri))
             body = json.dumps(_secret_of(job) | dict(job.outcome.report or {})).encode()
-            _send("s3", "PutObject", {"Bucket": bucket, "Key": key, "Body": body})
+            send_as_aws("s3", "PutObject", {"Bucket": bucket, "Key": key, "Body": body})
             del self._to_report[0]
 
     @property
@@ -285,16 +285,16 @@ def _secret_of(job: FakeJob) -> dict[str, Any]:
     """Return what the runner copies from the context of a job into its report."""
     bucket, key = aws.bucket_and_key(job.context_uri)
     try:
-        found = _send("s3", "GetObject", {"Bucket": bucket, "Key": key})
+        found = send_as_aws("s3", "GetObject", {"Bucket": bucket, "Key": key})
     except ClientError:
         return {}  # not one of our jobs
     return {"secret": json.loads(found["Body"].read()).get("report_secret")}
 
 
-def _send(service: str, operation: str, arguments: dict[str, Any]) -> Any:
+def send_as_aws(service: str, operation: str, arguments: dict[str, Any]) -> Any:
     """Do what is not done by us but by a job, or by EventBridge."""
     client = aws.client(service)
     # Faults strike our functions: this goes past those on a client, and past those on all.
     with outside_functions():
-        send: Any = type(client)._make_api_call  # noqa: SLF001 - as in `answering`
-        return send(client, operation, arguments)
+        call: Any = type(client)._make_api_call  # noqa: SLF001 - as in `answering`
+        return call(client, operation, arguments)

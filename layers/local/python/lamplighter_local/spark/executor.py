@@ -23,7 +23,7 @@ from pendulum import DateTime
 from lamplighter import clock, settings
 from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
-from lamplighter.executors.base import Job, JobRequest, JobState, Usage
+from lamplighter.executors.base import Job, JobRequest, JobState, Submission, Usage
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.process import SparkProcess
@@ -118,15 +118,10 @@ class LocalSparkExecutor(EmrServerless):
             self._tokens[request.token] = job_run_id
             return job_run_id
 
-    def find(self, name: str, *, since: DateTime) -> str | None:
-        """Return the id of the newest job that has a name and was submitted since then."""
+    def find(self, submission: Submission) -> str | None:
+        """Return the id of the job that a submission has started, if there is one."""
         with self._lock:
-            found = [
-                entry.job_run_id
-                for entry in self._entries.values()
-                if entry.request.name == name and entry.submitted_at >= since
-            ]
-        return found[-1] if found else None
+            return self._tokens.get(submission.token)
 
     def describe(self, job_run_id: str) -> Job | None:
         """Return the current state of a job, or None if it does not exist."""

@@ -1,0 +1,156 @@
+"""Executions of state machines under a fault at every single call: none is doubled or left behind.
+
+The scenarios of runs are told again, with state machines in the place of jobs on Spark.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, cast
+
+import pytest
+
+from lamplighter import DAG, StepFunctionsTask
+from lamplighter.executors.step_functions import SKIP
+from lamplighter.serialization import decode_dag, encode_dag
+from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.stack import local_stack
+from lamplighter_local.step_functions.executions import FakeExecution
+from lamplighter_local.step_functions.fake import FakeStepFunctions
+from lamplighter_operations.runs import cancel_run
+from tests.faults import test_runs as runs
+from tests.faults.reports import Report
+from tests.faults.test_runs import (
+    HANGS,
+    MIDNIGHT,
+    ONE,
+    Scenario,
+    Story,
+    all_points,
+    die_at,
+    forget,
+    mishear,
+    once,
+    pass_time,
+    plan_jobs,
+    some_points,
+    start_and,
+    strike,
+)
+
+_STATES = {"SUCCEEDED": "SUCCESS", "ABORTED": "CANCELLED"}
+
+
+@dataclass
+class MachineStory(Story):
+    """A deployment whose steps are executions."""
+
+    @property
+    def jobs(self) -> list[str]:
+        """All executions there have been, in the words of jobs: `two/a#1 SUCCESS`."""
+        machines: Any = self.emr
+        assert isinstance(machines, FakeStepFunctions)
+        return sorted(f"{j.dag}/{j.task}#{j.submission} {_state(j)}" for j in machines.executions)
+
+
+def _state(execution: FakeExecution) -> str:
+    end = execution.end
+    return "SUCCESS" if end.error == SKIP else _STATES.get(end.status, end.status)
+
+
+@pytest.fixture(name="story", scope="module")
+def make_story() -> Iterator[Story]:
+    """Yield a deployment for all scenarios: to make one takes as long as some of them."""
+    with local_stack(at=MIDNIGHT, on=FakeEmr()) as stack:
+        stack.settings = replace(stack.settings, due_shards=1, run_shards=1)
+        assert stack.execution is not None
+        machines = stack.execution.fakes[StepFunctionsTask.kind]
+        # It has all that the scenarios use.
+        yield MachineStory(stack, cast("FakeEmr", machines))
+
+
+def with_machines(dag: DAG) -> DAG:
+    """Return a DAG that has a state machine in the place of each job."""
+    document = encode_dag(dag)
+    kept = {"task_id", "downstream", *StepFunctionsTask.OPTIONS}
+    machine = {"kind": StepFunctionsTask.kind, "state_machine": "crawl", "input": {}}
+    tasks = [
+        {**{key: value for key, value in task.items() if key in kept}, **machine}
+        for task in document["tasks"]
+    ]
+    return decode_dag({**document, "tasks": tasks})
+
+
+# Those that do not need what only EMR Serverless has.
+_SAME = (
+    "one step, and a consumer",
+    "two steps",
+    "a retry",
+    "a retry that is the last",
+    "a skip",
+    "two steps that end at once",
+    "a cancel while the job runs",
+    "an execution timeout",
+    "a timeout of the whole run",
+    "a clear of a step that runs",
+)
+_OWN = {
+    "a cancel before the execution was started": Scenario(
+        dags=(ONE,),
+        arrange=start_and(die_at("StartExecution", "crash-before")),
+        ask=once(cancel_run),
+        act=pass_time(minutes=6),
+        runs=["dag cancelled t=failed/1"],
+        events={},
+        jobs=[],
+    ),
+    "a cancel of an execution that no row knows": Scenario(
+        dags=(ONE,),
+        arrange=start_and(plan_jobs("t", HANGS), die_at("StartExecution", "crash-after")),
+        ask=once(cancel_run),
+        act=pass_time(minutes=4),
+        runs=["dag cancelled t=failed/1"],
+        events={},
+        jobs=["dag/t#1 CANCELLED"],
+    ),
+}
+SCENARIOS = {name: runs.SCENARIOS[name] for name in _SAME} | _OWN
+
+
+@cache
+def told(name: str) -> Any:
+    """Return a scenario of state machines."""
+    scenario = SCENARIOS[name]
+    return replace(scenario, dags=tuple(map(with_machines, scenario.dags)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_fault_at_some_calls_doubles_no_execution(name: str, story: Story, report: Report) -> None:
+    """Whichever call fails, the run becomes what it would have been, with as many executions."""
+    report(f"{name}, state machines", *strike(told(name), story, some_points))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_events_of_executions_delivered_badly_change_nothing(
+    name: str, story: Story, report: Report
+) -> None:
+    """Events that are late, doubled, shuffled or missing lead to the same end."""
+    report(f"{name}, state machines misheard", *mishear(told(name), story, range(3)))
+
+
+@pytest.mark.slow
+def test_late_start_finds_the_execution_by_its_name(story: Story, report: Report) -> None:
+    """Whoever comes long after a start that was not noted takes the execution that is there."""
+    name = "one step, and a consumer"
+    report(f"{name}, state machines late", *forget(told(name), story, some_points))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_fault_at_every_call_doubles_no_execution(
+    name: str, story: Story, report: Report
+) -> None:
+    """As above, at every call."""
+    report(f"{name}, state machines", *strike(told(name), story, all_points))
