@@ -17,6 +17,7 @@ from infra.config import Config
 from infra.dashboard import Dashboard
 from infra.managed_policies import ManagedPolicies
 from infra.permissions import Arns
+from infra.python_tasks import PythonTasks
 from infra.queues import Queues
 from infra.spark import Spark
 from infra.storage import Storage, make_key
@@ -43,7 +44,6 @@ class LamplighterStack(cdk.Stack):
         self.queues = Queues(self, "Queues", config=config, key=key)
         self.storage = Storage(self, "Storage", config=config, key=key, queues=self.queues)
         self.spark = Spark(self, "Spark", config=config, key=key, bucket=self.storage.bucket)
-        self.settings = self._settings(config)
         self.arns = Arns(
             self,
             config,
@@ -53,6 +53,7 @@ class LamplighterStack(cdk.Stack):
             application_id=self.spark.application_id,
             job_role_arns=[self.spark.role.role_arn, *config.bundle_role_arns],
         )
+        self.settings = self._settings(config)
         self.compute = Compute(
             self,
             "Compute",
@@ -62,6 +63,13 @@ class LamplighterStack(cdk.Stack):
             key=key,
             queues=self.queues,
             has_layers=has_layers,
+        )
+        PythonTasks(
+            self,
+            "PythonTasks",
+            config=config,
+            arns=self.arns,
+            function_role=self.compute.roles["task"],
         )
         ManagedPolicies(self, "ManagedPolicies", arns=self.arns)
         Alarms(self, "Alarms", config=config, key=key, queues=self.queues, compute=self.compute)
@@ -85,6 +93,8 @@ class LamplighterStack(cdk.Stack):
             bucket=bucket,
             queue_urls=self.queues.urls(),
             sandbox_function=f"{config.stack_name}-sandbox",
+            task_function=f"{config.stack_name}-task",
+            task_job_role_arn=self.arns.task_job_role,
             emr_application_id=self.spark.application_id,
             emr_job_role_arn=self.spark.role.role_arn,
             emr_release="" if config.emr_application_id else config.emr_release,

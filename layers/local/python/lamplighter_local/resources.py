@@ -55,6 +55,7 @@ def create_all(name: str) -> Settings:
         watch_buckets=_EVERYTHING,
         watch_event_sources=_EVERYTHING,
         sandbox_function=f"{prefix}sandbox",
+        task_function=f"{prefix}task",
         emr_application_id=APPLICATION,
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from lamplighter import runtime, settings
 from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError
+from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
 
@@ -54,5 +55,5 @@ def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
 
 def _known() -> dict[str, Executor]:
     # Constructed without arguments: they read the settings.
-    known = [EmrServerless(), runtime.current().executor]
+    known = [EmrServerless(), LambdaFunction(), runtime.current().executor]
     return {executor.name: executor for executor in known if executor is not None}

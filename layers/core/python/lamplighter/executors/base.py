@@ -1,4 +1,4 @@
-"""A Spark job as runs see it, and what every executor of jobs can do.
+"""A job as runs see it, and what every executor of jobs can do.
 
 What only one service knows, such as its limits, its events and its prices, stays in its module.
 """
@@ -120,6 +120,8 @@ class Executor(Protocol):
 
     # Recorded on steps, so that a job is always looked up where it was started.
     name: str
+    # Whether a token may start a second job some time later: then jobs are looked up by name first.
+    forgets_tokens: bool = True
     # The shortest time limit that it enforces; the scheduler enforces shorter ones.
     min_timeout: timedelta = timedelta(0)
     # The longest that it accepts; a task with a longer one is refused when it is registered.
