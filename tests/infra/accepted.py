@@ -53,10 +53,5 @@ ACCEPTED = (
     ),
     Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Watch/Role/*", "as above"),
     Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Task/Role/*", "as above"),
-    Accepted(
-        "AwsSolutions-IAM5[[]Resource::*-[?][?][?][?][?][?]]",
-        "*/PythonTasks/JobRole/*",
-        "Secrets Manager adds characters to the names of secrets",
-    ),
     Accepted(_OURS.format("[*]"), "*/Watch/Role/*", "a file system, by its access point"),
 )

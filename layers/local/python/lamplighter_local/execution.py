@@ -15,6 +15,8 @@ from pendulum import DateTime
 from lamplighter import clock, queues, runtime, settings
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
+from lamplighter_local.aws_lambda.local_python import LocalPython
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.spark.executor import LocalSparkExecutor
@@ -78,6 +80,19 @@ class FakeExecution:
 
     def next_change(self) -> DateTime | None:
         return self.fake.next_change()
+
+
+class PythonExecution:
+    """Jobs of Python tasks that are run, one by one, whenever nothing else is to be done."""
+
+    def __init__(self, python: LocalPython) -> None:
+        self.python = python
+
+    def progress(self) -> int:
+        return int(self.python.work())
+
+    def next_change(self) -> DateTime | None:
+        return None
 
 
 class SparkExecution:
@@ -168,7 +183,15 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Executions | None]:
         return
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
-        yield Executions({"spark": enter(_spark_jobs(on))})
+        yield Executions({"spark": enter(_spark_jobs(on)), "python": enter(_python_jobs(on))})
+
+
+@contextmanager
+def _python_jobs(on: FakeEmr | Executor) -> Iterator[Execution]:
+    """Run jobs of Python tasks where those of Spark are run too; otherwise they only last."""
+    python = getattr(on, "python", None) or FakeLambda()
+    with api_calls.wrapped(runtime.current().name, python.answering_calls):
+        yield PythonExecution(python) if isinstance(python, LocalPython) else FakeExecution(python)
 
 
 @contextmanager

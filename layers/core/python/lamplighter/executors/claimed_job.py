@@ -58,6 +58,16 @@ class ClaimedJob:
         row = jobs.claim_job(job_id, claim)
         return None if row is None else cls(row)
 
+    def limit(self, seconds: float) -> tuple[float, str]:
+        """Return how long it may run, and what is said of more; an invocation has `seconds`."""
+        own, there_are = self.row.timeout_seconds, seconds - SECONDS_TO_END
+        if own is not None and own <= there_are:
+            return float(own), f"execution_timeout: it ran for longer than {own:g} s"
+        return there_are, (
+            f"it ran for longer than the {there_are:g} s that Lambda has for a step: split the"
+            " task, or use a SparkTask"
+        )
+
     def read_context(self) -> "JobContext":
         """Return what the job is told; raise what S3 raises if that is not there."""
         bucket, key = aws.bucket_and_key(self.row.context_uri)

@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lamplighter import aws, settings
 from lamplighter.bundles.archive import MAX_ARCHIVE_BYTES, open_stored
 from lamplighter.errors import DefinitionError
-from lamplighter.executors.claimed_job import SECONDS_TO_END, ClaimedJob, Ended
+from lamplighter.executors.claimed_job import ClaimedJob, Ended
 from lamplighter.executors.job_process import JobProcess
 from lamplighter.safe_text import masked_text
 
@@ -65,7 +65,7 @@ def _run(job: ClaimedJob, host: Host, folder: Path, began_at: float) -> tuple[st
     except _NOT_THERE as error:
         return None, Ended(details=f"what the job needs cannot be had: {error}")
     request = {"context": context.document, "bundle": str(root)}
-    seconds, text = _limit(job, host)
+    seconds, text = job.limit(host.seconds)
     ended = JobProcess(folder, request, environment).run(
         began_at + seconds,
         is_cancelled=job.is_cancelled,
@@ -74,17 +74,6 @@ def _run(job: ClaimedJob, host: Host, folder: Path, began_at: float) -> tuple[st
     if ended.document is None and ended.details == "late":
         ended = Ended(details=text)
     return context.secret, ended
-
-
-def _limit(job: ClaimedJob, host: Host) -> tuple[float, str]:
-    """Return for how many seconds a job may run, and what is said if that is not enough."""
-    own, there_are = job.row.timeout_seconds, host.seconds - SECONDS_TO_END
-    if own is not None and own <= there_are:
-        return float(own), f"execution_timeout: it ran for longer than {own:g} s"
-    return there_are, (
-        f"it ran for longer than the {there_are:g} s that Lambda has for a step: split the task, or"
-        " use a SparkTask"
-    )
 
 
 def _unpacked(bundle_uri: str, folder: Path) -> Path:

@@ -69,13 +69,14 @@ class JobEvents:
     def add(self, job: FakeJob, change: Change) -> None:
         """Let the last change of a job become an event, or none."""
         if change.state in _SENT:
-            self._send(_state_event(job, change), change.at)
+            self.send(_state_event(job, change), change.at)
 
     def add_utilization(self, job: FakeJob, used: Utilization, at: DateTime) -> None:
         """Let what a job has used become an event at an instant, or none."""
-        self._send(_utilization_event(job, used, at), at)
+        self.send(_utilization_event(job, used, at), at)
 
-    def _send(self, event: dict[str, Any], at: DateTime) -> None:
+    def send(self, event: dict[str, Any], at: DateTime) -> None:
+        """Let an event come at an instant, or as badly as events are delivered."""
         if self._random.random() < self._faults.drop:
             return
         copies = 2 if self._random.random() < self._faults.double else 1

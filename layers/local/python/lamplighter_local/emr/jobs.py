@@ -8,6 +8,7 @@ import datetime
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
 from pendulum import DateTime
 
@@ -195,10 +196,27 @@ def _queued(job: FakeJob, at: DateTime) -> FakeJob:
     return job.changed(Change(JobState.QUEUED, at))
 
 
-def doubles(jobs: Iterable[FakeJob]) -> list[str]:
+class StepJob(Protocol):
+    """A job of a step, of any kind."""
+
+    @property
+    def dag(self) -> str: ...
+    @property
+    def run_key(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def job_run_id(self) -> str: ...
+    @property
+    def created_at(self) -> DateTime: ...
+    @property
+    def ended_at(self) -> DateTime | None: ...
+
+
+def doubles(jobs: Iterable[StepJob]) -> list[str]:
     """Return a sentence for every job that began while another one of its step was live."""
     found: list[str] = []
-    longest: dict[tuple[str, str, str], FakeJob] = {}
+    longest: dict[tuple[str, str, str], StepJob] = {}
     for job in sorted(jobs, key=lambda job: job.created_at):
         step = (job.dag, job.run_key, job.task)
         if not any(step):
@@ -213,5 +231,5 @@ def doubles(jobs: Iterable[FakeJob]) -> list[str]:
     return found
 
 
-def _ended(job: FakeJob) -> DateTime:
+def _ended(job: StepJob) -> DateTime:
     return job.ended_at or _NEVER
