@@ -74,6 +74,7 @@ def created(name: str) -> Iterator[Settings]:
             tables=[table.name for table in table_definitions(made.table_prefix)],
             queues=made.queue_urls.values(),
             bucket=made.bucket,
+            log_group=f"/aws/lambda/{made.task_function}",
         )
 
 

@@ -8,22 +8,23 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lamplighter import aws, clock, queues, settings
+from lamplighter import clock, queues, settings
 from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter.executors.base import Job, JobState
 from lamplighter.executors.python_job import Host, run_job
 from lamplighter_job.secrets import GIVEN as SECRETS
 from lamplighter_local.aws_lambda.invocations import end_of_invocation, taking_invocations
+from lamplighter_local.emulator.moto_memory import put_log_lines
 
 OnChange = Callable[[str, JobState], object]
 
 LOG = "log.txt"
-# As many events as CloudWatch takes at once.
-_MOST_EVENTS = 10_000
+# A job that runs is ended within seconds when the block is over.
+_END_FOR = 15.0
 
 
 class LocalPython:
@@ -84,20 +85,9 @@ class LocalPython:
         folder.mkdir(parents=True, exist_ok=True)
         said = [json.loads(line)["message"] for line in lines]
         (folder / LOG).write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
-        if lines:
-            _put_log_events(lines, folder.name)
-
-
-def _put_log_events(lines: list[str], stream: str) -> None:
-    logs = aws.client("logs")
-    group = f"/aws/lambda/{settings.current().task_function}"
-    with suppress(logs.exceptions.ResourceAlreadyExistsException):  # of an earlier job
-        logs.create_log_group(logGroupName=group)
-    logs.create_log_stream(logGroupName=group, logStreamName=stream)
-    at = int(clock.now().timestamp() * 1000)
-    for begin in range(0, len(lines), _MOST_EVENTS):
-        some = [{"timestamp": at, "message": line} for line in lines[begin : begin + _MOST_EVENTS]]
-        logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=some)
+        put_log_lines(
+            f"/aws/lambda/{settings.current().task_function}", folder.name, lines, clock.now()
+        )
 
 
 class BackgroundPython(LocalPython):
@@ -135,7 +125,3 @@ class BackgroundPython(LocalPython):
             self._has_work.clear()
             while not self._is_ending and super().work():
                 pass
-
-
-# A job that is running notices within seconds that it has been given up.
-_END_FOR = 15.0
