@@ -34,6 +34,7 @@ from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emulator.moto_memory import queues
@@ -58,10 +59,10 @@ A, B = Asset("a"), Asset("b")
 
 @dataclass
 class Story:
-    """A deployment in which a scenario is told."""
+    """A deployment in which a scenario is told, and what pretends to run its jobs."""
 
     stack: LocalStack
-    emr: FakeEmr
+    emr: FakeEmr | FakeLambda
 
     def states(self, *dag_ids: str) -> list[str]:
         """Return the runs of DAGs with their steps, in short: `two success a=success/1`."""
@@ -642,7 +643,9 @@ OVERTAKINGS = {
 
 def clients() -> tuple[Any, ...]:
     """Return the clients of all services that runs need."""
-    return connection().client, *(aws.client(name) for name in ("sqs", "s3", "emr-serverless"))
+    return connection().client, *(
+        aws.client(name) for name in ("sqs", "s3", "emr-serverless", "lambda")
+    )
 
 
 @contextmanager
@@ -828,6 +831,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
             begin(faults)
             seconds = story.stack.settings.client_token_valid_seconds + 1
             story.stack.clock.advance(timedelta(seconds=seconds))
+            assert isinstance(story.emr, FakeEmr)
             story.emr.remembers_tokens = False
             go_on(scenario, story, is_heard=False)
             wrong += [f"{faults.injected}: {text}" for text in wrong_after(scenario, story)]

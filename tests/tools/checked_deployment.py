@@ -6,6 +6,7 @@ from lamplighter.store.dags import require_dag
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo
 from lamplighter_local import deployment
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.lifecycle import when_open
 from tests.tools.invariants.origins import Origins
@@ -47,7 +48,8 @@ class LocalDeployment(deployment.LocalDeployment):
         is_idle = self.stack.is_idle()
         found = violations(origins=self._origins.now(), is_idle=is_idle)
         found += self._origins.missing()
-        if isinstance(self.executor, FakeEmr):
-            found += job_violations(self.executor, is_idle=is_idle)
+        for fake in self.stack.execution.fakes.values() if self.stack.execution else ():
+            assert isinstance(fake, FakeEmr | FakeLambda)
+            found += job_violations(fake, is_idle=is_idle)
         if found:
             raise AssertionError("\n".join(found))

@@ -17,6 +17,7 @@ from lamplighter.store.dags import definition_of
 from lamplighter.store.limits import STARTS
 from lamplighter.store.models import AssetEvents, Runs, Steps
 from lamplighter.store.runs import run_ref
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.table_checks import waiting_violations
 
@@ -121,7 +122,7 @@ def _of_outlets(runs: Mapping[str, Runs], steps: _StepsByRun, *, is_idle: bool) 
                     yield f"run {ref}: {step.state} step {step.step_id} told of {asset.name}"
 
 
-def job_violations(emr: FakeEmr, *, is_idle: bool = True) -> list[str]:
+def job_violations(emr: FakeEmr | FakeLambda, *, is_idle: bool = True) -> list[str]:
     """Return what is wrong with jobs: two of one step at once, or one that runs for nobody."""
     found = emr.doubles()
     if not is_idle:

@@ -84,7 +84,7 @@ class FakeLambda:
         self._invocations: list[_Invocation] = []
         self._known: dict[str, None] = {}
         self._deaths: Counter[tuple[str, str]] = Counter()
-        self._refusals: list[str] = []
+        self._refusals: dict[str, list[str]] = {}
         self._outside = _Outside()
         self.calls: Counter[str] = Counter()
         # Whether there is no room for invocations; Lambda keeps them for an hour.
@@ -111,9 +111,9 @@ class FakeLambda:
         """Let the next invocations for a task die in the end, without moving the row of the job."""
         self._deaths[dag, task] += times
 
-    def refuse_next(self, code: str, times: int = 1) -> None:
-        """Let the next requests be refused with an error code of Lambda."""
-        self._refusals += [code] * times
+    def refuse_next(self, operation: str, code: str, times: int = 1) -> None:
+        """Let the next calls of an operation be refused with an error code of Lambda."""
+        self._refusals.setdefault(operation, []).extend([code] * times)
 
     def answering_calls(self, send: Callable[..., Any]) -> Callable[..., Any]:
         """Return what takes invocations of `task`, and sends all other calls."""
@@ -122,8 +122,8 @@ class FakeLambda:
     def invoke(self, job_id: str) -> None:
         """Take an invocation, whatever others there are for the same job."""
         self.calls["Invoke"] += 1
-        if self._refusals:
-            error = {"Code": self._refusals.pop(0), "Message": "it was told to refuse"}
+        if refusals := self._refusals.get("Invoke"):
+            error = {"Code": refusals.pop(0), "Message": "it was told to refuse"}
             raise ClientError({"Error": error}, "Invoke")
         self._known[job_id] = None
         now = clock.now()
