@@ -119,7 +119,7 @@ class StepFunctions(Executor):
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the execution that an event is about, if it is of a state machine of ours."""
-        if event["detail-type"] != EVENT_TYPE:
+        if event.get("detail-type") != EVENT_TYPE:
             return None
         detail = event["detail"]
         is_ours = _machine_arn(detail["stateMachineArn"]) is not None
