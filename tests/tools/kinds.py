@@ -16,12 +16,24 @@ from lamplighter import DAG, Asset, PythonTask, SparkTask, StepFunctionsTask, ch
 # A task of each kind, in their order.
 TASKS = ("load", "check", "export")
 _JOBS = """
+from lamplighter_job import SkipStep
+
+
+def act(context):
+    if context.conf.get("fails") == context.task_id and context.try_number == 1:
+        raise ValueError("not yet")
+    if context.conf.get("skips") == context.task_id:
+        raise SkipStep("a holiday")
+
+
 def load(spark, context):
+    act(context)
     context.output["rows"] = spark.range(3).count()
     context.outlet("loaded").extra["rows"] = 3
 
 
 def check(context):
+    act(context)
     (rows,) = context.arguments
     assert context.input("load")["rows"] == int(rows)
     context.output["good"] = int(rows) - 1
@@ -80,9 +92,12 @@ def kinds_dags(**options: Any) -> tuple[DAG, DAG]:
 
 
 def write_kinds(folder: Path) -> Path:
-    """Write the bundle of the DAG into a folder, and return it."""
+    """Write the bundle of the DAG into a folder, and return it.
+
+    The conf of a run says which program fails at first, or skips: `{"fails": "load"}`.
+    """
     imports = "import pendulum\nfrom typing import Any\nfrom lamplighter import *\n"
-    text = f"{imports}\n{inspect.getsource(kinds_dags)}\nshop, consumer = kinds_dags()\n"
+    text = f"{imports}\n{inspect.getsource(kinds_dags)}\nshop, consumer = kinds_dags(retries=1)\n"
     for name, content in (("dags/kinds.py", text), ("jobs/shop.py", _JOBS)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
