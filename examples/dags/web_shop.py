@@ -16,7 +16,7 @@ from datetime import timedelta
 
 import pendulum
 
-from lamplighter import DAG, Asset, SparkTask
+from lamplighter import DAG, Asset, Param, SparkTask
 from lamplighter.timetables.assets import AssetOrTimeSchedule
 from lamplighter.timetables.trigger import CronTriggerTimetable
 from timetables.uneven_intervals import UnevenIntervalsTimetable
@@ -25,6 +25,12 @@ from timetables.workday import AfterWorkdayTimetable
 START = pendulum.datetime(2026, 1, 1, tz="Europe/Zurich")
 HOLIDAYS = [datetime.date(2026, 4, 3), datetime.date(2026, 4, 6)]  # Good Friday, Easter Monday
 RETRIES = {"retries": 2, "retry_delay": timedelta(minutes=5)}
+DAYS = Param(
+    [],
+    description="The days of a run that is triggered by hand, such as 2026-01-01",
+    type="array",
+    items={"type": "string", "format": "date"},
+)
 
 # Only names: where the data lies is a setting.
 orders = Asset("orders")
@@ -68,8 +74,7 @@ with DAG(
     # Of two runs at once, the one that has read less could write last.
     max_active_runs=1,
     default_args=RETRIES,
-    # A run started by hand names its days here: {"days": ["2026-01-01"]}.
-    params={"days": []},
+    params={"days": DAYS},
     description="Computes the revenue of the days that the triggering events name",
 ):
     SparkTask("build", job="jobs.revenue:build", inlets=[orders, fx], outlets=[revenue])
@@ -82,7 +87,7 @@ with DAG(
     start_date=START,
     max_active_runs=1,  # as above
     default_args=RETRIES,
-    params={"days": []},  # as above
+    params={"days": DAYS},
     description="Reports the best products of each country, every Monday and on new revenue",
 ):
     SparkTask("build", job="jobs.report:build", inlets=[revenue], outlets=[weekly_report])

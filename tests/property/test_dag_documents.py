@@ -1,6 +1,7 @@
 """Law: any DAG that can be defined is written down and read back exactly."""
 
 import json
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ import pendulum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamplighter import DAG, Asset, AssetAlias, AssetAll, AssetAny, SparkTask
+from lamplighter import DAG, Asset, AssetAlias, AssetAll, AssetAny, Param, SparkTask, TaskGroup
 from lamplighter.assets import AssetCondition
 from lamplighter.dags.arguments import TRIGGER_RULES
 from lamplighter.identifiers import RUN_TYPES
@@ -32,6 +33,9 @@ json_values = st.recursive(
     max_leaves=5,
 )
 extras = st.dictionaries(words, json_values, max_size=3)
+params = st.builds(Param, json_values, st.none() | words) | st.builds(
+    Param, st.integers(), type=st.sampled_from(["integer", ["null", "number"]])
+)
 names = st.from_regex(r"[a-z]{1,8}( [a-z]{1,4})?", fullmatch=True)
 zones = st.sampled_from(["UTC", "Europe/Zurich", "America/St_Johns", "Australia/Lord_Howe", 5400])
 instants = st.builds(
@@ -107,7 +111,7 @@ def dags(draw: st.DrawFn) -> DAG:
         catchup=draw(st.booleans()),
         max_active_runs=draw(st.integers(1, 500)),
         dagrun_timeout=draw(st.none() | durations),
-        params=draw(extras),
+        params=draw(extras | st.dictionaries(words, params, max_size=3)),
         tags=draw(st.lists(words, max_size=3)),
         description=draw(st.none() | words),
         doc_md=draw(st.none() | words),
@@ -117,7 +121,12 @@ def dags(draw: st.DrawFn) -> DAG:
     tasks: list[SparkTask] = []
     for number in range(draw(st.integers(0, 4))):
         options: dict[str, Any] = {**draw(programs), **draw(task_options)}
-        task = SparkTask(f"t{number}", dag=dag, **options)
+        with ExitStack() as blocks:
+            if draw(st.booleans()):
+                blocks.enter_context(
+                    TaskGroup(f"g{number}", dag=dag, prefix_group_id=draw(st.booleans()))
+                )
+            task = SparkTask(f"t{number}", dag=dag, **options)
         for upstream in draw(st.lists(st.sampled_from(tasks), max_size=2)) if tasks else []:
             upstream >> task
         tasks.append(task)

@@ -12,8 +12,8 @@ from pendulum import datetime
 
 from lamplighter import aws, runtime
 from lamplighter.errors import RejectedError, SettingsError
-from lamplighter.events.emit import emit, event_body
-from lamplighter.events.message import AssetEvent, read_events
+from lamplighter.events.emit import emit
+from lamplighter.events.message import AssetEvent, event_body, read_events
 from lamplighter.settings import Settings
 from lamplighter_local.stack import local_stack
 

@@ -7,7 +7,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, SparkTask
+from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, Param, SparkTask, TaskGroup
 from lamplighter.errors import DefinitionError, SerializationError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import content_hash, decode_dag, encode_dag, to_json
@@ -54,7 +54,7 @@ def rich_dag() -> DAG:
         dagrun_timeout=timedelta(hours=5),
         max_consecutive_failed_dag_runs=4,
         default_args={"retries": 2, "owner": "data"},
-        params={"limit": 10, "names": ["a", "b"]},
+        params={"limit": Param(10, "of rows", type="integer"), "names": ["a", "b"]},
         tags=["b", "a"],
         description="words",
         doc_md="# more words",
@@ -83,10 +83,9 @@ def rich_dag() -> DAG:
             executor_memory="16g",
             max_executors=10,
         )
-        second = SparkTask(
-            "second", job="jobs.x:run", trigger_rule="all_done", depends_on_past=True
-        )
-        first >> second
+        with TaskGroup("last", prefix_group_id=False) as last:
+            SparkTask("second", job="jobs.x:run", trigger_rule="all_done", depends_on_past=True)
+        first >> last
     return dag
 
 
@@ -147,6 +146,17 @@ def test_document_from_before_cycles_were_refused_allows_none(schema: int) -> No
     assert decode_dag(document).allow_cycle is False
 
 
+def test_document_from_before_kinds_groups_and_schemas_has_none() -> None:
+    """One of version 3 has tasks for Spark, in no group, and params as plain values."""
+    with DAG("x", params={"a": 1}) as dag:
+        SparkTask("load", job="jobs.a:run")
+    document = {**encode_dag(dag), "schema": 3}
+    del document["param_schemas"]
+    for name in ("kind", "groups", "inputs"):
+        del document["tasks"][0][name]
+    assert decode_dag(document) == dag
+
+
 def test_document_over_one_megabyte_is_refused() -> None:
     """A DAG whose document is over the limit is an error that names the DAG and the size."""
     dag = DAG("big", params={"text": "x" * 1_000_000})
@@ -162,6 +172,8 @@ def test_document_over_one_megabyte_is_refused() -> None:
         ({"timetable": {"type": "NullTimetable"}}, "damaged"),
         ({"timetable": 5}, "damaged"),
         ({"start_date": "soon"}, "not an instant"),
+        ({"param_schemas": 5}, "damaged"),
+        ({"param_schemas": {"a": 5}}, "its schema must be a mapping"),
         ({"surprise": 1}, r"unknown \['surprise'\]"),
     ],
 )
@@ -169,6 +181,15 @@ def test_damaged_document_is_refused_with_reason(change: dict[str, Any], words: 
     """A document is checked as if an author had written it."""
     with pytest.raises(DefinitionError, match=words):
         decode_dag({**encode_dag(DAG("x")), **change})
+
+
+@pytest.mark.parametrize("groups", ["load", None, [5], [""], ["a b"], ["x" * 201]])
+def test_groups_of_a_task_are_a_list_of_ids(groups: object) -> None:
+    """Anything else is refused, with the task."""
+    document = encode_dag(rich_dag())
+    document["tasks"][0]["groups"] = groups
+    with pytest.raises(DefinitionError, match="'rich'"):
+        decode_dag(document)
 
 
 def test_document_without_a_key_is_refused() -> None:

@@ -16,6 +16,7 @@ from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.registry.definition import without_refused
 from lamplighter_cli import console
 from lamplighter_cli.clock_reads import clock_reads
+from lamplighter_cli.definitions import task_groups, task_ids
 from lamplighter_cli.options import AsJson, BundleDir
 
 _LINES_OF_OUTPUT = 5
@@ -58,7 +59,8 @@ def _as_json(report: BundleReport) -> dict[str, object]:
                 "description": dag.description,
                 "timezone": dag.document["timezone"],
                 "catchup": dag.document["catchup"],
-                "tasks": [task["task_id"] for task in dag.document["tasks"]],
+                "tasks": task_ids(dag.document),
+                "task_groups": task_groups(dag.document),
                 "hash": dag.hash,
             }
             for dag in report.dags

@@ -10,6 +10,13 @@ from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_d
 from lamplighter.store.runs import last_runs, runs_of
 from lamplighter_cli import console
 from lamplighter_cli.console import instant, instant_json, view_json
+from lamplighter_cli.definitions import (
+    params_json,
+    params_text,
+    task_groups,
+    task_ids,
+    tasks_text,
+)
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_dag
 from lamplighter_cli.options import AsJson, DagId
@@ -72,7 +79,7 @@ def list_dags(*, as_json: AsJson = False) -> None:
 @app.command()
 @on_deployment
 def show(dag_id: DagId, *, as_json: AsJson = False) -> None:
-    """Show a DAG: its schedule, limits, tasks, assets, newest runs and cost by day."""
+    """Show a DAG: its schedule, limits, tasks, params, assets, newest runs and cost by day."""
     row = find_dag(dag_id)
     progress = asset_progress([row]).get(dag_id)
     dag, document = view_dag(row), newest_document(row)
@@ -127,12 +134,10 @@ def _details_json(dag: Dag, document: dict[str, Any]) -> dict[str, Any]:
         "backfill": dag.backfill,
         "waiting": dag.waiting,
         "waiting_for_past": dag.waiting_for_past,
-        "tasks": _task_ids(document),
+        "tasks": task_ids(document),
+        "task_groups": task_groups(document),
+        "params": params_json(document),
     }
-
-
-def _task_ids(document: dict[str, Any]) -> list[str]:
-    return [task["task_id"] for task in document.get("tasks", ())]
 
 
 def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) -> None:
@@ -154,7 +159,8 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
                 "version": dag.version,
                 "previous schedule": _previous_schedule(dag),
                 "bundle": f"{dag.bundle}, push {dag.push}",
-                "tasks": ", ".join(_task_ids(document)),
+                "tasks": tasks_text(document),
+                "params": params_text(document),
                 "catchup": "yes" if dag.catchup else "no",
                 "slots": slots,
                 "backfill": dag.backfill,

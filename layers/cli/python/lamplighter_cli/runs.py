@@ -11,10 +11,12 @@ from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
+from lamplighter.store.dags import document_of_run
 from lamplighter.store.runs import STATES, recent_runs, runs_of
 from lamplighter.timetables.base import DataInterval
 from lamplighter.zones import Zone, instant_in
 from lamplighter_cli import console
+from lamplighter_cli.definitions import groups_by_task
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import (
     find_dag,
@@ -93,14 +95,16 @@ def show(
     """Show a run, its steps, and the asset events that triggered it."""
     row = find_run(run)
     found, left = view_run(row), view_outputs(row) if outputs else None
+    groups = groups_by_task(document_of_run(row))
     if as_json:
-        console.print_json(whole_run_json(found) | ({} if left is None else {"outputs": left}))
+        whole = whole_run_json(found, groups)
+        console.print_json(whole | ({} if left is None else {"outputs": left}))
         return
     zone = zone_of_runs(found.dag_id)
     console.out().print(run_table(found, zone))
     if found.steps:
         console.out().print()
-        console.out().print(steps_table(found.steps, zone))
+        console.out().print(steps_table(found.steps, zone, groups))
     _show_events(found)
     if left:
         console.out().print()

@@ -11,6 +11,7 @@ from lamplighter.executors import named
 from lamplighter.zones import Zone
 from lamplighter_cli import console
 from lamplighter_cli.console import Rows, instant, view_json
+from lamplighter_cli.definitions import GROUPS_JOIN, Groups
 from lamplighter_operations.views import Run, Step
 
 # Fields of `Run` that only `runs show` has, below the others.
@@ -22,15 +23,18 @@ def run_json(run: Run) -> dict[str, Any]:
     return view_json(run, without=_DETAILS)
 
 
-def whole_run_json(run: Run) -> dict[str, Any]:
-    """Return a run with its steps and events as JSON."""
+def whole_run_json(run: Run, groups: Groups) -> dict[str, Any]:
+    """Return a run with its steps, their task groups, and its events as JSON."""
     events: dict[str, list[dict[str, Any]]] = {}
     for event in run.events:
         events.setdefault(event.asset, []).append(view_json(event, without={"asset", "seq"}))
     return {
         **run_json(run),
         "conf": run.conf,
-        "steps": [view_json(step, without={"max_try_number"}) for step in run.steps],
+        "steps": [
+            view_json(step, without={"max_try_number"}) | {"groups": groups.get(step.task_id, ())}
+            for step in run.steps
+        ],
         "triggering_asset_events": events,
         "expired": run.expired_events,
     }
@@ -64,12 +68,14 @@ def runs_table(runs: Iterable[Run], zone: Zone | None) -> Rows:
     return table
 
 
-def steps_table(steps: Iterable[Step], zone: Zone | None) -> Rows:
-    """Return the steps of a run as a table."""
-    table = Rows("task", "state", "try", "job", "started", "ended", "cost", "error")
+def steps_table(steps: Iterable[Step], zone: Zone | None, groups: Groups) -> Rows:
+    """Return the steps of a run as a table; with their task groups, if any is in one."""
+    group = ("group",) if groups else ()
+    table = Rows("task", *group, "state", "try", "job", "started", "ended", "cost", "error")
     for step in steps:
         table.add(
             step.task_id,
+            *(GROUPS_JOIN.join(groups.get(step.task_id, ())) for _ in group),
             console.state(step.state),
             f"{step.try_number} of {step.max_try_number}",
             step.job_run_id or "",

@@ -11,9 +11,11 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from lamplighter import clock
+from lamplighter.store.dags import document_of_run
 from lamplighter.store.runs import FINISHED, SUCCESS, recent_runs, runs_of
 from lamplighter.zones import Zone, iso
 from lamplighter_cli import console
+from lamplighter_cli.definitions import Groups, groups_by_task
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.lookup import find_dag, find_run, zone_of_runs
 from lamplighter_cli.options import AsJson, Every
@@ -44,7 +46,9 @@ def watch(
 ) -> None:
     """Watch a run until it finishes (exit code 1 if it failed), or a DAG until Ctrl-C."""
     if "/" in what:
-        read = partial(_read_run, what, zone_of_runs(find_run(what).dag_id))
+        row = find_run(what)
+        groups = groups_by_task(document_of_run(row))
+        read = partial(_read_run, what, zone_of_runs(row.dag_id), groups)
     else:
         read = partial(_read_runs, what, view_dag(find_dag(what)).zone if what else None)
     end: str | None = None
@@ -69,14 +73,14 @@ def _follow(read: Callable[[], _Snapshot], show: Callable[[_Snapshot], None], ev
         clock.sleep(every)
 
 
-def _read_run(name: str, zone: Zone | None) -> _Snapshot:
+def _read_run(name: str, zone: Zone | None, groups: Groups) -> _Snapshot:
     row = find_run(name)
     run, steps = run_summary(row), steps_of(row)
     states: dict[tuple[str, str | None], str] = {
         (run.name, step.task_id): step.state for step in steps
     }
     states[run.name, None] = run.state
-    table = Group(runs_table([run], zone), "", steps_table(steps, zone))
+    table = Group(runs_table([run], zone), "", steps_table(steps, zone, groups))
     return _Snapshot(table, states, run.state if run.state in FINISHED else None)
 
 

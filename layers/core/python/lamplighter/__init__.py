@@ -1,7 +1,16 @@
 """Lamplighter: Airflow-style run scheduling with no servers. What authors import."""
 
 from lamplighter.assets import Asset, AssetAlias, AssetAll, AssetAny, AssetWatcher, Dataset
-from lamplighter.dags import DAG, PythonTask, SparkTask, StepFunctionsTask, chain, dag
+from lamplighter.dags import (
+    DAG,
+    Param,
+    PythonTask,
+    SparkTask,
+    StepFunctionsTask,
+    TaskGroup,
+    chain,
+    dag,
+)
 
 __version__ = "0.1.0"
 
@@ -13,9 +22,11 @@ __all__ = [
     "AssetAny",
     "AssetWatcher",
     "Dataset",
+    "Param",
     "PythonTask",
     "SparkTask",
     "StepFunctionsTask",
+    "TaskGroup",
     "chain",
     "dag",
 ]

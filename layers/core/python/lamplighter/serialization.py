@@ -13,10 +13,13 @@ from typing import Any
 
 from lamplighter.assets.asset import decode_condition, encode_condition
 from lamplighter.assets.condition import AssetCondition
+from lamplighter.dags.arguments import strings
 from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.kinds import KINDS
+from lamplighter.dags.params import join
 from lamplighter.dags.task import Task
 from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
+from lamplighter.identifiers import require_id
 from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import Zone, encode_zone, iso, parse_instant, parse_zone
 
@@ -34,14 +37,19 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     3: lambda document: {
         **document,
         "schema": 4,
-        "tasks": [{"kind": "spark", "inputs": [], **task} for task in document["tasks"]],
+        "param_schemas": {},
+        "tasks": [
+            {"kind": "spark", "inputs": [], "groups": [], **task} for task in document["tasks"]
+        ],
     },
 }
 
 _INSTANTS = frozenset({"start_date", "end_date"})
 _ASSETS = frozenset({"inlets", "outlets"})
-_DAG_KEYS = frozenset({"schema", "dag_id", "timezone", "timetable", "tasks", *PLAIN_ARGUMENTS})
-_TASK_KEYS = frozenset({"task_id", "kind", "downstream"})
+_DAG_KEYS = frozenset(
+    {"schema", "dag_id", "timezone", "timetable", "param_schemas", "tasks", *PLAIN_ARGUMENTS}
+)
+_TASK_KEYS = frozenset({"task_id", "kind", "groups", "downstream"})
 
 
 def encode_dag(dag: DAG) -> dict[str, Any]:
@@ -54,6 +62,7 @@ def encode_dag(dag: DAG) -> dict[str, Any]:
         "timezone": encode_zone(dag.timezone),
         "timetable": encode_timetable(dag.timetable),
         **{name: _encode(getattr(dag, name)) for name in PLAIN_ARGUMENTS},
+        "param_schemas": dag.param_schemas,
         # By id: tasks made from a set come in another order in every process.
         "tasks": [_encode_task(task) for _, task in sorted(dag.tasks.items())],
     }
@@ -117,6 +126,7 @@ def _encode_task(task: Task) -> dict[str, Any]:
     return {
         "task_id": task.task_id,
         "kind": task.kind,
+        "groups": list(task.group_ids),
         **{name: _encode(value) for name, value in task.options().items()},
         "downstream": sorted(task.downstream_task_ids),
     }
@@ -140,12 +150,15 @@ def _decode_dag(document: dict[str, Any]) -> DAG:
     if arguments["start_date"] is not None:
         zone = parse_zone(document["timezone"])
         arguments["start_date"] = arguments["start_date"].in_timezone(zone)
+    arguments["params"] = join(document["params"], document["param_schemas"])
     dag = DAG(document["dag_id"], schedule=decode_timetable(document["timetable"]), **arguments)
     for data in document["tasks"]:
         kind, what = KINDS[data["kind"]], f"DAG {dag.dag_id!r}: task {data.get('task_id')!r}"
         _require_keys(data, _TASK_KEYS | kind.OPTIONS.keys(), what)
         options: Any = {name: _decode(name, data[name]) for name in kind.OPTIONS}
-        kind(data["task_id"], dag=dag, **options)
+        task = kind(data["task_id"], dag=dag, **options)
+        groups = strings(data["groups"])
+        task.group_ids = tuple(require_id(each, what=f"{what}: group") for each in groups)
     for data in document["tasks"]:
         for downstream in data["downstream"]:
             dag.tasks[data["task_id"]] >> dag.tasks[downstream]

@@ -8,6 +8,7 @@ anything, so a lost message only delays.
 import uuid
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 from pendulum import DateTime
 
@@ -46,7 +47,7 @@ from lamplighter.store.models import Backfills, Dags
 from lamplighter.store.runs import run_states
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
 from lamplighter.timetables.base import DagRunInfo, is_foreign
-from lamplighter_operations.trigger import require_allowed, require_defined
+from lamplighter_operations.trigger import require_allowed, require_defined, require_params
 
 # Numbers to try.
 _MAX_TAKEN = 100
@@ -88,7 +89,7 @@ class InvalidReprocessBehavior(RefusedError):
 
 
 class InvalidBackfillConf(RefusedError):
-    """The conf is not JSON."""
+    """The conf is not JSON, or has a value that a param does not allow."""
 
 
 class NoBackfillRunsToCreate(RefusedError):
@@ -181,15 +182,22 @@ def _plan(request: Request) -> tuple[Plan, Expected]:
     _require_none_open(dag)
     _require_range(request, now)
     _require_order(request, document)
-    try:
-        json_mapping(dict(request.conf or {}))
-    except TypeError as error:
-        raise InvalidBackfillConf(f"a backfill of DAG {dag_id!r}: conf {error}") from error
+    _require_conf(request, document)
     require_limits(request.max_active_runs, request.max_cost)
     dates = _dates(request, dag, now)
     keys = sorted(key_of(info) for info in (dates[0], dates[-1])) if dates else ()
     states = run_states(dag_id, *keys) if keys else {}
     return make_plan(request, dates, states), expect(dag_id)
+
+
+def _require_conf(request: Request, document: dict[str, Any]) -> None:
+    try:
+        conf = json_mapping(dict(request.conf or {}))
+        require_params(request.dag_id, document, conf)
+    except TypeError as error:
+        raise InvalidBackfillConf(f"a backfill of DAG {request.dag_id!r}: conf {error}") from error
+    except RefusedError as refused:
+        raise InvalidBackfillConf(str(refused)) from refused
 
 
 def _require_none_open(dag: Dags) -> None:

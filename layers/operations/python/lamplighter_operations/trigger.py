@@ -1,18 +1,19 @@
 """Creates manual runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pendulum import DateTime
 
 from lamplighter import clock, identifiers, queues
+from lamplighter.dags.params import check_values
 from lamplighter.errors import RefusedError
 from lamplighter.identifiers import MAX_ID_LENGTH, RUN_TYPES, require_id
 from lamplighter.loading import json_mapping
 from lamplighter.registry.custom_timetables import custom_manual_interval
 from lamplighter.scheduler import cursor
 from lamplighter.store import runs as run_rows
-from lamplighter.store.dags import change_dag, require_dag
+from lamplighter.store.dags import change_dag, newest_document, require_dag
 from lamplighter.store.models import Dags, Runs
 from lamplighter.store.slots import announcement, free_slots, is_open, occupy, wait_for_slot
 from lamplighter.store.transactions import Put, TransactionCanceled, Write
@@ -42,6 +43,7 @@ def create_manual_run(
     row = require_dag(dag_id)
     require_allowed(row, "manual")
     require_usable(row)
+    require_params(dag_id, newest_document(row), conf)
     now = clock.now()
     info = _info(row, logical_date, data_interval, now)
     run = run_rows.new_run(
@@ -132,6 +134,15 @@ def require_allowed(row: Dags, run_type: str) -> None:
             f"DAG {row.dag_id!r} allows runs of these types only: {', '.join(allowed) or 'none'};"
             f" add {run_type!r} to its allowed_run_types"
         )
+
+
+def require_params(dag_id: str, document: Mapping[str, Any], conf: Mapping[str, Any]) -> None:
+    """Refuse a run that gives a param of its DAG no value, or one that its schema forbids."""
+    values = {**document.get("params", {}), **conf}
+    try:
+        check_values(values, document.get("param_schemas", {}))
+    except ValueError as error:
+        raise RefusedError(f"DAG {dag_id!r}: params: {error}") from error
 
 
 def require_defined(row: Dags) -> None:

@@ -1,7 +1,18 @@
-"""What authors define: DAGs, tasks of several kinds, and the order between tasks."""
+"""What authors define: DAGs and their params, tasks of several kinds, groups and order."""
 
 from lamplighter.dags.dag import DAG, dag
+from lamplighter.dags.groups import TaskGroup
 from lamplighter.dags.kinds import PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.links import chain
+from lamplighter.dags.params import Param
 
-__all__ = ["DAG", "PythonTask", "SparkTask", "StepFunctionsTask", "chain", "dag"]
+__all__ = [
+    "DAG",
+    "Param",
+    "PythonTask",
+    "SparkTask",
+    "StepFunctionsTask",
+    "TaskGroup",
+    "chain",
+    "dag",
+]

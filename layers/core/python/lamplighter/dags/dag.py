@@ -17,6 +17,7 @@ from pendulum import DateTime
 
 from lamplighter.assets.condition import NO_ASSETS
 from lamplighter.dags import arguments
+from lamplighter.dags import params as param_definitions
 from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
 from lamplighter.dags.kinds import OPTIONS
 from lamplighter.dags.links import find_cycle
@@ -78,6 +79,8 @@ class DAG:
     dagrun_timeout: datetime.timedelta | None
     max_consecutive_failed_dag_runs: int
     params: dict[str, Any]
+    """The defaults, as templates and jobs get them; a `Param` without one has none."""
+    param_schemas: dict[str, dict[str, Any]]
     tags: tuple[str, ...]
     owner: str
     description: str | None
@@ -115,8 +118,9 @@ class DAG:
         defaults = self._read("default_args", default_args or {}, arguments.mapping)
         default_params = self._read("default_args", defaults.get("params", {}), arguments.mapping)
         own_params = self._read("params", params or {}, arguments.mapping)
-        self._warn_about_unused(defaults)
-        self.task_defaults = {name: defaults[name] for name in OPTIONS if name in defaults}
+        all_params = {**default_params, **own_params}
+        self.param_schemas = self._read("params", all_params, param_definitions.schemas_of)
+        self.task_defaults = self.options_in(defaults, also={"owner", "params"})
         start_date = defaults.get("start_date") if start_date is None else start_date
         end_date = defaults.get("end_date") if end_date is None else end_date
         given = {
@@ -127,7 +131,7 @@ class DAG:
             "max_active_tasks": max_active_tasks,
             "dagrun_timeout": dagrun_timeout,
             "max_consecutive_failed_dag_runs": max_consecutive_failed_dag_runs,
-            "params": {**default_params, **own_params},
+            "params": param_definitions.defaults_of(all_params),
             "tags": tags,
             "owner": owner or defaults.get("owner") or "lamplighter",
             "description": description,
@@ -146,6 +150,7 @@ class DAG:
         )
         self._check_schedule()
         self.tasks: dict[str, Task] = {}
+        self.group_ids: set[str] = set()
         self.location = _location_being_imported()
         self._outer: list[Token[DAG | None]] = []
         for definitions in _collections:
@@ -162,13 +167,17 @@ class DAG:
         except (TypeError, ValueError) as error:
             raise self._error(argument, error) from error
 
-    def _warn_about_unused(self, defaults: dict[str, Any]) -> None:
-        for name in sorted(set(defaults) - set(OPTIONS) - {"owner", "params"}):
+    def options_in(
+        self, defaults: Mapping[str, Any], where: str = "", *, also: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the options of tasks in `default_args`; warn of what else is there."""
+        for name in sorted(defaults.keys() - OPTIONS.keys() - set(also)):
             warnings.warn(
-                f"DAG {self.dag_id!r}: default_args: {name!r} has no effect",
+                f"DAG {self.dag_id!r}: {where}default_args: {name!r} has no effect",
                 UserWarning,
                 stacklevel=3,
             )
+        return {name: defaults[name] for name in OPTIONS if name in defaults}
 
     def _check_schedule(self) -> None:
         timetable = self.timetable
@@ -203,6 +212,8 @@ class DAG:
         """Add `task` to this DAG."""
         if task.task_id in self.tasks:
             raise self._error("tasks", f"there are two tasks with the id {task.task_id!r}")
+        if task.task_id in self.group_ids:
+            raise self._error("tasks", f"a task and a group have the same id {task.task_id!r}")
         if len(self.tasks) >= MAX_TASKS:
             raise self._error("tasks", f"more than {MAX_TASKS} tasks")
         # A task may begin later and end earlier than its DAG, never the other way round.
@@ -230,10 +241,25 @@ class DAG:
         its runs could end.
         """
         self._read("schedule", self.timetable, lambda timetable: timetable.check_limits())
+        self._check_params()
         for task in self._templated_tasks():
             self._read("tasks", task, _templates().check_task)
         for task in self.tasks.values():
             self._read("tasks", task, check_inputs)
+
+    def _check_params(self) -> None:
+        self._read(
+            "params",
+            self.params,
+            lambda given: param_definitions.check_definition(given, self.param_schemas),
+        )
+        required = [name for name in self.param_schemas if name not in self.params]
+        if required and _creates_runs(self.timetable):
+            raise self._error(
+                "params",
+                f"{required[0]!r} has no default, and schedule {self.timetable.summary!r} creates"
+                " runs by itself: give it a default, or pass schedule=None",
+            )
 
     def try_templates(self) -> list[str]:
         """Return what is wrong with templates, as far as sample values can tell."""
@@ -295,6 +321,7 @@ class DAG:
         return {
             "schedule": self.timetable,
             **{name: getattr(self, name) for name in PLAIN_ARGUMENTS},
+            "params": param_definitions.join(self.params, self.param_schemas),
         }
 
     def __eq__(self, other: object) -> bool:
@@ -315,6 +342,10 @@ def _has_periods(timetable: Timetable) -> bool:
     """Return True if runs could be owed: @once and @continuous never owe one, nor do assets."""
     timed = timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
     return timed.can_be_scheduled and timed.periodic and timed.asset_condition is NO_ASSETS
+
+
+def _creates_runs(timetable: Timetable) -> bool:
+    return timetable.can_be_scheduled or timetable.asset_condition is not NO_ASSETS
 
 
 def _advice_on(argument: str) -> str:

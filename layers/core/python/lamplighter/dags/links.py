@@ -1,9 +1,10 @@
 """The order between tasks: `a >> b`, `chain(a, b)`, and cycles in it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from lamplighter.errors import DefinitionError
@@ -11,56 +12,71 @@ from lamplighter.errors import DefinitionError
 if TYPE_CHECKING:
     from lamplighter.dags.task import Task
 
-Tasks: TypeAlias = "Task | Sequence[Task] | AbstractSet[Task]"
+Tasks: TypeAlias = "Linked | Sequence[Linked] | AbstractSet[Linked]"
 
 
-class Linked:
-    """What can be put before and after tasks with `>>` and `<<`."""
+class Linked(ABC):
+    """What can be put before and after tasks with `>>` and `<<`: a task, or a group of tasks."""
+
+    @property
+    @abstractmethod
+    def roots(self) -> "list[Task]":
+        """The tasks that wait for whatever comes before."""
+
+    @property
+    @abstractmethod
+    def leaves(self) -> "list[Task]":
+        """The tasks that whatever comes after waits for."""
 
     def __rshift__(self, other: Tasks) -> Tasks:
-        link(self, other)  # type: ignore[arg-type] # a task
+        link(self, other)
         return other
 
     def __lshift__(self, other: Tasks) -> Tasks:
-        link(other, self)  # type: ignore[arg-type] # a task
+        link(other, self)
         return other
 
     def __rrshift__(self, other: Tasks) -> Self:
-        link(other, self)  # type: ignore[arg-type] # a task
+        link(other, self)
         return self
 
     def __rlshift__(self, other: Tasks) -> Self:
-        link(self, other)  # type: ignore[arg-type] # a task
+        link(self, other)
         return self
 
 
-def as_tasks(tasks: Tasks) -> list["Task"]:
-    """Return one task, or several, as a list."""
-    if isinstance(tasks, str) or not isinstance(tasks, Sequence | AbstractSet):
-        return [tasks]
-    return list(tasks)
-
-
 def link(upstream: Tasks, downstream: Tasks) -> None:
-    """Make every task of `downstream` wait for every task of `upstream`."""
-    for before in as_tasks(upstream):
-        for after in as_tasks(downstream):
+    """Make all that is first in `downstream` wait for all that is last in `upstream`."""
+    for before in _as_list(upstream):
+        for after in _as_list(downstream):
             for thing in (before, after):
-                if not hasattr(thing, "downstream_task_ids"):
+                if not isinstance(thing, Linked):
                     raise DefinitionError(
-                        f"{before!r} >> {after!r}: {thing!r} is not a task, and cannot be linked"
+                        f"{before!r} >> {after!r}: {thing!r} is neither a task nor a task group,"
+                        " and cannot be linked"
                     )
-            if before.dag is not after.dag:
-                raise DefinitionError(
-                    f"task {before.task_id!r} of DAG {before.dag.dag_id!r} cannot be linked to task"
-                    f" {after.task_id!r} of DAG {after.dag.dag_id!r}: use an asset between DAGs"
-                )
-            before.downstream_task_ids.add(after.task_id)
-            after.upstream_task_ids.add(before.task_id)
+            for pair in product(before.leaves, after.roots):
+                _link_tasks(*pair)
+
+
+def _as_list(linked: Tasks) -> list[Linked]:
+    if isinstance(linked, str) or not isinstance(linked, Sequence | AbstractSet):
+        return [linked]
+    return list(linked)
+
+
+def _link_tasks(before: "Task", after: "Task") -> None:
+    if before.dag is not after.dag:
+        raise DefinitionError(
+            f"task {before.task_id!r} of DAG {before.dag.dag_id!r} cannot be linked to task"
+            f" {after.task_id!r} of DAG {after.dag.dag_id!r}: use an asset between DAGs"
+        )
+    before.downstream_task_ids.add(after.task_id)
+    after.upstream_task_ids.add(before.task_id)
 
 
 def chain(*tasks: Tasks) -> None:
-    """Link tasks one after the other; two lists of the same length are linked pair by pair."""
+    """Link tasks and groups one after the other; two lists of one length, pair by pair."""
     for upstream, downstream in pairwise(tasks):
         if isinstance(upstream, Sequence) and isinstance(downstream, Sequence):
             if len(upstream) != len(downstream):

@@ -19,11 +19,20 @@ from lamplighter.identifiers import require_id
 
 if TYPE_CHECKING:
     from lamplighter.dags.dag import DAG
+    from lamplighter.dags.groups import TaskGroup
 
 open_dag: ContextVar["DAG | None"] = ContextVar("open_dag", default=None)
 """The DAG whose `with` block is open: tasks join it."""
+open_group: ContextVar["TaskGroup | None"] = ContextVar("open_group", default=None)
+"""The group whose `with` block is open: tasks and groups of its DAG join it."""
 
 _MAX_OUTLETS = 90  # the events of a finished task are written in one transaction
+
+
+def open_group_of(dag: "DAG") -> "TaskGroup | None":
+    """Return the group that tasks and groups of `dag` join, if one is open."""
+    group = open_group.get()
+    return group if group is not None and group.dag is dag else None
 
 
 class Option(NamedTuple):
@@ -102,12 +111,19 @@ class Task(Linked):
             )
         self.dag = owner
         self.task_id = require_id(task_id, what=f"DAG {owner.dag_id!r}: task")
+        # Of the groups that it is in, the outermost first.
+        self.group_ids: tuple[str, ...] = ()
+        defaults = owner.task_defaults
+        group = open_group_of(owner)
+        if group is not None:
+            self.task_id = group.child_id(self.task_id)
+            self.group_ids, defaults = group.path, group.task_defaults
         self.upstream_task_ids: set[str] = set()
         self.downstream_task_ids: set[str] = set()
         unknown = sorted(set(options) - set(self.OPTIONS))
         if unknown:
             raise self._error(unknown[0], f"{type(self).__name__} has no such argument")
-        given: dict[str, Any] = {**owner.task_defaults, **options}
+        given: dict[str, Any] = {**defaults, **options}
         for name, option in self.OPTIONS.items():
             value = given.get(name, option.default)
             try:
@@ -143,13 +159,24 @@ class Task(Linked):
         """The sizes that the author has chosen, by option."""
         return {}
 
+    @property
+    def roots(self) -> list["Task"]:
+        """This task: links to it are links to nothing else."""
+        return [self]
+
+    @property
+    def leaves(self) -> list["Task"]:
+        """This task, as in `roots`."""
+        return [self]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Task):
             return NotImplemented
         return self._identity() == other._identity()
 
     def _identity(self) -> tuple[object, ...]:
-        return (self.kind, self.task_id, self.options(), self.downstream_task_ids)
+        linked = (self.group_ids, self.downstream_task_ids)
+        return (self.kind, self.task_id, self.options(), *linked)
 
     __hash__ = object.__hash__
 

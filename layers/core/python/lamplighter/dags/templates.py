@@ -408,7 +408,8 @@ def _sample(task: "Task") -> dict[str, Any]:
         "run_id": step.run_id,
         **({} if is_undated else dated(start, start, start.add(days=1))),
         "macros": MACROS,
-        "params": dag.params,
+        # Without a default, only a run has the value.
+        **({"params": dag.params} if dag.param_schemas.keys() <= dag.params.keys() else {}),
     }
 
 

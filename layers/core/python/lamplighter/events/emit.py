@@ -2,7 +2,6 @@
 
 import datetime
 import hashlib
-import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 from lamplighter import aws, settings
 from lamplighter.errors import RejectedError
-from lamplighter.events.message import read_events
+from lamplighter.events.message import event_body, read_events
 from lamplighter.events.outlet_events import RESERVED, claims_outlet
 
 # What SQS allows as message group and deduplication id.
@@ -48,43 +47,6 @@ def emit(
     address = _address(f"{asset or uri}#{event_id}", lane)
     aws.client("sqs").send_message(MessageBody=body, **address)
     return event_id
-
-
-def event_body(
-    asset: str | None = None,
-    *,
-    uri: str | None = None,
-    extra: Mapping[str, Any] | None = None,
-    event_id: str | None = None,
-    timestamp: datetime.datetime | str | None = None,
-    partition_key: str | None = None,
-    source: Mapping[str, Any] | str | None = None,
-    aliases: Iterable[str] = (),
-) -> str:
-    """Return the body of a valid event message; reject invalid fields."""
-    given = {
-        "asset": asset,
-        "uri": uri,
-        "extra": _plain(extra),
-        "event_id": event_id,
-        "timestamp": timestamp.isoformat()
-        if isinstance(timestamp, datetime.datetime)
-        else timestamp,
-        "partition_key": partition_key,
-        "source": _plain(source),
-        # A single string is refused below; `list` would make each character an alias.
-        "aliases": (aliases if isinstance(aliases, str) else list(aliases)) or None,
-    }
-    try:
-        body = json.dumps({name: value for name, value in given.items() if value is not None})
-    except (RecursionError, TypeError, ValueError) as error:
-        raise RejectedError(f"an event holds JSON values only: {error}") from error
-    read_events(body, first_id="unsent")
-    return body
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _address(name: str, lane: str | None) -> dict[str, str]:

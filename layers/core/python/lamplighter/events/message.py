@@ -1,12 +1,13 @@
-"""Parses messages on `events`: plain events, and the envelopes of S3, EventBridge and SNS.
+"""The messages on `events`: plain ones, read and written, and envelopes of S3, EventBridge, SNS.
 
 Envelopes may have more fields than are named here, as AWS adds some over time. Refuses: looking
 anything up; whether the asset exists is not known here.
 """
 
+import datetime
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -124,6 +125,43 @@ def _read_plain(data: dict[str, Any], event_id: str) -> AssetEvent:
         raise RejectedError("send exactly one of asset (a name) and uri")
     given = {name: read(data[name], name) for name, read in _READERS.items() if name in data}
     return AssetEvent(**{"event_id": event_id, **given})
+
+
+def event_body(
+    asset: str | None = None,
+    *,
+    uri: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+    event_id: str | None = None,
+    timestamp: datetime.datetime | str | None = None,
+    partition_key: str | None = None,
+    source: Mapping[str, Any] | str | None = None,
+    aliases: Iterable[str] = (),
+) -> str:
+    """Return the body of a valid event message; reject invalid fields."""
+    given = {
+        "asset": asset,
+        "uri": uri,
+        "extra": _plain(extra),
+        "event_id": event_id,
+        "timestamp": timestamp.isoformat()
+        if isinstance(timestamp, datetime.datetime)
+        else timestamp,
+        "partition_key": partition_key,
+        "source": _plain(source),
+        # A single string is refused below; `list` would make each character an alias.
+        "aliases": (aliases if isinstance(aliases, str) else list(aliases)) or None,
+    }
+    try:
+        body = json.dumps({name: value for name, value in given.items() if value is not None})
+    except (RecursionError, TypeError, ValueError) as error:
+        raise RejectedError(f"an event holds JSON values only: {error}") from error
+    read_events(body, first_id="unsent")
+    return body
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 # Envelopes.

@@ -16,7 +16,7 @@ from lamplighter.assets import AssetAlias
 from lamplighter.dags.task import Task
 from lamplighter.errors import UNREADABLE, RejectedError, readable
 from lamplighter.events import fields
-from lamplighter.events.emit import event_body
+from lamplighter.events.message import event_body
 from lamplighter.identifiers import asset_id
 from lamplighter.runs.job_request import JobName, JobReport, as_mapping
 from lamplighter.runs.view import RunView

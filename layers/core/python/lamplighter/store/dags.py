@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pendulum import DateTime
@@ -191,6 +191,18 @@ def newest_documents(
 ) -> dict[str, dict[str, Any]]:
     """Return the newest documents of DAGs by id."""
     keys = [(dag.dag_id, dag.version) for dag in dags]
+    return _documents(keys, skips_unreadable=skips_unreadable)
+
+
+def document_of_run(run: Runs) -> dict[str, Any]:
+    """Return the document that a run was created from, or an empty one if it cannot be read."""
+    key = (run.dag_id, run.dag_version)
+    return _documents([key], skips_unreadable=True).get(run.dag_id, {})
+
+
+def _documents(
+    keys: Collection[tuple[str, str]], *, skips_unreadable: bool
+) -> dict[str, dict[str, Any]]:
     malformed: list[Malformed] | None = [] if skips_unreadable else None
     documents: dict[str, dict[str, Any]] = {}
     for row in DagVersions.batch_get(keys, malformed=malformed) if keys else ():

@@ -31,7 +31,7 @@ from lamplighter.bundles.answers import MAX_BYTES, AnswerPipe, read_answer, wait
 from lamplighter.bundles.parsing import environment
 from lamplighter.errors import in_short
 from lamplighter.events.dead_letters import NOWHERE, FailedMessage
-from lamplighter.events.emit import event_body
+from lamplighter.events.message import event_body
 from lamplighter.queues import Delivery
 from lamplighter.streams.outbox import WatcherEvent
 from lamplighter.streams.outside import Outside

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from lamplighter import settings
 from lamplighter.errors import PermanentError, RejectedError, TransientError, in_short
-from lamplighter.events.emit import event_body
+from lamplighter.events.message import event_body
 from lamplighter.streams.guarded_producer import (
     GuardedProducer,
     Keep,
