@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from lamplighter import DAG, StepFunctionsTask
+from lamplighter import DAG, SparkTask, StepFunctionsTask
 from lamplighter.executors.step_functions import SKIP
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter_local.emr.fake_emr import FakeEmr
@@ -72,10 +72,10 @@ def make_story() -> Iterator[Story]:
 def with_machines(dag: DAG) -> DAG:
     """Return a DAG that has a state machine in the place of each job."""
     document = encode_dag(dag)
-    kept = {"task_id", "downstream", *StepFunctionsTask.OPTIONS}
+    of_jobs = SparkTask.OPTIONS.keys() - StepFunctionsTask.OPTIONS.keys()
     machine = {"kind": StepFunctionsTask.kind, "state_machine": "crawl", "input": {}}
     tasks = [
-        {**{key: value for key, value in task.items() if key in kept}, **machine}
+        {**{key: value for key, value in task.items() if key not in of_jobs}, **machine}
         for task in document["tasks"]
     ]
     return decode_dag({**document, "tasks": tasks})
