@@ -22,9 +22,10 @@ from constructs import Construct
 from infra import layers
 from infra.config import Config
 from infra.environment import require_room
-from infra.functions import LIMITS, PERMISSIONS
+from infra.functions import LIMITS, PERMISSIONS, limits_of
 from infra.permissions import Arns, function_statements
 from infra.queues import Queues, title
+from lamplighter.executors.aws_lambda import MAX_EVENT_AGE
 from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
@@ -74,6 +75,7 @@ class Compute(Construct):
         self.targets = {name: self._target(name) for name in FUNCTIONS}
         for function in FUNCTIONS:
             self._add_triggers(function)
+        self._tell_ends_of_python_jobs()
         self._route_job_states()
         self._route_executions()
         self._route_watched_sources()
@@ -99,7 +101,7 @@ class Compute(Construct):
         )
 
     def _function(self, name: str, function: Function) -> lambda_.Function:
-        scope = Construct(self, name.capitalize())
+        scope, limits = Construct(self, name.capitalize()), limits_of(name, self._config)
         full_name = f"{self._config.stack_name}-{name}"
         log_group = logs.LogGroup(
             scope,
@@ -125,8 +127,8 @@ class Compute(Construct):
                 str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
             ),
             layers=self._layers,
-            memory_size=LIMITS[name].memory_mb,
-            timeout=cdk.Duration.seconds(LIMITS[name].timeout_seconds),
+            memory_size=limits.memory_mb,
+            timeout=cdk.Duration.seconds(limits.timeout_seconds),
             role=role.without_policy_updates(),
             log_group=log_group,
             environment=self._environments[name],
@@ -136,10 +138,15 @@ class Compute(Construct):
                 else None
             ),
             # A schedule is an endless chain of messages, which Lambda would take for a mistake.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if queues_of(name) else None,
+            recursive_loop=(
+                lambda_.RecursiveLoop.ALLOW if queues_of(name) or name == "task" else None
+            ),
             # The next minute does what this one could not.
             max_event_age=cdk.Duration.minutes(1) if function.every_minutes else None,
             retry_attempts=0 if function.every_minutes else None,
+            reserved_concurrent_executions=(
+                self._config.task_concurrency or None if name == "task" else None
+            ),
             **network,
         )
         if name == "watch" and self._config.watch_access_point:
@@ -184,7 +191,7 @@ class Compute(Construct):
     def _network(self, scope: Construct, name: str) -> dict[str, Any]:
         """Return the network that a function is in, if it is in one."""
         config = self._config
-        subnets = {"sandbox": config.sandbox_subnets, "watch": config.watch_subnets}.get(name, ())
+        subnets = getattr(config, f"{name}_subnets", ())
         if not subnets:
             return {}
         vpc = ec2.Vpc.from_vpc_attributes(
@@ -194,7 +201,9 @@ class Compute(Construct):
             ec2.Subnet.from_subnet_id(scope, f"Subnet{number}", subnet)
             for number, subnet in enumerate(subnets, start=1)
         ]
-        groups = self._way_to_s3(scope, vpc) if name == "sandbox" else self._given_groups(scope)
+        groups = (
+            self._way_to_s3(scope, vpc) if name == "sandbox" else self._given_groups(scope, name)
+        )
         return {
             "vpc": vpc,
             "vpc_subnets": ec2.SubnetSelection(subnets=selected),
@@ -214,18 +223,19 @@ class Compute(Construct):
         group.add_egress_rule(s3, ec2.Port.tcp(443), "S3")
         return [group]
 
-    def _given_groups(self, scope: Construct) -> list[ec2.ISecurityGroup]:
-        """Return the deployer's groups for watchers, to which the stack adds no rule."""
+    def _given_groups(self, scope: Construct, name: str) -> list[ec2.ISecurityGroup]:
+        """Return the deployer's groups for a function, to which the stack adds no rule."""
+        given = getattr(self._config, f"{name}_security_groups")
         return [
             ec2.SecurityGroup.from_security_group_id(
                 scope, f"SecurityGroup{number}", group, mutable=False
             )
-            for number, group in enumerate(self._config.watch_security_groups, start=1)
+            for number, group in enumerate(given, start=1)
         ]
 
     def _environment(self, name: str) -> Mapping[str, str]:
         logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
-        if FUNCTIONS[name].runs_author_code and not queues_of(name):
+        if not PERMISSIONS[name].tables:
             return logging  # it is told all that it needs by whoever asks it
         local = {}
         if self._config.is_local and self._config.emr_endpoint:
@@ -281,6 +291,26 @@ class Compute(Construct):
             batch_size=batch_size,
             report_batch_item_failures=True,
             max_concurrency=self._config.concurrency,
+        )
+
+    def _tell_ends_of_python_jobs(self) -> None:
+        """Let Lambda tell of each invocation of `task`, which it never repeats by itself."""
+        target = lambda_.CfnEventInvokeConfig.OnSuccessProperty(
+            destination=self._queues.queues["jobstates"].queue_arn
+        )
+        lambda_.CfnEventInvokeConfig(
+            self,
+            "TaskInvocations",
+            function_name=self.functions["task"].function_name,
+            qualifier="$LATEST",
+            maximum_event_age_in_seconds=int(MAX_EVENT_AGE.total_seconds()),
+            maximum_retry_attempts=0,
+            destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+                on_success=target,
+                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
+                    destination=target.destination
+                ),
+            ),
         )
 
     def _route_job_states(self) -> None:

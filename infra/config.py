@@ -90,6 +90,12 @@ class Config:
     # What jobs may read of Secrets Manager and SSM: `secretsmanager:NAME`, `ssm:PARAMETER`.
     secrets: tuple[str, ...] = ()
 
+    # Python tasks: the size of their function, how many run at once (0: as many as the account
+    # allows), and policies of what they run, by ARN.
+    task_memory_mb: Annotated[int, Range(512, 10_240)] = 1_024
+    task_concurrency: Annotated[int, Range(0, 10_000)] = 0
+    task_policies: tuple[str, ...] = ()
+
     # The state machines that tasks may start, by name; they are in this account and Region.
     state_machines: tuple[str, ...] = ()
 
@@ -100,6 +106,9 @@ class Config:
     # Watchers go into subnets with security groups that exist: they say what can be reached.
     watch_subnets: tuple[str, ...] = ()
     watch_security_groups: tuple[str, ...] = ()
+    # And so do Python tasks.
+    task_subnets: tuple[str, ...] = ()
+    task_security_groups: tuple[str, ...] = ()
     spark_subnets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -149,7 +158,7 @@ class Config:
                 )
 
     def _require_whole_network(self) -> None:
-        subnets = ("sandbox_subnets", "watch_subnets", "spark_subnets")
+        subnets = ("sandbox_subnets", "watch_subnets", "task_subnets", "spark_subnets")
         given = [name for name in subnets if getattr(self, name)]
         if given and not self.vpc_id:
             raise SettingsError(f"{given[0]} are subnets of vpc_id: give that too")
@@ -159,8 +168,10 @@ class Config:
             raise SettingsError(
                 "sandbox_subnets and s3_prefix_list (of the gateway endpoint for S3) go together"
             )
-        if bool(self.watch_subnets) != bool(self.watch_security_groups):
-            raise SettingsError("watch_subnets and watch_security_groups go together")
+        for kind in ("watch", "task"):
+            pair = f"{kind}_subnets", f"{kind}_security_groups"
+            if bool(getattr(self, pair[0])) != bool(getattr(self, pair[1])):
+                raise SettingsError(f"{pair[0]} and {pair[1]} go together")
 
     def _require_sources_of_watchers(self) -> None:
         if bool(self.watch_access_point) != bool(self.watch_mount_path):

@@ -8,6 +8,7 @@ against the result: a permission too few fails a test, and one too many another.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infra.config import Config
 from infra.permissions import Permissions
 from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
 
@@ -38,6 +39,16 @@ _LIMITS: Mapping[str, Limits] = {
 }
 
 LIMITS: Mapping[str, Limits] = {name: _LIMITS.get(name, Limits()) for name in FUNCTIONS}
+
+
+def limits_of(name: str, config: Config) -> Limits:
+    """Return the limits of a function; a deployer chooses those of `task`."""
+    if name != "task":
+        return LIMITS[name]
+    return Limits(
+        memory_mb=config.task_memory_mb, timeout_seconds=config.settings.task_timeout_seconds
+    )
+
 
 # Permissions. First those that functions share, as they share the code.
 
@@ -81,7 +92,7 @@ _ADVANCE = Permissions(
 
 # Learns what became of jobs.
 _SETTLE = _ADVANCE | Permissions(
-    tables={"AssetEvents": "PutItem"},
+    tables={"AssetEvents": "PutItem", "Jobs": "GetItem UpdateItem"},
     # The log of a job that failed without a report; without listing, S3 says of a missing one
     # that it is forbidden.
     gets="jobs/*/report.json logs/*/SPARK_DRIVER/stderr.gz",
@@ -136,13 +147,22 @@ _PERMISSIONS: Mapping[str, Permissions] = {
             "Steps/turns": "Query",
             "Steps/waiting": "Query",
             "Variables": "Scan",
+            "Jobs": "UpdateItem",
         },
         # What steps have left that are read by others; listing as above.
         gets="jobs/*/report.json",
         lists="jobs/*",
         puts="jobs/*/context.json",
+        invokes="task",
         jobs="StartJobRun ListJobRuns",
         executions="StartExecution DescribeExecution",
+    ),
+    # Runs author code, in processes without these rights; Lambda sends the end of an invocation.
+    "task": Permissions(
+        tables={"Jobs": "GetItem UpdateItem"},
+        gets="bundles/* jobs/*/context.json",
+        puts="jobs/*/report.json",
+        assumes_task_role=True,
     ),
     "settle": _SETTLE,
     "sweep": _SETTLE

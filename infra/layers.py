@@ -19,6 +19,7 @@ from lamplighter_job import shipping
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "layers" / "deps" / "requirements.txt"
 CORE = ROOT / "layers" / "core"
+JOB = ROOT / "layers" / "job"
 # What Lambda has, and what is fetched for it.
 LAMBDA_PYTHON = "3.13"
 _FOR_LAMBDA = (
@@ -47,18 +48,24 @@ def is_built(*, is_local: bool) -> bool:
 
 
 def core(*, is_local: bool) -> Path:
-    """Return the folder of a layer with the library itself."""
-    files = sorted(path for path in CORE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    names = [path.relative_to(CORE).as_posix().encode() for path in files]
+    """Return the folder of a layer with the library itself, and that of jobs for Python tasks."""
+    parts = (CORE, JOB)
+    files = {
+        path.relative_to(part).as_posix().encode(): path
+        for part in parts
+        for path in sorted(part.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
     content = b"".join(
         b"%s\0%d\0%s" % (name, path.stat().st_size, path.read_bytes())
-        for name, path in zip(names, files, strict=True)
+        for name, path in files.items()
     )
     home = _home("core", content, is_local=is_local)
     if not home.is_dir():
         with _finished(home) as folder:
             no_leftovers = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(CORE, folder, ignore=no_leftovers, dirs_exist_ok=True)
+            for part in parts:
+                shutil.copytree(part, folder, ignore=no_leftovers, dirs_exist_ok=True)
             _compile(folder / "python", is_local=is_local)
     return home
 

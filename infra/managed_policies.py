@@ -75,7 +75,10 @@ class ManagedPolicies(Construct):
         super().__init__(scope, name)
         # Without it S3 does not tell an object that is not there from one that is forbidden.
         listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[arns.bucket_arn])
-        reading = [_describe_stack(arns), _read_queue_attributes(arns), listing]
+        logs = iam.PolicyStatement(
+            actions=["logs:FilterLogEvents"], resources=[arns.log_group("task")]
+        )
+        reading = [_describe_stack(arns), _read_queue_attributes(arns), listing, logs]
         self.reader = self._policy("Reader", READER, arns, reading)
         self.operator = self._policy("Operator", OPERATOR, arns, _replay_to_external_queues(arns))
 

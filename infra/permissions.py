@@ -40,6 +40,8 @@ class Permissions:
     # Operations on the state machines that a flag names, and on their executions.
     executions: str = ""
     invokes: str = ""
+    # Whether it may assume the role of what Python tasks run.
+    assumes_task_role: bool = False
     # Whether it may put `Run Finished` on the bus.
     publishes: bool = False
     # Whether it is invoked by the external queues, may list the external buckets, uses the file
@@ -63,6 +65,7 @@ class Permissions:
             jobs=_both(self.jobs, other.jobs),
             executions=_both(self.executions, other.executions),
             invokes=_both(self.invokes, other.invokes),
+            assumes_task_role=self.assumes_task_role or other.assumes_task_role,
             publishes=self.publishes or other.publishes,
             reads_watched_sources=self.reads_watched_sources or other.reads_watched_sources,
         )
@@ -105,6 +108,18 @@ class Arns:
     def function(self, name: str) -> str:
         """Return the ARN of a function."""
         return self._colon_arn("lambda", "function", f"{self.prefix}{name}")
+
+    @property
+    def task_job_role(self) -> str:
+        """The ARN of the role of what Python tasks run."""
+        # As text: the function that assumes it is made before it.
+        stack = self.stack
+        name = f"{self.prefix}python-jobs-{stack.region}"
+        return f"arn:{stack.partition}:iam::{stack.account}:role/{name}"
+
+    def log_group(self, name: str) -> str:
+        """Return the ARN of the log group of a function."""
+        return self._colon_arn("logs", "log-group", f"/aws/lambda/{self.prefix}{name}")
 
     def log_streams(self, name: str) -> str:
         """Return the pattern of all streams in the log of a function."""
@@ -256,6 +271,8 @@ def _roles(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement
     roles = arns.config.settings.watcher_roles.values()
     if permissions.reads_watched_sources and roles:
         yield _allow(["sts:AssumeRole"], sorted(set(roles)))
+    if permissions.assumes_task_role:
+        yield _allow(["sts:AssumeRole"], [arns.task_job_role])
 
 
 def _jobs(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStatement]:
@@ -283,6 +300,29 @@ def _executions(permissions: Permissions, arns: Arns) -> Iterator[iam.PolicyStat
 
 def _emr(operations: Iterable[str]) -> list[str]:
     return sorted(f"emr-serverless:{operation}" for operation in operations)
+
+
+def reading_secrets(stack: cdk.Stack, config: Config) -> list[iam.PolicyStatement]:
+    """Return what jobs need to read the secrets that the deployer names, and no others."""
+    form = cdk.ArnFormat.COLON_RESOURCE_NAME
+    arns: dict[str, list[str]] = {"secretsmanager": [], "ssm": []}
+    for reference in config.secrets:
+        service, _, name = reference.partition(":")
+        if service == "ssm":
+            arn = stack.format_arn(
+                service=service, resource="parameter", resource_name=name.removeprefix("/")
+            )
+        else:
+            # Secrets Manager adds a hyphen and six characters to the name.
+            arn = stack.format_arn(
+                service=service,
+                resource="secret",
+                resource_name=f"{name}-??????",
+                arn_format=form,
+            )
+        arns[service].append(arn)
+    actions = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
+    return [_allow([actions[service]], found) for service, found in arns.items() if found]
 
 
 def _encrypted(permissions: Permissions) -> Iterator[str]:

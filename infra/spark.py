@@ -14,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Config
-from infra.permissions import EMR_SERVICE
+from infra.permissions import EMR_SERVICE, reading_secrets
 from lamplighter import clock
 from lamplighter.executors.emr_releases import support_problem
 from lamplighter.executors.emr_workers import Sizes
@@ -159,7 +159,7 @@ class Spark(Construct):
         if arns:
             data = _statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)])
             statements = [*statements, data]
-        statements = [*statements, *self._reading_secrets()]
+        statements = [*statements, *reading_secrets(stack, self._config)]
         this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
         return iam.Role(
             self,
@@ -209,28 +209,6 @@ class Spark(Construct):
         )
         writing = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
         return [_statement(writing, [streams]), _statement(["logs:DescribeLogGroups"], [groups])]
-
-    def _reading_secrets(self) -> list[iam.PolicyStatement]:
-        """Return what jobs need to read the secrets that the deployer names, and no others."""
-        stack, form = cdk.Stack.of(self), cdk.ArnFormat.COLON_RESOURCE_NAME
-        arns: dict[str, list[str]] = {"secretsmanager": [], "ssm": []}
-        for reference in self._config.secrets:
-            service, _, name = reference.partition(":")
-            if service == "ssm":
-                arn = stack.format_arn(
-                    service=service, resource="parameter", resource_name=name.removeprefix("/")
-                )
-            else:
-                # Secrets Manager adds a hyphen and six characters to the name.
-                arn = stack.format_arn(
-                    service=service,
-                    resource="secret",
-                    resource_name=f"{name}-??????",
-                    arn_format=form,
-                )
-            arns[service].append(arn)
-        actions = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
-        return [_statement([actions[service]], found) for service, found in arns.items() if found]
 
 
 def _statement(

@@ -17,6 +17,7 @@ from infra.config import Config
 from infra.dashboard import Dashboard
 from infra.managed_policies import ManagedPolicies
 from infra.permissions import Arns
+from infra.python_tasks import PythonTasks
 from infra.queues import Queues
 from infra.spark import Spark
 from infra.storage import Storage, make_key
@@ -63,6 +64,13 @@ class LamplighterStack(cdk.Stack):
             queues=self.queues,
             has_layers=has_layers,
         )
+        PythonTasks(
+            self,
+            "PythonTasks",
+            config=config,
+            arns=self.arns,
+            function_role=self.compute.roles["task"],
+        )
         ManagedPolicies(self, "ManagedPolicies", arns=self.arns)
         Alarms(self, "Alarms", config=config, key=key, queues=self.queues, compute=self.compute)
         Dashboard(
@@ -86,6 +94,8 @@ class LamplighterStack(cdk.Stack):
             bucket=bucket,
             queue_urls=self.queues.urls(),
             sandbox_function=f"{config.stack_name}-sandbox",
+            task_function=f"{config.stack_name}-task",
+            task_job_role_arn=self.arns.task_job_role,
             emr_application_id=self.spark.application_id,
             emr_job_role_arn=self.spark.role.role_arn,
             emr_release="" if config.emr_application_id else config.emr_release,

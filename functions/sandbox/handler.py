@@ -4,7 +4,6 @@ Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs
 """
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,25 +34,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return _answer(event, context)
     except OSError:
         logger.exception("the disk, or the processes, of this environment cannot be used any more")
-        _end_environment()
+        processes.end_environment()
         raise
     finally:
-        _leave_nobody()
-
-
-def _leave_nobody() -> None:
-    """End what author code has left behind: it must not see the next bundle."""
-    if processes.is_in_lambda():
-        try:
-            processes.end_descendants()
-        except TimeoutError:
-            _end_environment()
-
-
-def _end_environment() -> None:
-    """Let Lambda replace this environment; the call fails, and is made again in a new one."""
-    if processes.is_in_lambda():
-        os._exit(1)
+        processes.leave_nobody()
 
 
 def _answer(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from lamplighter.runs.advance import SUBMIT, advance_all
 from lamplighter.runs.advance import settle as hear
 from lamplighter.store.models import AssetEvents
 from lamplighter.store.rows import connection
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
 from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.emulator.moto_memory import queues
@@ -54,7 +55,7 @@ READS = frozenset(
     {"BatchGetItem", "DescribeExecution", "GetItem", "GetJobRun", "GetObject", "ListJobRuns"}
     | {"Query"}
 )
-SERVICES = ("sqs", "s3", "emr-serverless", "stepfunctions")
+SERVICES = ("sqs", "s3", "emr-serverless", "lambda", "stepfunctions")
 KEY = "~first"  # of the only run that is asked for by hand
 JOB = "jobs.x:main"
 A, B = Asset("a"), Asset("b")
@@ -62,10 +63,10 @@ A, B = Asset("a"), Asset("b")
 
 @dataclass
 class Story:
-    """A deployment in which a scenario is told."""
+    """A deployment in which a scenario is told, and what pretends to run its jobs."""
 
     stack: LocalStack
-    emr: FakeEmr
+    emr: FakeEmr | FakeLambda
 
     def states(self, *dag_ids: str) -> list[str]:
         """Return the runs of DAGs with their steps, in short: `two success a=success/1`."""
@@ -231,6 +232,7 @@ def reading() -> DAG:
 
 def misread(story: Story) -> Iterator[str]:
     """Yield what the jobs of `b` were given that is not what `a` left."""
+    assert isinstance(story.emr, FakeEmr)
     for job in story.emr.jobs:
         bucket, key = aws.bucket_and_key(job.context_uri)
         context = json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
@@ -872,6 +874,7 @@ def forget(scenario: Scenario, story: Story, points: Points) -> tuple[int, list[
             begin(faults)
             seconds = story.stack.settings.client_token_valid_seconds + 1
             story.stack.clock.advance(timedelta(seconds=seconds))
+            assert isinstance(story.emr, FakeEmr)
             story.emr.remembers_tokens = False
             go_on(scenario, story, is_heard=False)
             wrong += [f"{faults.injected}: {text}" for text in wrong_after(scenario, story)]

@@ -28,7 +28,6 @@ from tests.faults.test_runs import (
     Story,
     all_points,
     die_at,
-    forget,
     mishear,
     once,
     pass_time,
@@ -138,13 +137,6 @@ def test_events_of_executions_delivered_badly_change_nothing(
 ) -> None:
     """Events that are late, doubled, shuffled or missing lead to the same end."""
     report(f"{name}, state machines misheard", *mishear(told(name), story, range(3)))
-
-
-@pytest.mark.slow
-def test_late_start_finds_the_execution_by_its_name(story: Story, report: Report) -> None:
-    """Whoever comes long after a start that was not noted takes the execution that is there."""
-    name = "one step, and a consumer"
-    report(f"{name}, state machines late", *forget(told(name), story, some_points))
 
 
 @pytest.mark.full

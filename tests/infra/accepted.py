@@ -57,5 +57,6 @@ ACCEPTED = (
         "Lambda asks for network interfaces on everything, and the function itself is denied them",
     ),
     Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Watch/Role/*", "as above"),
+    Accepted("AwsSolutions-IAM5[[]Resource::[*]]", "*/Task/Role/*", "as above"),
     Accepted(_OURS.format("[*]"), "*/Watch/Role/*", "a file system, by its access point"),
 )

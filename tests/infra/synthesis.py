@@ -50,6 +50,10 @@ EVERYTHING = {
     "spark_subnets": ["subnet-22345678"],
     "watch_subnets": ["subnet-32345678"],
     "watch_security_groups": ["sg-12345678"],
+    "task_policies": [f"arn:aws:iam::{ACCOUNT}:policy/catalog"],
+    "task_concurrency": 20,
+    "task_subnets": ["subnet-42345678"],
+    "task_security_groups": ["sg-22345678"],
     "watch_access_point": (
         f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:access-point/fsap-0123456789abcdef0"
     ),

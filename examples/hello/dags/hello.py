@@ -1,7 +1,7 @@
 """The smallest pipeline: to see whether a deployment works, with nothing to prepare.
 
-count    once a day, for the first time right after the push    `numbers`
-greet    whenever `numbers` has changed
+count    once a day, for the first time right after the push    `numbers`    on Spark
+greet    whenever `numbers` has changed                                      on Lambda
 
 lamplighter push examples/hello
 lamplighter runs watch
@@ -9,7 +9,7 @@ lamplighter runs watch
 
 import pendulum
 
-from lamplighter import DAG, Asset, SparkTask
+from lamplighter import DAG, Asset, PythonTask, SparkTask
 
 START = pendulum.datetime(2026, 1, 1, tz="UTC")
 
@@ -20,4 +20,4 @@ with DAG("count", schedule="@daily", start_date=START, catchup=False):
     SparkTask("count", job="jobs.hello:count", outlets=[numbers])
 
 with DAG("greet", schedule=numbers):
-    SparkTask("greet", job="jobs.hello:greet")
+    PythonTask("greet", job="jobs.greeting:greet")

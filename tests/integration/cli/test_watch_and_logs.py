@@ -12,7 +12,6 @@ from pendulum import datetime
 
 from lamplighter import DAG, SparkTask, aws, runtime
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.settings import Settings
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import LocalStack, local_stack
 from lamplighter_operations.trigger import create_manual_run
@@ -197,10 +196,14 @@ class TestLogs:
         result = lamplighter("runs", "logs", name, "--follow", "--json")
         assert (result.code, "omit --json and --try" in result.err) == (1, True)
 
-    def test_logs_that_nobody_keeps_say_how_to_keep_them(self, alone: Command) -> None:
-        """The setting is named."""
-        with runtime.using(settings=Settings()):
-            result = alone("runs", "logs", "sales/x")
+    def test_logs_that_nobody_keeps_say_how_to_keep_them(
+        self, lamplighter: Command, logged: LocalStack
+    ) -> None:
+        """The setting is named, for a run whose jobs were all on Spark."""
+        logged.advance(minutes=5)
+        name = f"sales/{logged.runs('sales')[0].run_id}"
+        with runtime.using(settings=replace(logged.settings, job_logs_uri="")):
+            result = lamplighter("runs", "logs", name)
         assert (result.code, "set job_logs_uri" in result.err) == (1, True)
 
 

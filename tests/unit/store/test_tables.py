@@ -29,6 +29,7 @@ def indexes(table: TableDefinition) -> dict[str, tuple[str, ...]]:
         ("DagVersions", ("dag_id", "version")),
         ("Runs", ("dag_id", "run_key")),
         ("Steps", ("run_ref", "step_id")),
+        ("Jobs", ("job_id",)),
         ("Backfills", ("backfill_id",)),
         ("Assets", ("asset_id", "ref")),
         ("AssetEvents", ("asset_id", "event_id")),
@@ -43,10 +44,10 @@ def test_table_has_its_key(name: str, expected: tuple[str, ...]) -> None:
     assert keys(DEFINITIONS[f"test-{name}"].create["KeySchema"]) == expected
 
 
-def test_tables_are_twelve() -> None:
+def test_tables_are_thirteen() -> None:
     """There is a definition for every model, and no other."""
     assert set(DEFINITIONS) == {f"test-{model.__name__}" for model in TABLES}
-    assert len(DEFINITIONS) == 12
+    assert len(DEFINITIONS) == 13
 
 
 def test_due_index_is_sparse_and_small() -> None:

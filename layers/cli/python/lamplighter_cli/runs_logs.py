@@ -10,6 +10,7 @@ from rich.text import Text
 from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors import named
+from lamplighter.executors.emr import EmrServerless
 from lamplighter.safe_text import masked_text
 from lamplighter.store.runs import FINISHED
 from lamplighter_cli import console
@@ -41,18 +42,23 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Print the logs of a run's jobs, of Spark those of drivers. Exit code 1 if there are none."""
-    if not settings.current().job_logs_uri:
+    row = find_run(run)
+    if not settings.current().job_logs_uri and not _has_other_logs(row):
         raise RefusedError(
             "this deployment does not store logs in S3: set job_logs_uri, such as s3://bucket/logs,"
             " for future runs; for this one, see the console of EMR Serverless"
         )
-    row = find_run(run)
     if follow and (as_json or try_number):
         raise RefusedError("--follow prints the lines of the last attempts: omit --json and --try")
     if follow:
         _Follower().follow(row, run, task)
         return
     _print_all(jobs_of(steps_of(row), task, try_number, run=f"run {row.run_id}"), as_json=as_json)
+
+
+def _has_other_logs(row: "Runs") -> bool:
+    """Return whether a step has a log that is not in the place for those of Spark."""
+    return any(step.executor not in {None, EmrServerless.name} for step in steps_of(row))
 
 
 def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """AWS clients: one per service and runtime, with timeouts that suit Lambda."""
 
 import os
+import re
 from typing import Any
 
 import boto3
@@ -12,6 +13,8 @@ from lamplighter import runtime
 CONNECT_SECONDS = 1.0
 READ_SECONDS = 3.0
 ATTEMPTS = 3
+# Credentials of a role that another role has assumed last an hour at most.
+ROLE_SECONDS = 3_600
 
 _LIMITS = Config(
     # Requests are built by this library; validating them costs more than sending them.
@@ -50,6 +53,21 @@ def withdraw_credentials() -> None:
 def held_credentials() -> dict[str, str]:
     """Return the credentials that were withdrawn, as arguments of a client."""
     return dict(_held)
+
+
+def assumed_role(role_arn: str, session_name: str, **narrowed: str) -> dict[str, str]:
+    """Return temporary credentials of a role, for an hour, as the environment of a process."""
+    found = client("sts").assume_role(
+        RoleArn=role_arn,
+        RoleSessionName=re.sub(r"[^A-Za-z0-9_=,.@-]", "-", session_name)[:64],
+        DurationSeconds=ROLE_SECONDS,
+        **narrowed,
+    )["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": found["SessionToken"],
+    }
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:

@@ -92,6 +92,10 @@ class ChosenSettings:
     # By bundle the ARN of the role that its own triggers have; without, they have no credentials.
     watcher_roles: dict[str, str] = field(default_factory=dict, hash=False)
 
+    # How long an invocation of the function `task` may take, and with it a Python task: half a
+    # minute less. Lambda allows 900 seconds.
+    task_timeout_seconds: Annotated[int, Range(60, 900)] = 900
+
     # What all jobs together may use of EMR Serverless; 0 is unlimited.
     spark_vcpus: Annotated[int, Range(0, 100_000)] = 0
     spark_memory_gb: Annotated[int, Range(0, 1_000_000)] = 0
@@ -138,6 +142,10 @@ class Settings(ChosenSettings):
     # By name of queue or dead-letter queue; each has a variable and an output of its own.
     queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
     sandbox_function: str = ""
+    # The function that runs Python tasks, and the role of what they run; without it, they have no
+    # credentials.
+    task_function: str = ""
+    task_job_role_arn: str = ""
     emr_application_id: str = ""
     emr_job_role_arn: str = ""
     # The release of the stack's own application; empty if it has none.

@@ -43,6 +43,10 @@ FUNCTIONS: Mapping[str, Function] = {
         runs_author_code=True,
     ),
     "submit": Function(description="advances runs, starts the jobs of steps that are ready"),
+    "task": Function(
+        description="runs Python tasks, each in a process of its own",
+        runs_author_code=True,
+    ),
     "settle": Function(description="reads the state of jobs; retries, skips, finishes, cancels"),
     "sweep": Function(
         description="finds what a crash or a lost message left behind",
@@ -83,8 +87,8 @@ _ADVANCING = ("submit", "settle", "sweep")
 QUEUES: Mapping[str, Queue] = {
     queue.name: queue
     for queue in (
-        # Also fed by EventBridge, with state changes of jobs.
-        Queue(name="jobstates", consumer="settle", producers=_ADVANCING),
+        # Also fed by EventBridge, with state changes of jobs, and by Lambda, with ends of `task`.
+        Queue(name="jobstates", consumer="settle", producers=(*_ADVANCING, "task")),
         Queue(name="submits", consumer="submit", producers=(*_CLAIMING, "submit", "settle")),
         # Also fed by the bucket, with pushes.
         Queue(name="registers", consumer="register", producers=(*_CLAIMING, "register")),

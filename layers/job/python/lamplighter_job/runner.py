@@ -60,24 +60,40 @@ def run_step(spark: SparkSession, context_uri: str, *, bundle: Path) -> Outcome:
         with json_logs({}):
             return _told(files, context_uri, report.failed(error), secret)
     with json_logs(fields_of(context)):
-        _log.info("the step begins, submission %d", context.submission)
-        with running(context):
-            outcome = _outcome(spark, context, document, bundle)
+        outcome = run_program(context, document, bundle, spark)
         return _told(files, context_uri, outcome, secret)
 
 
-def _outcome(
-    spark: SparkSession, context: Context, document: Mapping[str, Any], bundle: Path
+def run_program(
+    context: Context, document: Mapping[str, Any], bundle: Path, *given: SparkSession
 ) -> Outcome:
-    """Run the program and return how it ended."""
+    """Run the program of a step and return how it ended; a function gets what is given first."""
+    _log.info("the step begins, submission %d", context.submission)
+    with running(context):
+        return _outcome(context, document, bundle, given)
+
+
+def _outcome(
+    context: Context, document: Mapping[str, Any], bundle: Path, given: Sequence[SparkSession]
+) -> Outcome:
     try:
         _import_from(bundle)
-        _run_program(spark, context, document, bundle)
+        _run_program(given, context, document, bundle)
         return report.succeeded(context)
     except SkipStep as skip:
         return report.skipped(str(skip.reason))
     except BaseException as error:  # noqa: BLE001 - an author's program may raise anything at all
         return report.failed(error)
+
+
+def logged(outcome: Outcome) -> Outcome:
+    """Log how a step ended; return it without the secrets that its program has read."""
+    outcome = outcome.without_secrets()
+    if outcome.state == report.FAILED:
+        _log.error("the step has failed: %s", outcome.document["reason"])
+    else:
+        _log.info("the step ends as %s", f"{outcome.state} {outcome.summary}".strip())
+    return outcome
 
 
 def _told(files: Files, context_uri: str, outcome: Outcome, secret: str | None) -> Outcome:
@@ -86,11 +102,7 @@ def _told(files: Files, context_uri: str, outcome: Outcome, secret: str | None) 
     A report is believed only with the secret of the submission, which the context holds: if that
     cannot be read, the log must say why.
     """
-    outcome = outcome.without_secrets()
-    if outcome.state == report.FAILED:
-        _log.error("the step has failed: %s", outcome.document["reason"])
-    else:
-        _log.info("the step ends as %s", f"{outcome.state} {outcome.summary}".strip())
+    outcome = logged(outcome)
     if secret is None:
         sys.stderr.write(f"{outcome.document['reason']}\n")
         return outcome
@@ -107,11 +119,11 @@ def _told(files: Files, context_uri: str, outcome: Outcome, secret: str | None) 
 
 
 def _run_program(
-    spark: SparkSession, context: Context, document: Mapping[str, Any], bundle: Path
+    given: Sequence[SparkSession], context: Context, document: Mapping[str, Any], bundle: Path
 ) -> None:
     try:
         if document.get("job"):
-            _function(document["job"])(spark, context)
+            _function(document["job"])(*given, context)
         elif document.get("entry_point"):
             _run_script(bundle.resolve() / document["entry_point"], context.arguments)
         else:
@@ -121,7 +133,7 @@ def _run_program(
             raise
 
 
-def _function(job: str) -> Callable[[SparkSession, Context], object]:
+def _function(job: str) -> Callable[..., object]:
     module_name, _, name = job.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -134,7 +146,7 @@ def _function(job: str) -> Callable[[SparkSession, Context], object]:
     function = getattr(module, name, None)
     if not callable(function):
         raise ProgramError(f"job {job!r}: {module.__file__} does not define a function {name!r}")
-    found: Callable[[SparkSession, Context], object] = function
+    found: Callable[..., object] = function
     return found
 
 

@@ -16,6 +16,8 @@ from lamplighter import clock, queues, runtime, settings
 from lamplighter.dags.kinds import StepFunctionsTask
 from lamplighter.executors.base import Executor, JobRequest, JobState
 from lamplighter.executors.emr import EVENT_TYPE
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
+from lamplighter_local.aws_lambda.local_python import LocalPython
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.emr.jobs import StepJob
 from lamplighter_local.emulator.method_override import api_calls
@@ -96,6 +98,19 @@ class FakeExecution:
 
     def next_change(self) -> DateTime | None:
         return self.fake.next_change()
+
+
+class PythonExecution:
+    """Jobs of Python tasks that are run, one by one, whenever nothing else is to be done."""
+
+    def __init__(self, python: LocalPython) -> None:
+        self.python = python
+
+    def progress(self) -> int:
+        return int(self.python.work())
+
+    def next_change(self) -> DateTime | None:
+        return None
 
 
 class SparkExecution:
@@ -186,8 +201,9 @@ def executing(on: FakeEmr | Executor | None) -> Iterator[Executions | None]:
         return
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
-        machines = enter(_state_machines())
-        yield Executions({"spark": enter(_spark_jobs(on)), StepFunctionsTask.kind: machines})
+        python, machines = enter(_python_jobs(on)), enter(_state_machines())
+        kinds = {"python": python, StepFunctionsTask.kind: machines}
+        yield Executions({"spark": enter(_spark_jobs(on)), **kinds})
 
 
 @contextmanager
@@ -195,6 +211,14 @@ def _state_machines() -> Iterator[FakeExecution]:
     fake = FakeStepFunctions()
     with api_calls.wrapped(runtime.current().name, fake.answering_calls):
         yield FakeExecution(fake)
+
+
+@contextmanager
+def _python_jobs(on: FakeEmr | Executor) -> Iterator[Execution]:
+    """Run jobs of Python tasks where those of Spark are run too; otherwise they only last."""
+    python = getattr(on, "python", None) or FakeLambda()
+    with api_calls.wrapped(runtime.current().name, python.answering_calls):
+        yield PythonExecution(python) if isinstance(python, LocalPython) else FakeExecution(python)
 
 
 @contextmanager

@@ -58,6 +58,7 @@ def create_all(name: str) -> Settings:
         watch_buckets=_EVERYTHING,
         watch_event_sources=_EVERYTHING,
         sandbox_function=f"{prefix}sandbox",
+        task_function=f"{prefix}task",
         emr_application_id=APPLICATION,
         emr_job_role_arn=f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{prefix}jobs",
         job_logs_uri=f"s3://{bucket}/logs",
@@ -78,6 +79,7 @@ def created(name: str) -> Iterator[Settings]:
             tables=[table.name for table in table_definitions(made.table_prefix)],
             queues=made.queue_urls.values(),
             bucket=made.bucket,
+            log_group=f"/aws/lambda/{made.task_function}",
         )
 
 

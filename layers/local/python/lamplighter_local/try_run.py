@@ -28,7 +28,7 @@ from lamplighter.zones import Zone, instant_in
 from lamplighter_local.deployment import LocalDeployment
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.executor import LOG, LocalSparkExecutor
-from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.java import NO_JAVA, find_java_home, needs_java
 from lamplighter_local.spark.job_times import JobTimes
 from lamplighter_local.text_logs import warnings_as_lines
 from lamplighter_operations import pause
@@ -71,10 +71,11 @@ def try_run(
     poll_real_sources: bool = False,
 ) -> Tried:
     """Run a DAG once and return what came of it; a naive logical date is in the DAG's zone."""
-    if on_spark and find_java_home() is None:
-        raise RefusedError(NO_JAVA)
     root = require_bundle(bundle)
-    zone = zone_of_dag(find_dag(root, dag_id).document)
+    document = find_dag(root, dag_id).document
+    if on_spark and needs_java([document]) and find_java_home() is None:
+        raise RefusedError(NO_JAVA)
+    zone = zone_of_dag(document)
     date = instant_in(zone, at)
     with ExitStack() as until_the_end:
         spark = _spark(until_the_end, secrets) if on_spark else None
@@ -92,7 +93,7 @@ def try_run(
         times = None if spark is None else JobTimes(spark)
         run = lamp.trigger(dag_id, logical_date=date, conf=conf)
         run = _until_over(lamp, run)
-        attempts = () if spark is None or times is None else _attempts(spark, times)
+        attempts = () if times is None else _attempts(times)
         return Tried(_in_order(run, attempts), zone, _contexts(run), attempts)
 
 
@@ -139,9 +140,9 @@ def _contexts(run: Run) -> dict[str, Any]:
     return found
 
 
-def _attempts(spark: LocalSparkExecutor, times: JobTimes) -> tuple[Attempt, ...]:
+def _attempts(times: JobTimes) -> tuple[Attempt, ...]:
     return tuple(
-        Attempt(place.task_id, seconds, _log(spark.folder_of(job_run_id) / LOG))
+        Attempt(place.task_id, seconds, _log(times.folder_of(job_run_id) / LOG))
         for job_run_id, seconds in times.seconds.items()
         if (place := times.place_of(job_run_id)) is not None
     )

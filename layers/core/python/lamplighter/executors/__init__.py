@@ -6,12 +6,17 @@ from typing import Any, NamedTuple
 from lamplighter import runtime, settings
 from lamplighter.dags.task import Task
 from lamplighter.errors import PermanentError
+from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter.executors.base import Executor
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.executors.step_functions import StepFunctions
 
+# Made when they are needed, without arguments: they read the settings.
+_EXECUTORS: Mapping[str, type[Executor]] = {
+    each.name: each for each in (EmrServerless, LambdaFunction, StepFunctions)
+}
 # Of tasks that are not for Spark.
-_OF_KIND = {"python": "lambda", "step_functions": StepFunctions.name}
+_OF_KIND = {"python": LambdaFunction.name, "step_functions": StepFunctions.name}
 
 
 class NamedJob(NamedTuple):
@@ -36,24 +41,20 @@ def named(name: str | None) -> Executor:
     """Return the executor with a name; None means the current one."""
     if name is None:
         return current()
-    try:
-        return _known()[name]
-    except KeyError as error:
-        raise PermanentError(
-            f"unknown executor {name!r}: add it to the list of executors"
-        ) from error
+    own = runtime.current().executor
+    if own is not None and own.name == name:
+        return own
+    if name not in _EXECUTORS:
+        raise PermanentError(f"unknown executor {name!r}: add it to the list of executors")
+    return _EXECUTORS[name]()
 
 
 def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
-    """Return the job that an EventBridge event is about, or None if it is not one of ours."""
-    for executor in _known().values():
+    """Return the job that an event is about, or None if it is not one of ours."""
+    own = runtime.current().executor
+    for name in {**_EXECUTORS, **({} if own is None else {own.name: own})}:
+        executor = named(name)
         job_run_id = executor.read_event(event)
         if job_run_id is not None:
             return NamedJob(executor, job_run_id)
     return None
-
-
-def _known() -> dict[str, Executor]:
-    # Constructed without arguments: they read the settings.
-    known = [EmrServerless(), StepFunctions(), runtime.current().executor]
-    return {executor.name: executor for executor in known if executor is not None}

@@ -136,6 +136,8 @@ class Executor(Protocol):
 
     # Recorded on steps, so that a job is always looked up where it was started.
     name: str
+    # Whether a token may start a second job some time later: then jobs are looked up by name first.
+    forgets_tokens: bool = True
     # The shortest time limit that it enforces; the scheduler enforces shorter ones.
     min_timeout: timedelta = timedelta(0)
     # The longest that it accepts; a task with a longer one is refused when it is registered.

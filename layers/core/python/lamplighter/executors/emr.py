@@ -171,7 +171,7 @@ class EmrServerless(Executor):
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the job that an event is about, if it is of this application."""
-        if event["detail-type"] not in {EVENT_TYPE, UTILIZATION_TYPE}:
+        if event.get("detail-type") not in {EVENT_TYPE, UTILIZATION_TYPE}:
             return None
         detail = event["detail"]
         # Only the last one means that the job is billed.

@@ -67,6 +67,8 @@ class StepFunctions(Executor):
     """The state machines that the settings name."""
 
     name = "step-functions"
+    # Names are reserved for 90 days.
+    forgets_tokens = False
     # It is told of none: the scheduler stops what takes too long.
     min_timeout = timedelta.max
     # An execution costs what the services behind it cost, which nobody tells.
@@ -119,7 +121,7 @@ class StepFunctions(Executor):
 
     def read_event(self, event: Mapping[str, Any]) -> str | None:
         """Return the execution that an event is about, if it is of a state machine of ours."""
-        if event["detail-type"] != EVENT_TYPE:
+        if event.get("detail-type") != EVENT_TYPE:
             return None
         detail = event["detail"]
         is_ours = _machine_arn(detail["stateMachineArn"]) is not None

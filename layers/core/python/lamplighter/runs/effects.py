@@ -265,7 +265,8 @@ def find_job(view: RunView, step: Steps) -> str | None:
 
 def _start(view: RunView, start: PreparedJob, now: DateTime) -> str:
     request, step = start.request, start.step
-    if seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds:
+    is_old = seconds_since(step.submitted_at, now) > settings.current().client_token_valid_seconds
+    if is_old and named(step.executor).forgets_tokens:
         found = find_job(view, step)
         if found is not None:
             return found

@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import selectors
 import shutil
 import subprocess
@@ -56,8 +55,7 @@ _SETTINGS = (
     "watcher_retry_sessions",
     "watcher_events_per_minute",
 )
-# Credentials of a role that another role has assumed last an hour at most.
-_ROLE_SECONDS, _ROLE_MARGIN_SECONDS = 3_600, 600
+_ROLE_MARGIN_SECONDS = 600
 
 
 def isolated_by_bundle(
@@ -335,15 +333,7 @@ def _credentials_of(bundle: str) -> dict[str, str]:
         return {}
     until, credentials = _assumed().get(role, (0.0, {}))
     if until < time.monotonic():
-        name = f"watchers-{re.sub(r'[^A-Za-z0-9_=,.@-]', '-', bundle)}"[:64]
-        until = time.monotonic() + _ROLE_SECONDS - _ROLE_MARGIN_SECONDS
-        found = aws.client("sts").assume_role(
-            RoleArn=role, RoleSessionName=name, DurationSeconds=_ROLE_SECONDS
-        )["Credentials"]
-        credentials = {
-            "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": found["SessionToken"],
-        }
+        until = time.monotonic() + aws.ROLE_SECONDS - _ROLE_MARGIN_SECONDS
+        credentials = aws.assumed_role(role, f"watchers-{bundle}")
         _assumed()[role] = until, credentials
     return credentials

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from lamplighter.executors.base import Job, JobRequest, Submission
 from lamplighter.executors.emr import EmrServerless
+from lamplighter_local.aws_lambda.local_python import BackgroundPython
 from lamplighter_local.spark.executor import LocalSparkExecutor
 
 # A Spark that is just being started cannot be ended before; it ends by itself when we are gone.
@@ -25,6 +26,7 @@ class BackgroundSpark(EmrServerless):
     def __init__(self, folder: Path, *, secrets: Mapping[str, str] = MappingProxyType({})) -> None:
         self.folder = folder
         self._spark = LocalSparkExecutor(folder, secrets=secrets)
+        self.python = BackgroundPython(folder, secrets=secrets)
         # A job's id for each that was started, and None at the end.
         self._started: SimpleQueue[str | None] = SimpleQueue()
         self._job_run_ids: list[str] = []
@@ -56,7 +58,7 @@ class BackgroundSpark(EmrServerless):
     def working(self) -> Iterator[None]:
         """Run jobs until the block ends, and then leave neither a job nor Spark behind."""
         thread = threading.Thread(target=self._work, name="spark", daemon=True)
-        with self._spark:
+        with self._spark, self.python.working():
             thread.start()
             try:
                 yield

@@ -27,6 +27,7 @@ from pendulum import DateTime
 
 from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
+from lamplighter.bundles.parsing import check_bundle
 from lamplighter.clock import SystemClock
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
@@ -42,7 +43,7 @@ from lamplighter_local.dev.log import LogCollector, collected_logs
 from lamplighter_local.dev.server import Endpoint, serving
 from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.spark.java import NO_JAVA, find_java_home
+from lamplighter_local.spark.java import NO_JAVA, find_java_home, needs_java
 from lamplighter_operations.views import AssetProgress, Dag, asset_progress, view_dag
 
 _LOCK = "dev.lock"
@@ -203,7 +204,7 @@ def dev_session(
     """
     root = require_bundle(root)
     bundle = require_id(bundle or root.name, what="bundle")
-    if not is_instant and find_java_home() is None:
+    if not is_instant and find_java_home() is None and _has_spark(root):
         raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
@@ -227,6 +228,10 @@ def dev_session(
         session = DevSession(lamp, info, endpoint, logs, files, catch_up=catch_up)
         enter(_state_file(info, lamp, endpoint.key))
         yield session
+
+
+def _has_spark(root: Path) -> bool:
+    return needs_java(dag.document for dag in check_bundle(root).dags)
 
 
 @contextmanager

@@ -9,8 +9,10 @@ from typing import Any
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import Item
+from moto.logs.models import logs_backends
 from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
+from pendulum import DateTime
 
 REGION = "us-east-1"
 
@@ -42,8 +44,9 @@ def queue_at(url: str) -> Any:
     return sqs_backends[DEFAULT_ACCOUNT_ID][REGION].queues[url.rpartition("/")[2]]
 
 
-def remove(*, tables: Iterable[str], queues: Iterable[str], bucket: str) -> None:
-    """Forget tables, queues (by their URLs) and a bucket, with all that is in them."""
+def remove(*, tables: Iterable[str], queues: Iterable[str], bucket: str, log_group: str) -> None:
+    """Forget tables, queues (by their URLs), a bucket and a log group, with all that is in them."""
+    _logs().groups.pop(log_group, None)
     for table in tables:
         dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].tables.pop(table, None)
     for url in queues:
@@ -52,6 +55,21 @@ def remove(*, tables: Iterable[str], queues: Iterable[str], bucket: str) -> None
     if bucket in backend.buckets:
         backend.buckets[bucket].keys.clear()  # only an empty one is deleted
         backend.delete_bucket(bucket)
+
+
+def put_log_lines(log_group: str, stream: str, lines: Iterable[str], at: DateTime) -> None:
+    """Write a log of its own, at an instant of any clock: moto takes none of other years."""
+    logs = _logs()
+    if log_group not in logs.groups:
+        logs.create_log_group(log_group, {})
+    logs.create_log_stream(log_group, stream)
+    milliseconds = int(at.timestamp() * 1000)
+    events = [{"timestamp": milliseconds, "message": line} for line in lines]
+    logs.groups[log_group].put_log_events(stream, events)
+
+
+def _logs() -> Any:
+    return logs_backends[DEFAULT_ACCOUNT_ID][REGION]
 
 
 def buckets() -> list[Any]:

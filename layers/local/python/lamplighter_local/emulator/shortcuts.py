@@ -100,7 +100,9 @@ def _trial(enter: Callable[[], AbstractContextManager[object]]) -> list[Any]:
                 return [_answer(*call) for call in _CALLS]
             finally:
                 # Someone may have started moto before, and it goes on.
-                moto_memory.remove(tables=[_TRIAL], queues=[_TRIAL], bucket=_TRIAL)
+                moto_memory.remove(
+                    tables=[_TRIAL], queues=[_TRIAL], bucket=_TRIAL, log_group=_TRIAL
+                )
     finally:
         mock_random.setstate(before)
 

@@ -25,6 +25,7 @@ from lamplighter.bundles.archive import open_archive
 from lamplighter.errors import DefinitionError, in_short
 from lamplighter.executors.base import Job, JobRequest, JobState, Submission, Usage
 from lamplighter.executors.emr import EmrServerless
+from lamplighter_local.aws_lambda.local_python import LocalPython
 from lamplighter_local.spark import storage
 from lamplighter_local.spark.process import SparkProcess
 
@@ -85,6 +86,8 @@ class LocalSparkExecutor(EmrServerless):
         self._secrets = dict(secrets)
         # Who is told when a job begins and when it is over.
         self.listeners: list[OnChange] = [] if on_change is None else [on_change]
+        # What runs Python tasks beside it.
+        self.python = LocalPython(self._folder, secrets=secrets)
         self._entries: dict[str, _Entry] = {}
         self._tokens: dict[str, str] = {}
         self._process: SparkProcess | None = None

@@ -10,7 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from lamplighter.dags.kinds import SparkTask
 
 # Spark 4.0 is built for 17 and 21, and calls what Java refuses from 23 on.
 MAJORS = range(17, 23)
@@ -21,6 +25,12 @@ NO_JAVA = (
     "Spark needs Java 17 to 22 and none was found: install JDK 17 and set JAVA_HOME, or run"
     " `make toolchain`"
 )
+
+
+def needs_java(documents: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a task of these DAGs is for Spark."""
+    tasks = (task for document in documents for task in document["tasks"])
+    return any(task.get("kind", SparkTask.kind) == SparkTask.kind for task in tasks)
 
 
 def find_java_home() -> Path | None:

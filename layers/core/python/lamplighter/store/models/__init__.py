@@ -1,8 +1,9 @@
-"""The twelve tables. Each model owns the names, types, keys and indexes of one."""
+"""The thirteen tables. Each model owns the names, types, keys and indexes of one."""
 
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.catalog import Catalog, WatcherStates
 from lamplighter.store.models.dags import Dags, DagVersions
+from lamplighter.store.models.jobs import Jobs
 from lamplighter.store.models.runs import Backfills, Limits, Runs, Steps, Variables
 
 TABLES = (
@@ -10,6 +11,7 @@ TABLES = (
     DagVersions,
     Runs,
     Steps,
+    Jobs,
     Backfills,
     Assets,
     AssetEvents,
@@ -29,6 +31,7 @@ __all__ = [
     "Catalog",
     "DagVersions",
     "Dags",
+    "Jobs",
     "Limits",
     "Runs",
     "Steps",

@@ -1,0 +1,112 @@
+"""Python tasks in a local deployment: in real processes, and without Java."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pendulum import datetime
+
+from lamplighter import DAG, PythonTask, SparkTask
+from lamplighter.executors.aws_lambda import LambdaFunction
+from lamplighter_local import LocalDeployment, try_run
+from lamplighter_local.dev import session
+from lamplighter_local.spark import process
+
+WriteBundle = Callable[[dict[str, str]], Path]
+DAG_FILE = """
+from datetime import timedelta
+from lamplighter import DAG, Asset, PythonTask
+
+rates = Asset("rates")
+with DAG("fx", schedule=None):
+    load = PythonTask(
+        "load",
+        job="jobs.fx:load",
+        arguments=["{{ run_id }}"],
+        outlets=[rates],
+        retries=1,
+        retry_delay=timedelta(minutes=1),
+    )
+    load >> PythonTask("check", job="jobs.fx:check")
+with DAG("consumer", schedule=rates):
+    PythonTask("read", job="jobs.fx:read")
+"""
+PROGRAM = """
+from lamplighter_job import SkipStep
+
+def load(context):
+    print("loading", *context.arguments)
+    if context.try_number == 1:
+        raise ValueError("no rates yet")
+    context.outlet("rates").extra["count"] = 3
+
+def check(context):
+    raise SkipStep("nothing to check")
+
+def read(context):
+    (event,) = context.triggering_asset_events["rates"]
+    assert event.extra == {"count": 3}
+"""
+
+
+@pytest.fixture
+def bundle(write_bundle: WriteBundle) -> Path:
+    """Return a bundle of Python tasks only."""
+    return write_bundle({"dags/fx.py": DAG_FILE, "jobs/fx.py": PROGRAM})
+
+
+@pytest.fixture(autouse=True)
+def no_java() -> Iterator[None]:
+    """Let this machine have no Java, which Spark would need to start."""
+    with (
+        patch.object(process, "find_java_home", lambda: None),
+        patch.object(try_run, "find_java_home", lambda: None),
+        patch.object(session, "find_java_home", lambda: None),
+    ):
+        yield
+
+
+def test_python_tasks_run_without_java(bundle: Path) -> None:
+    """They fail, are tried again, skip, and tell of their outlets, in processes of their own."""
+    with LocalDeployment(bundle, at="2026-01-05T00:00:00Z", executor="spark") as lamp:
+        lamp.trigger("fx")
+        lamp.advance(minutes=5)
+        (run,) = lamp.runs("fx")
+        (consumed,) = lamp.runs("consumer")
+        states = {step.task_id: (step.state, step.try_number) for step in run.steps}
+        assert states == {"load": ("success", 2), "check": ("skipped", 1)}
+        assert (run.state, consumed.state, run.cost) == ("success", "success", 0)
+        (step,) = (step for step in run.steps if step.task_id == "load")
+        assert "ValueError: no rates yet" in step.tries[0]["error"]
+        assert step.job_run_id is not None
+        log = LambdaFunction().read_log(step.job_run_id, "stdout")
+        assert log is not None
+        assert list(log) == [f"loading {run.run_id}\n"]
+        lamp.check_invariants()
+
+
+def test_dag_is_tried_out_without_java(bundle: Path) -> None:
+    """`lamplighter test --spark` runs what needs no Spark."""
+    tried = try_run.try_run(bundle, "fx", at=datetime(2026, 1, 5), on_spark=True, variables={})
+    assert tried.run.state == "success"
+    assert [attempt.task_id for attempt in tried.attempts] == ["load", "load", "check"]
+    assert f"loading {tried.run.run_id}" in tried.attempts[0].log
+    assert tried.contexts["load"]["arguments"] == [tried.run.run_id]
+
+
+def test_outcomes_are_set_by_kind() -> None:
+    """A Python task that only lasts ends as one says, as one for Spark does."""
+    with DAG("both", schedule=None) as dag:
+        SparkTask("a", job="jobs.x:y")
+        PythonTask("b", job="jobs.x:y")
+    with LocalDeployment([dag], at="2026-01-05T00:00:00Z") as lamp:
+        lamp.skip_next("both", "a", reason="none")
+        lamp.fail_next("both", "b", error="no rates")
+        lamp.trigger("both")
+        lamp.advance(minutes=5)
+        (run,) = lamp.runs("both")
+    assert {step.task_id: (step.state, step.error) for step in run.steps} == {
+        "a": ("skipped", "none"),
+        "b": ("failed", "no rates"),
+    }
