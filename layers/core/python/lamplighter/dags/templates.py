@@ -23,14 +23,16 @@ from jinja2.utils import htmlsafe_json_dumps, missing
 from jinja2.visitor import NodeTransformer
 from pendulum import DateTime, Interval
 
-from lamplighter.dags.template_outputs import OUTPUTS, steps_named, with_keys
 from lamplighter.dags.template_rules import (
     FILTERS,
+    OUTPUTS,
     TESTS,
     check_format,
     check_template,
     did_you_mean,
+    steps_named,
     undeclared,
+    with_keys,
 )
 from lamplighter.errors import DefinitionError, in_short
 from lamplighter.timetables.simple import AssetTriggeredTimetable
