@@ -13,6 +13,8 @@ from lamplighter.executors.emr import EmrServerless
 # Of tasks that are not for Spark.
 _OF_KIND = {"python": "lambda", "step_functions": "step-functions"}
 
+_KINDS_OF_EVENT = {"detail-type", "requestContext"}
+
 
 class NamedJob(NamedTuple):
     """The executor of a job, and the job's id there."""
@@ -45,7 +47,12 @@ def named(name: str | None) -> Executor:
 
 
 def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
-    """Return the job that an EventBridge event is about, or None if it is not one of ours."""
+    """Return the job that an event is about, or None if it is not one of ours.
+
+    It comes from EventBridge, or from Lambda, which tells of the end of an invocation.
+    """
+    if not event.keys() & _KINDS_OF_EVENT:
+        raise ValueError("it is neither an event of EventBridge nor the end of an invocation")
     for executor in _known().values():
         job_run_id = executor.read_event(event)
         if job_run_id is not None:
