@@ -4,7 +4,6 @@ Verbs: `list` names the DAG files of a bundle, `parse` reads some of them, `runs
 """
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +25,8 @@ logger = logger_of("sandbox")
 if processes.is_in_lambda():
     processes.shield()
     aws.withdraw_credentials()
+    # Of a process that Lambda, or this function, has ended.
+    processes.empty_disk()
 
 
 @logger.inject_lambda_context
@@ -35,25 +36,20 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return _answer(event, context)
     except OSError:
         logger.exception("the disk, or the processes, of this environment cannot be used any more")
-        _end_environment()
+        processes.end_environment()
         raise
     finally:
-        _leave_nobody()
+        _leave_nothing()
 
 
-def _leave_nobody() -> None:
-    """End what author code has left behind: it must not see the next bundle."""
+def _leave_nothing() -> None:
+    """End and remove what author code has left behind: the next bundle must not meet it."""
     if processes.is_in_lambda():
         try:
             processes.end_descendants()
         except TimeoutError:
-            _end_environment()
-
-
-def _end_environment() -> None:
-    """Let Lambda replace this environment; the call fails, and is made again in a new one."""
-    if processes.is_in_lambda():
-        os._exit(1)
+            processes.end_environment()
+        processes.empty_disk()
 
 
 def _answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
