@@ -354,7 +354,8 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.setsid()
-        while True:
+        end = time.monotonic() + 60  # also where nobody ends it, as it rewrites others' files
+        while time.monotonic() < end:
             for path in Path("/tmp").glob("tmp*/bundle/dags/healthy.py"):
                 path.chmod(0o600)
                 path.write_text("from lamplighter import DAG; DAG('rewritten')")
