@@ -416,9 +416,21 @@ def test_survivor_of_a_call_ends_its_environment(tmp_path: Path) -> None:
     assert run_as_lambda(IMPATIENT + CALLS, [{"dags/a.py": GOOD.format(name="a")}])
 
 
+# An error that is only raised would leave the environment to the next call.
+FULL = """
+import os, resource, sys
+from lamplighter_local import handlers
+given = handlers.call
+def call(*arguments):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    return given(*arguments)
+handlers.call = call
+sys.excepthook = lambda *_: os._exit(3)
+"""
+
+
 @only_linux
 def test_disk_that_takes_nothing_ends_the_environment() -> None:
     """Neither this push nor the next ones could be parsed in it."""
-    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
     files = {"dags/a.py": GOOD.format(name="a")}
-    assert end_as_lambda(full + CALLS, [files]).returncode == 1
+    assert end_as_lambda(FULL + CALLS, [files]).returncode == 1
