@@ -191,7 +191,11 @@ class Compute(Construct):
     def _network(self, scope: Construct, name: str) -> dict[str, Any]:
         """Return the network that a function is in, if it is in one."""
         config = self._config
-        subnets = getattr(config, f"{name}_subnets", ())
+        subnets = {
+            "sandbox": config.sandbox_subnets,
+            "task": config.task_subnets,
+            "watch": config.watch_subnets,
+        }.get(name, ())
         if not subnets:
             return {}
         vpc = ec2.Vpc.from_vpc_attributes(
@@ -225,7 +229,9 @@ class Compute(Construct):
 
     def _given_groups(self, scope: Construct, name: str) -> list[ec2.ISecurityGroup]:
         """Return the deployer's groups for a function, to which the stack adds no rule."""
-        given = getattr(self._config, f"{name}_security_groups")
+        is_task = name == "task"
+        config = self._config
+        given = config.task_security_groups if is_task else config.watch_security_groups
         return [
             ec2.SecurityGroup.from_security_group_id(
                 scope, f"SecurityGroup{number}", group, mutable=False
@@ -235,7 +241,7 @@ class Compute(Construct):
 
     def _environment(self, name: str) -> Mapping[str, str]:
         logging = {"POWERTOOLS_LOG_LEVEL": "INFO"}
-        if not PERMISSIONS[name].tables:
+        if FUNCTIONS[name].runs_author_code and not PERMISSIONS[name].tables:
             return logging  # it is told all that it needs by whoever asks it
         local = {}
         if self._config.is_local and self._config.emr_endpoint:

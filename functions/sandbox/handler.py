@@ -25,6 +25,8 @@ logger = logger_of("sandbox")
 if processes.is_in_lambda():
     processes.shield()
     aws.withdraw_credentials()
+    # Of a process that Lambda, or this function, has ended.
+    processes.empty_disk()
 
 
 @logger.inject_lambda_context
@@ -37,7 +39,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         processes.end_environment()
         raise
     finally:
-        processes.leave_nobody()
+        processes.leave_nothing()
 
 
 def _answer(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -16,6 +16,8 @@ logger = logger_of("task")
 if processes.is_in_lambda():
     processes.shield()
     aws.withdraw_credentials()
+    # Of a process that Lambda, or this function, has ended.
+    processes.empty_disk()
 
 
 @logger.inject_lambda_context
@@ -25,5 +27,5 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, bool]:
     try:
         has_run = run_job(event["job"], Host(seconds, int(context.memory_limit_in_mb)))
     finally:
-        processes.leave_nobody()
+        processes.leave_nothing()
     return {"has_run": has_run}

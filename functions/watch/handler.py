@@ -18,6 +18,8 @@ metrics = metrics_of("watch")
 if processes.is_in_lambda():
     processes.shield()
     aws.withdraw_credentials()
+    # Of a process that Lambda, or this function, has ended.
+    processes.empty_disk()
 
 
 @logger.inject_lambda_context

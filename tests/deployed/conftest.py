@@ -170,7 +170,7 @@ class Deployed:
             time.sleep(1)
 
     def _sweep(self) -> None:
-        """Call the sweep before its time: the emulator tells of no function that went well."""
+        """Call the sweep before its time, because it has five minutes."""
         time.sleep(10)
         client = aws.client("lambda", read_seconds=60)
         answer = client.invoke(FunctionName=f"{STACK}-sweep")
@@ -243,17 +243,17 @@ def deployed() -> Iterator[Deployed]:
         _make_state_machine()
         made.deploy(
             emr_endpoint=address,
-            state_machines="export",
-            # That of Python steps is only found by the sweep, see `soon`.
-            job_poll_seconds="60",
             # Each function that runs at once unpacks the layers for itself.
             concurrency="2",
+            # The emulator tells nobody of invocations that ended well: the sweep finds Python jobs.
+            job_poll_seconds="60",
             # The fake has room for all jobs, and some stories let many wait there.
             spark_vcpus="1000",
             spark_memory_gb="4000",
             spark_disk_gb="20000",
             watch_event_sources="shop.till",
             watch_queues=WATCHED_QUEUE,
+            state_machines="export",
         )
         with in_force(Target(stack=STACK)):
             set_variable("data_root", "s3://lake")

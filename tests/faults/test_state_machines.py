@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from lamplighter import DAG, StepFunctionsTask
+from lamplighter import DAG, SparkTask, StepFunctionsTask
 from lamplighter.executors.step_functions import SKIP
 from lamplighter.serialization import decode_dag, encode_dag
 from lamplighter_local.emr.fake_emr import FakeEmr
@@ -28,7 +28,6 @@ from tests.faults.test_runs import (
     Story,
     all_points,
     die_at,
-    forget,
     mishear,
     once,
     pass_time,
@@ -72,10 +71,10 @@ def make_story() -> Iterator[Story]:
 def with_machines(dag: DAG) -> DAG:
     """Return a DAG that has a state machine in the place of each job."""
     document = encode_dag(dag)
-    kept = {"task_id", "downstream", *StepFunctionsTask.OPTIONS}
+    of_jobs = SparkTask.OPTIONS.keys() - StepFunctionsTask.OPTIONS.keys()
     machine = {"kind": StepFunctionsTask.kind, "state_machine": "crawl", "input": {}}
     tasks = [
-        {**{key: value for key, value in task.items() if key in kept}, **machine}
+        {**{key: value for key, value in task.items() if key not in of_jobs}, **machine}
         for task in document["tasks"]
     ]
     return decode_dag({**document, "tasks": tasks})
@@ -138,13 +137,6 @@ def test_events_of_executions_delivered_badly_change_nothing(
 ) -> None:
     """Events that are late, doubled, shuffled or missing lead to the same end."""
     report(f"{name}, state machines misheard", *mishear(told(name), story, range(3)))
-
-
-@pytest.mark.slow
-def test_late_start_finds_the_execution_by_its_name(story: Story, report: Report) -> None:
-    """Whoever comes long after a start that was not noted takes the execution that is there."""
-    name = "one step, and a consumer"
-    report(f"{name}, state machines late", *forget(told(name), story, some_points))
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from tests.patience import LONG_SECONDS
@@ -26,6 +27,13 @@ def drop_rights() -> None:
 
 def run_as_lambda(program: str, *arguments: object) -> Any:
     """Run a program of Python with JSON arguments; return what it prints last, which is JSON."""
+    done = end_as_lambda(program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def end_as_lambda(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python with JSON arguments, and tell how it has ended."""
     variables = {
         "AWS_ACCESS_KEY_ID": "the-key-of-the-function",
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -35,7 +43,7 @@ def run_as_lambda(program: str, *arguments: object) -> Any:
         "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9",
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program, *map(json.dumps, arguments)],
         env={**os.environ, **variables},
         preexec_fn=drop_rights if os.geteuid() == 0 else None,
@@ -44,5 +52,23 @@ def run_as_lambda(program: str, *arguments: object) -> Any:
         timeout=LONG_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+
+
+def with_disk(folder: Path, program: str) -> str:
+    """Return a program that takes a folder for the disk of its environment."""
+    return (
+        "from pathlib import Path\n"
+        "from lamplighter.bundles import processes\n"
+        f"processes._own_disk = lambda: Path({str(folder)!r})\n{program}"
+    )
+
+
+# A function that has no patience with those who do not die.
+IMPATIENT = "from lamplighter.bundles import processes\nprocesses._SECONDS_TO_DIE = -1.0\n"
+# Prints which names of secrets its environment still has when a function has been loaded.
+TELLS_SECRETS = """
+import json, os, sys
+from lamplighter_local.handlers import handler_of
+handler_of(json.loads(sys.argv[1]))
+print(json.dumps([name for name, value in os.environ.items() if "-of-the-function" in value]))
+"""

@@ -215,11 +215,13 @@ def test_log_of_a_driver_with_hostile_lines_does_nothing(
     bucket, key = aws.bucket_and_key(EmrServerless().log_uri(step.job_run_id, "stdout"))
     with suppress(ClientError):
         aws.client("s3").create_bucket(Bucket=bucket)
-    body = gzip.compress(f"{EVIL}\rpassword={PASSWORD}\n10 %\r\n".encode())
+    pem = f"-----BEGIN PRIVATE KEY-----\n{PASSWORD}\n-----END PRIVATE KEY-----"
+    body = gzip.compress(f"{EVIL}\rpassword={PASSWORD}\n{pem}\n10 %\r\n".encode())
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
     for form in ([], ["--json"]):
         shown = command("runs", "logs", f"sales/{run.run_id}", *form)
         assert (acting(shown), PASSWORD in shown, "canary" in shown) == (set(), False, True)
+        assert "10 %" in shown
 
 
 def test_dev_shows_hostile_activity_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,14 @@ from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.parsing import parse_files, query_timetables
 from tests.conftest import WriteBundle
-from tests.hostile.as_lambda import SECRET, run_as_lambda
+from tests.hostile.as_lambda import (
+    IMPATIENT,
+    SECRET,
+    TELLS_SECRETS,
+    end_as_lambda,
+    run_as_lambda,
+    with_disk,
+)
 from tests.patience import LONG_SECONDS
 
 GOOD = "from lamplighter import DAG\nDAG('{name}')\n"
@@ -299,6 +306,47 @@ def test_credentials_of_the_function_are_nowhere_to_be_found(look: str) -> None:
     assert SECRET not in str(answer)
 
 
+@pytest.mark.parametrize("function", ["sandbox", "watch"])
+def test_function_that_runs_author_code_has_no_credentials_in_its_environment(
+    function: str,
+) -> None:
+    """It takes them out when it is loaded: whatever it starts by mistake has none to inherit."""
+    assert run_as_lambda(TELLS_SECRETS, function) == []
+
+
+LISTS = """
+import os
+from lamplighter import DAG
+names = sorted(os.listdir({disk!r}))
+os.makedirs({disk!r} + "/folder/inner")
+open({disk!r} + "/folder/inner/file", "w").write("x")
+os.symlink("/", {disk!r} + "/link")
+DAG("found_" + "_".join(names))
+"""
+
+
+@only_linux
+def test_files_of_a_call_are_gone_in_the_next_one(tmp_path: Path) -> None:
+    """Wherever author code writes; also if Lambda has ended the process and kept its disk."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "of an earlier process").write_text("x")
+    files = {"dags/a.py": LISTS.format(disk=str(disk))}
+    for answer in run_as_lambda(with_disk(disk, CALLS), [files, files]):
+        (file,) = answer["files"]
+        assert [dag["dag_id"] for dag in file["dags"]] == ["found_"], file["errors"]
+    assert list(disk.iterdir()) == []
+
+
+@only_linux
+def test_disk_of_a_machine_that_is_no_lambda_is_left_alone(tmp_path: Path) -> None:
+    """The function's layer is elsewhere there, whatever the environment says."""
+    (tmp_path / "mine").write_text("x")
+    says = "print(json.dumps([str(processes._own_disk()), processes.lacks_room()]))"
+    program = f"import json\nfrom lamplighter.bundles import processes\n{says}"
+    assert run_as_lambda(program) == ["None", False]
+
+
 REWRITES = """
 import os, time
 from pathlib import Path
@@ -306,7 +354,8 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.setsid()
-        while True:
+        end = time.monotonic() + 60  # also where nobody ends it, as it rewrites others' files
+        while time.monotonic() < end:
             for path in Path("/tmp").glob("tmp*/bundle/dags/healthy.py"):
                 path.chmod(0o600)
                 path.write_text("from lamplighter import DAG; DAG('rewritten')")
@@ -356,3 +405,32 @@ def test_daemon_that_kills_its_worker_is_ended_with_the_call(tmp_path: Path) -> 
     finally:
         for pid in living(path):
             os.kill(pid, signal.SIGKILL)
+
+
+@only_linux
+def test_survivor_of_a_call_ends_its_environment(tmp_path: Path) -> None:
+    """Lambda begins another one; a call that leaves nobody behind goes on in its own."""
+    path = tmp_path / "daemons"
+    files = {"dags/a.py": ORPHANS.format(path=str(path))}
+    assert end_as_lambda(IMPATIENT + CALLS, [files]).returncode == 1
+    assert run_as_lambda(IMPATIENT + CALLS, [{"dags/a.py": GOOD.format(name="a")}])
+
+
+# An error that is only raised would leave the environment to the next call.
+FULL = """
+import os, resource, sys
+from lamplighter_local import handlers
+given = handlers.call
+def call(*arguments):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    return given(*arguments)
+handlers.call = call
+sys.excepthook = lambda *_: os._exit(3)
+"""
+
+
+@only_linux
+def test_disk_that_takes_nothing_ends_the_environment() -> None:
+    """Neither this push nor the next ones could be parsed in it."""
+    files = {"dags/a.py": GOOD.format(name="a")}
+    assert end_as_lambda(FULL + CALLS, [files]).returncode == 1

@@ -27,6 +27,8 @@ from tests.spark.documents import context_document
 from tests.tools.definitions import register_dags
 
 CANARY, INNER = "canary-of-the-warehouse", "canary-in-a-document"
+# What is written differently in an error, in JSON and in a URL.
+ODD = "canary\\with'\"@é\nodd"
 DOCUMENT = json.dumps({"user": "me", "password": INNER, "port": 5432})
 NOON = datetime(2026, 1, 5, 12)
 
@@ -68,6 +70,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         manager, parameters = boto3.client("secretsmanager"), boto3.client("ssm")
         manager.create_secret(Name="warehouse", SecretString=CANARY)
         manager.create_secret(Name="shop/db", SecretString=DOCUMENT)
+        manager.create_secret(Name="odd", SecretString=ODD)
         manager.create_secret(Name="binary", SecretBinary=b"canary")
         parameters.put_parameter(Name="/lake/key", Value=CANARY, Type="SecureString")
         yield
@@ -114,6 +117,26 @@ def test_job_that_tells_a_secret_tells_stars(
     logged = "".join(capsys.readouterr())
     shown = "\n".join((told, logged, outcome.summary, (tmp_path / "context.json").read_text()))
     assert (CANARY in shown, INNER in shown, "***" in shown) == (False, False, True)
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise KeyError(context.secret('odd'))",
+        "raise ValueError(f'cannot use {context.secret(\"odd\")!r}')",
+        "import json; raise ValueError(json.dumps({'password': context.secret('odd')}))",
+        "import urllib.parse as u; raise ValueError(u.quote(context.secret('odd'), safe=''))",
+        "import logging; logging.getLogger('x').error('%r', [context.secret('odd')])",
+    ],
+)
+def test_secret_that_is_written_otherwise_is_masked_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    """Quotes, backslashes and line ends of a password are escaped in errors and URLs."""
+    run(tmp_path, code, variables={"odd": "secretsmanager:odd"})
+    shown = (tmp_path / "report.json").read_text() + "".join(capsys.readouterr())
+    assert ("canary" in shown, "***" in shown) == (False, True)
 
 
 @pytest.mark.usefixtures("service")

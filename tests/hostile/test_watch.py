@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -22,7 +22,7 @@ from lamplighter_local import handlers
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.handlers import LambdaContext
 from lamplighter_local.stack import LocalStack
-from tests.hostile.as_lambda import SECRET, run_as_lambda
+from tests.hostile.as_lambda import IMPATIENT, SECRET, end_as_lambda, run_as_lambda, with_disk
 from tests.hostile.test_sandbox import LOOKS, living
 from tests.integration.events.batches import received
 
@@ -216,6 +216,34 @@ def test_trigger_has_no_credentials(
     push(stack, tmp_path, "good", CALLS_AWS.replace("error).__name__", "error).__name__ * 2"))
     assert watch(stack, "attack") == []
     assert recorded()["evil"] == ["NoCredentialsError"]
+
+
+TELLS = """
+import resource
+read = open("/proc/self/environ").read().split(chr(0))
+names = sorted({each.partition("=")[0] for each in read} | {*os.environ})
+withheld = ("AWS_", "_X_AMZN", "LAMBDA_", "LAMPLIGHTER_")
+found = dict(
+    name="told",
+    withheld=[name for name in names if name.startswith(withheld)],
+    memory=resource.getrlimit(resource.RLIMIT_AS)[1],
+)
+"""
+
+
+def test_trigger_has_neither_names_of_resources_nor_the_memory_of_the_function(
+    stack: LocalStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process inherits what is listed, and cannot use up what all bundles share."""
+    for name in ("AWS_SECRET_ACCESS_KEY", "LAMBDA_TASK_ROOT", "LAMPLIGHTER_SETTINGS"):
+        monkeypatch.setenv(name, "of the function")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    push(stack, tmp_path, "evil", TELLS)
+    assert watch(stack, "attack") == []
+    (event,) = [row for row in AssetEvents.scan(consistent_read=True) if row.asset_id == "evil"]
+    told = event.extra["payload"]
+    assert set(told["withheld"]) <= {"AWS_REGION", "AWS_DEFAULT_REGION"}
+    assert 0 < told["memory"] < 1024**3  # unlimited is -1
 
 
 def test_role_of_a_bundle_is_given_to_its_watchers_and_no_other(
@@ -461,8 +489,14 @@ print(json.dumps(found))
 """
 
 
-def run_bundles(root: Path, **acts: str) -> dict[str, object]:
+def run_bundles(root: Path, *, program: str = CALLS, **acts: str) -> dict[str, object]:
     """Run bundles in a function of its own; return by asset what its event says."""
+    found: dict[str, object] = run_as_lambda(program, written(root, acts))
+    return found
+
+
+def written(root: Path, acts: Mapping[str, str]) -> list[str]:
+    """Write bundles, and return where they are."""
     roots = []
     for bundle, act in acts.items():
         indented = "\n".join(f"            {line}" for line in act.strip().splitlines())
@@ -475,8 +509,7 @@ def run_bundles(root: Path, **acts: str) -> dict[str, object]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         roots.append(str(root / bundle))
-    found: dict[str, object] = run_as_lambda(CALLS, roots)
-    return found
+    return roots
 
 
 @pytest.mark.parametrize("look", ["environment", "memory"])
@@ -504,3 +537,42 @@ def test_daemon_that_kills_the_process_above_it_is_ended_by_the_function(tmp_pat
     finally:
         for pid in living(path):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_survivor_of_a_trigger_ends_the_environment(tmp_path: Path) -> None:
+    """What cannot be ended must not meet the next batch; its messages come again."""
+    path = tmp_path / "daemons"
+    act = DAEMON.format(path=str(path), then="os.kill(os.getppid(), 9)\ntime.sleep(600)")
+    roots = written(tmp_path, {"evil": act, "good": "pass"})
+    assert end_as_lambda(IMPATIENT + CALLS, roots).returncode == 1
+    assert run_bundles(tmp_path, program=IMPATIENT + CALLS, good="pass")["good"] == "attack"
+
+
+CROWDED = "from lamplighter.bundles import processes\nprocesses._MIN_ROOM_BYTES = 10**18\n"
+BEGINS_NO_MORE = """
+from lamplighter.streams import isolation
+fetched = isolation.fetched
+def full(bundle, version):
+    if bundle == "evil":
+        raise OSError(28, "No space left on device")
+    return fetched(bundle, version)
+isolation.fetched = full
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "is_kept"),
+    [("", True), (CROWDED, False), (BEGINS_NO_MORE, False)],
+    ids=["there is room", "there is none", "no process can begin"],
+)
+def test_disk_that_triggers_have_filled_is_emptied(
+    tmp_path: Path, before: str, is_kept: bool
+) -> None:
+    """Files by an absolute path stay while there is room, and do not keep others from beginning."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "of an earlier process").write_text("x")
+    fills = f"open({str(disk / 'left')!r}, 'w').write('x')"
+    program = with_disk(disk, before + CALLS)
+    assert run_bundles(tmp_path, program=program, evil="pass", good=fills)["good"] == "attack"
+    assert [path.name for path in disk.iterdir()] == ["left"] * is_kept

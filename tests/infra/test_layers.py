@@ -15,12 +15,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "ROOT", tmp_path)
 
 
-def test_core_layer_holds_the_library_and_nothing_else() -> None:
-    """Lambda finds the package below `python/`, without the files of this machine's Python."""
+def test_core_layer_holds_the_libraries_and_nothing_else() -> None:
+    """Lambda finds the package below `python/`, and that of jobs, which Python tasks import."""
     built = layers.core(is_local=False)
     below = [path.relative_to(built).as_posix() for path in built.rglob("*.py")]
     assert "python/lamplighter/entry.py" in below
-    assert {path.split("/")[1] for path in below} == {"lamplighter"}
+    assert {path.split("/")[1] for path in below} == {"lamplighter", "lamplighter_job"}
 
 
 def test_core_layer_is_built_once_for_the_same_files() -> None:

@@ -20,8 +20,11 @@ from pendulum import datetime
 
 from lamplighter import DAG, Asset, AssetAlias, SparkTask, StepFunctionsTask, aws, queues
 from lamplighter.backfill.plan import Request
+from lamplighter.executors import job_process
 from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS
+from lamplighter_local.aws_lambda.fake_lambda import FakeLambda
+from lamplighter_local.deliveries import deliver
 from lamplighter_local.emr.fake_emr import EventFaults, FakeEmr, Outcome
 from lamplighter_local.stack import NAME, LocalStack, local_stack
 from lamplighter_operations.backfills import create_backfill
@@ -87,6 +90,8 @@ UNUSED = (
     ("*", "sqs:GetQueueAttributes", "*", "as above"),
     ("sandbox", "s3:PutObject", "bucket/results/*", "an answer of more than five megabytes"),
     ("register", "s3:GetObject", "bucket/results/*", "as above"),
+    ("task", "sqs:SendMessage", "queue/jobstates", "Lambda sends the end of an invocation for it"),
+    ("task", "sts:AssumeRole", "role/*", "no test has a role for what Python tasks run"),
     ("settle", "s3:ListBucket", "bucket", "S3 tells a missing report from a forbidden one"),
     ("submit", "s3:ListBucket", "bucket", "as above"),
     # The claim is one piece of code in four functions; others of them use these.
@@ -215,6 +220,33 @@ def _backfilling(stack: LocalStack) -> None:
         stack.advance(hours=1)
 
 
+def _python_steps(stack: LocalStack, root: Path) -> None:
+    """Let `task` run a job, another be cancelled, and a third be forgotten by its invocation."""
+    (root / "dags").mkdir()
+    (root / "jobs").mkdir()
+    (root / "jobs" / "x.py").write_text("import time\n\ndef main(_): time.sleep(1)\n")
+    (root / "dags" / "a.py").write_text(
+        "from lamplighter import DAG, PythonTask\n"
+        "with DAG('python', max_active_runs=9):\n    PythonTask('a', job='jobs.x:main')\n"
+    )
+    stack.push(root, bundle="python")
+    assert stack.execution is not None
+    fake = stack.execution.fakes["python"]
+    assert isinstance(fake, FakeLambda)
+    first, second, _ = (
+        create_manual_run("python", logical_date=None, run_id=name) for name in ("a", "b", "c")
+    )
+    fake.next_outcome("python", "a", Outcome(takes=600))
+    while not (job := stack.steps(first).get("a")) or job.job_run_id is None:
+        assert deliver(stack.settings.queue_url("submits"), "submit", stack.call)
+    with patch.object(job_process, "_SECONDS_BETWEEN_LOOKS", 0.1):
+        stack.call("task", {"job": job.job_run_id})
+    cancel_run(second.dag_id, second.run_key)
+    fake.kill_next("python", "a")
+    fake.events = EventFaults(drop=1.0)
+    stack.advance(hours=2)
+
+
 def _misleading(stack: LocalStack) -> None:
     """Let a source tell something that nobody listens to, and others what nobody can read."""
     for queue, body in (("sources", "{}"), ("claims", "?"), ("registers", "?"), ("jobstates", "?")):
@@ -253,6 +285,7 @@ def test_every_permission_is_used_or_has_a_reason(
         _stopping(stack)
         _backfilling(stack)
         _misleading(stack)
+        _python_steps(stack, tmp_path)
     assert checked.forbidden == set()
     used = checked.used | _of_scenarios(tmp_path)
     left = {

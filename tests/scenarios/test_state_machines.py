@@ -246,13 +246,16 @@ def test_input_handed_on_to_another_state_machine_is_harmless() -> None:
 
 
 def test_start_that_is_throttled_comes_again() -> None:
-    """It costs no try."""
+    """It costs no try, and however late it is, nobody has to look for an execution first."""
     with deployment() as lamp:
         machines(lamp).refuse_next("StartExecution", "ThrottlingException", times=8)
         lamp.trigger("shop")
         lamp.advance(hours=1)
         assert states(only_run(lamp)) == {"export": "success", "load": "success"}
         assert only_run(lamp).steps[0].try_number == 1
+        assert machines(lamp).calls["StartExecution"] == 9
+        # Of its two events, and for the step that reads its output.
+        assert machines(lamp).calls["DescribeExecution"] == 3
 
 
 def test_state_machine_that_is_gone_costs_a_try() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lamplighter.safe_text import masked, masked_text, visible, visible_json
+from lamplighter.safe_text import masked, masked_lines, masked_text, visible, visible_json
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----"
 
@@ -89,6 +89,15 @@ def test_value_that_is_nested_without_end_is_cut() -> None:
     for _ in range(5_000):
         value = [value]
     assert "AKIA" not in json.dumps(masked(value))
+
+
+def test_key_of_several_lines_is_masked_line_by_line() -> None:
+    """There are as many lines as before, each with its end; one that never ends hides 200."""
+    lines = f"a\n{PEM}\r\nb\n{PEM.replace(chr(10), ' ')} c\nd".splitlines(keepends=True)
+    shown = ["a\n", "***\n", "***\n", "***\n", "***\r\n", "b\n", "*** c\n", "d"]
+    assert list(masked_lines(lines)) == shown
+    endless = [*masked_lines([PEM.splitlines()[0], *["x"] * 300])]
+    assert endless == ["***"] * 201 + ["x"] * 100
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from lamplighter.executors.base import Job
 from lamplighter.executors.python_job import Host, run_job
 from lamplighter.identifiers import bundle_key
 from lamplighter.store.jobs import cancel_job, request_job
+from lamplighter.store.rows import connection
 from lamplighter_local import handlers
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_local.stack import LocalStack, local_stack
@@ -192,6 +193,21 @@ def test_cancelled_step_is_ended_within_seconds(step: Step) -> None:
     with patch.object(job_process, "_SECONDS_BETWEEN_LOOKS", 0.1):
         job = step.run()
     assert (job.state, job.details) == ("CANCELLED", "it was cancelled while it ran")
+
+
+def test_step_goes_on_while_its_row_cannot_be_read(step: Step) -> None:
+    """Whether it is cancelled is unknown for a moment, and that ends no work."""
+    step.request("time.sleep(0.5)\nprint('done')")
+    faults = Faults()
+    faults.probability("GetItem", throttle=1.0)
+    with (
+        patch.object(job_process, "_SECONDS_BETWEEN_LOOKS", 0.1),
+        faults.on(connection().client),
+    ):
+        run_job(JOB, Host(LONG_SECONDS + END, None, step.write))
+    job = LambdaFunction().describe(JOB)
+    assert (job is not None and job.state, step.said("stdout")) == ("SUCCESS", ["done"])
+    assert any("GetItem" in each for each in faults.injected)
 
 
 def test_step_cancelled_before_it_begins_never_does(step: Step) -> None:

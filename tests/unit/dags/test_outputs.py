@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lamplighter import DAG, PythonTask, SparkTask, StepFunctionsTask, chain
-from lamplighter.dags.outputs import steps_read
+from lamplighter.dags.links import steps_read
 from lamplighter.dags.templates import render
 from lamplighter.errors import DefinitionError
 from lamplighter.serialization import decode_dag, encode_dag

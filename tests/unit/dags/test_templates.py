@@ -1,10 +1,13 @@
 """Templates: the names they know, what they refuse, and that nobody gets out."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pendulum import datetime
 
+from lamplighter import DAG, SparkTask
+from lamplighter.dags import templates
 from lamplighter.dags.templates import MACROS, MAX_RENDERED, MAX_TEMPLATE, dated, render
 from lamplighter.errors import DefinitionError
 
@@ -338,3 +341,18 @@ def test_template_that_becomes_too_long_is_refused() -> None:
 def test_error_of_a_long_template_stays_short() -> None:
     """An error quotes the beginning of a template only."""
     assert len(problem("{{ nope }}" + "x" * 9_000)) < 400
+
+
+def test_text_that_many_tasks_have_is_parsed_once_when_it_is_checked() -> None:
+    """A push of a thousand DAGs that are alike costs no more than one; an error is told to each."""
+    for text, says in (("{{ ds }} of many tasks", None), ("{{ dss }} of many", "did you mean ds?")):
+        with patch.object(templates, "_parsed", wraps=templates._parsed) as parsed:
+            for number in range(3):
+                with DAG(f"dag{number}") as dag:
+                    SparkTask("t", job="jobs.x:main", arguments=[text])
+                if says is None:
+                    dag.check_limits()
+                    continue
+                with pytest.raises(DefinitionError, match=f"DAG 'dag{number}': .*{says[:-1]}"):
+                    dag.check_limits()
+        assert parsed.call_count == 1

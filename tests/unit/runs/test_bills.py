@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lamplighter.executors.base import Job, JobState, Usage
-from lamplighter.runs.bills import add_late_bill
+from lamplighter.runs.job_observation import add_late_bill
 from lamplighter.runs.view import RunReader, RunView
 from lamplighter.store.models import Backfills
 from tests.unit.runs.rows import as_read, make_dag, make_run, make_step, make_view, values_of

@@ -11,7 +11,7 @@ from lamplighter import clock, settings
 from lamplighter.errors import RefusedError
 from lamplighter.executors import named
 from lamplighter.executors.emr import EmrServerless
-from lamplighter.safe_text import masked_text
+from lamplighter.safe_text import masked_lines, masked_text
 from lamplighter.store.runs import FINISHED
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
@@ -87,13 +87,13 @@ def _print_all(jobs: Iterable[RunJob], *, as_json: bool) -> None:
 
 def _write(job: RunJob, stream: str, lines: Iterator[str]) -> None:
     console.print_line(f"==> {job.task_id}, try {job.try_number}, {stream} <==")
-    for line in lines:
+    for line in masked_lines(lines):
         _write_line(line)
 
 
 def _write_line(line: str) -> None:
     # Without the end of the line, and without that of progress bars that return to its start.
-    console.print_line(masked_text(line.rstrip("\r\n")))
+    console.print_line(line.rstrip("\r\n"))
 
 
 class _Follower:
@@ -127,7 +127,7 @@ class _Follower:
             for stream in executor.streams:
                 key = job.job_run_id, stream
                 lines = executor.read_log(*key) or iter(())
-                for number, line in enumerate(lines):
+                for number, line in enumerate(masked_lines(lines)):
                     # The end of a line may still follow.
                     if number >= self.printed.get(key, 0) and line.endswith("\n"):
                         self._print(job, key, line)

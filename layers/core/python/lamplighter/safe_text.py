@@ -7,7 +7,7 @@ else than they are. What is stored, and what jobs are given, is never changed.
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 MASK = "***"
@@ -18,6 +18,9 @@ _NAME = (
     r"pass(?:word|wd|phrase)|secret|token|(?:api|access|private)[-_. ]?key|authorization|credential"
 )
 _NAMED = re.compile(_NAME, re.IGNORECASE)
+_KEY_BEGINS, _KEY_ENDS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "-----END "
+# In lines: a log does not end with a key that was cut off.
+_LONGEST_KEY = 200
 _SHAPES = (
     # The whole key, or what there is of one that was cut off.
     (
@@ -63,6 +66,18 @@ def masked_text(text: str) -> str:
     for shape, instead in _SHAPES:
         text = shape.sub(instead, text)
     return text
+
+
+def masked_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield as many lines as there are, in which also a key of several lines is masked."""
+    left = 0
+    for line in lines:
+        text = line.rstrip("\r\n")
+        yield (MASK if left else masked_text(text)) + line[len(text) :]
+        begins = _KEY_BEGINS.search(text)
+        left = _LONGEST_KEY if begins else max(0, left - 1)
+        if _KEY_ENDS in text[begins.end() if begins else 0 :]:
+            left = 0
 
 
 def visible(text: str) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 from lamplighter_job.errors import SecretError
 
@@ -85,7 +86,13 @@ def _hide(secret: str) -> None:
     texts = {secret, *secret.splitlines()}
     with suppress(ValueError, RecursionError):
         texts |= set(_texts_in(json.loads(secret)))
-    _hidden.update(text for text in texts if len(text) >= _SHORTEST_MASKED)
+    written = {form for text in texts for form in _forms(text)}
+    _hidden.update(text for text in written if len(text) >= _SHORTEST_MASKED)
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """Return a text as errors show it: also in Python's quotes, in those of JSON, and in a URL."""
+    return text, repr(text)[1:-1], json.dumps(text)[1:-1], quote(text, safe="", errors="replace")
 
 
 def _texts_in(value: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a process does that runs author code below it: it hides its memory, and leaves nobody alive.
+"""What a process does that runs author code below it: it hides its memory and leaves nothing.
 
 All processes of a Lambda belong to one user. Such a process may read the memory and environment of
 another unless that one is not dumpable, and a daemon that was forked twice outlives its parent
@@ -7,6 +7,7 @@ unless an ancestor adopts it. Both are Linux's; elsewhere, as on an author's Mac
 
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import time
@@ -16,11 +17,19 @@ from pathlib import Path
 
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 _SECONDS_TO_DIE = 5.0
+# Of the 512 MB that a function has.
+_MIN_ROOM_BYTES = 100 * 1024**2
 
 
 def is_in_lambda() -> bool:
     """Return whether this process is a function's own, and not one that plays its part."""
     return "AWS_LAMBDA_RUNTIME_API" in os.environ
+
+
+def end_environment() -> None:
+    """Let Lambda begin this environment anew; the call fails, and is made again."""
+    if is_in_lambda():
+        os._exit(1)
 
 
 def shield() -> None:
@@ -62,19 +71,14 @@ def end_descendants(*, but: Collection[int] = ()) -> None:
         time.sleep(0.001)
 
 
-def leave_nobody() -> None:
-    """End what author code has left behind in a function; it must not see what comes next."""
+def leave_nothing() -> None:
+    """End and remove what author code has left behind in a function: the next must not meet it."""
     if is_in_lambda():
         try:
             end_descendants()
         except TimeoutError:
             end_environment()
-
-
-def end_environment() -> None:
-    """Let Lambda replace this environment; the call fails, and is made again in a new one."""
-    if is_in_lambda():
-        os._exit(1)
+        empty_disk()
 
 
 def _reap(but: Collection[int]) -> bool:
@@ -96,6 +100,31 @@ def _reap(but: Collection[int]) -> bool:
 
 def _exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+# The disk. Lambda keeps it when a process has ended, and gives it to the next one.
+
+
+def _own_disk() -> Path | None:
+    """Return the folder that belongs to this environment alone; elsewhere there is none."""
+    # By where the layer is, which no variable can pretend.
+    return Path("/tmp") if is_in_lambda() and __file__.startswith("/opt/") else None  # noqa: S108
+
+
+def lacks_room() -> bool:
+    """Return whether what author code has left behind fills the disk of this environment."""
+    disk = _own_disk()
+    return disk is not None and shutil.disk_usage(disk).free < _MIN_ROOM_BYTES
+
+
+def empty_disk() -> None:
+    """Remove everything from the disk of this environment; nobody must have files there."""
+    disk = _own_disk()
+    for path in disk.iterdir() if disk is not None else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _below(

@@ -20,8 +20,7 @@ from lamplighter.dags import arguments
 from lamplighter.dags import params as param_definitions
 from lamplighter.dags.arguments import Reader, Schedule, flag, optional, timetable_for, whole_number
 from lamplighter.dags.kinds import OPTIONS
-from lamplighter.dags.links import find_cycle
-from lamplighter.dags.outputs import check_inputs
+from lamplighter.dags.links import check_inputs, find_cycle
 from lamplighter.dags.task import Task, open_dag
 from lamplighter.errors import DefinitionError
 from lamplighter.identifiers import require_id

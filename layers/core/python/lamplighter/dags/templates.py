@@ -12,7 +12,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, M
 from contextvars import ContextVar
 from itertools import islice
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import StrictUndefined, Template, Undefined, nodes, pass_eval_context
 from jinja2.exceptions import SecurityError
@@ -23,14 +23,16 @@ from jinja2.utils import htmlsafe_json_dumps, missing
 from jinja2.visitor import NodeTransformer
 from pendulum import DateTime, Interval
 
-from lamplighter.dags.template_outputs import OUTPUTS, steps_named, with_keys
 from lamplighter.dags.template_rules import (
     FILTERS,
+    OUTPUTS,
     TESTS,
     check_format,
     check_template,
     did_you_mean,
+    steps_named,
     undeclared,
+    with_keys,
 )
 from lamplighter.errors import DefinitionError, in_short
 from lamplighter.timetables.simple import AssetTriggeredTimetable
@@ -38,6 +40,8 @@ from lamplighter.zones import UTC, iso
 
 if TYPE_CHECKING:
     from lamplighter.dags.task import Task
+
+_T = TypeVar("_T")
 
 MAX_TEMPLATE = 10_000
 MAX_RENDERED = 65_536  # bytes
@@ -369,8 +373,7 @@ def _environment() -> _Sandbox:
 def check_task(task: "Task") -> None:
     """Refuse templates that a task may not have; names without a value are among them."""
     for what, text in _templates_of(task):
-        parsed = _parse(text, what)
-        for name in undeclared(parsed, VARIABLES):
+        for name in _without_value(text, what):
             problem = f"{name!r} is not a variable of templates{did_you_mean(name, VARIABLES)}"
             if name in _GONE:
                 problem = f"{name!r} is gone: write {_GONE[name]}"
@@ -434,15 +437,34 @@ def render(text: str, names: Mapping[str, Any], *, what: str) -> str:
 
 
 def _parse(text: str, what: str) -> nodes.Template:
+    return _tried(_parsed, text, what)
+
+
+def _without_value(text: str, what: str) -> tuple[str, ...]:
+    return _tried(_undeclared, text, what)
+
+
+def _tried(act: Callable[[str], _T], text: str, what: str) -> _T:
     if len(text) > MAX_TEMPLATE:
         raise DefinitionError(f"{what}: a template has at most {MAX_TEMPLATE:,} characters")
     try:
-        parsed = with_keys(_environment().parse(text))
-        check_template(parsed, VARIABLES)
-        steps_named(parsed)
+        return act(text)
     except Exception as error:  # as above
         raise _error(what, text, error) from error
+
+
+def _parsed(text: str) -> nodes.Template:
+    parsed = with_keys(_environment().parse(text))
+    check_template(parsed, VARIABLES)
+    steps_named(parsed)
     return parsed
+
+
+# The DAGs of a push often have the same texts. What is rendered is parsed anew: rendering changes
+# what was parsed.
+@functools.lru_cache(maxsize=256)
+def _undeclared(text: str) -> tuple[str, ...]:
+    return tuple(undeclared(_parsed(text), VARIABLES))
 
 
 def _error(what: str, text: str, error: Exception) -> DefinitionError:

@@ -9,8 +9,7 @@ from typing import Any
 
 from lamplighter import aws, settings
 from lamplighter.errors import RejectedError
-from lamplighter.events.message import event_body, read_events
-from lamplighter.events.outlet_events import RESERVED, claims_outlet
+from lamplighter.events.message import RESERVED, claims_outlet, event_body, read_events
 
 # What SQS allows as message group and deduplication id.
 _TOKEN = re.compile(r"[!-~]{1,128}")

@@ -15,13 +15,7 @@ from lamplighter import clock, queues, settings
 from lamplighter.errors import RejectedError, TransientError, in_short
 from lamplighter.events.dead_letters import FailedMessage, reject_events, send_expired_to_dlq
 from lamplighter.events.fan_out import fan_out
-from lamplighter.events.message import AssetEvent, read_events
-from lamplighter.events.outlet_events import (
-    RESERVED,
-    delete_moved_rows,
-    reject_outlet_event,
-    unproven,
-)
+from lamplighter.events.message import RESERVED, AssetEvent, claims_outlet, read_events
 from lamplighter.events.record import (
     Conflict,
     EventGroup,
@@ -29,8 +23,14 @@ from lamplighter.events.record import (
     Recorder,
     Resolver,
 )
+from lamplighter.identifiers import asset_id
 from lamplighter.queues import Delivery, from_first_in_lane
-from lamplighter.store.assets import note_conflict
+from lamplighter.store.assets import (
+    delete_unnumbered_event,
+    note_conflict,
+    read_asset_events,
+    reject_unnumbered_event,
+)
 from lamplighter.store.transactions import pack
 from lamplighter.zones import iso
 
@@ -237,3 +237,51 @@ def _delay_redelivery(deliveries: Sequence[Delivery]) -> None:
         ]
         if failed:
             queues.delay_redelivery(queue, failed)
+
+
+# Events of outlets. The proof is a row with the message, stored with the success of the step before
+# the message is sent. Anything else under its id, or with a step as its source, is refused, whoever
+# has sent it.
+
+
+def unproven(members: Sequence[IncomingEvent]) -> list[IncomingEvent]:
+    """Return those that look like events of outlets, and of which no step has told."""
+    claims = [member for member in members if claims_outlet(member.event)]
+    keys = {key for member in claims for key in _keys(member)}
+    if not keys:
+        return []
+    rows = {(row.asset_id, row.event_id): row for row in read_asset_events(keys)}
+    return [
+        member
+        for member in claims
+        # One with a number is recorded; this is the same again, or is noted as another.
+        if not any(
+            row.seq is not None or row.message == member.delivery.body
+            for key in _keys(member)
+            if (row := rows.get(key)) is not None
+        )
+    ]
+
+
+def _keys(member: IncomingEvent) -> set[tuple[str, str]]:
+    event = member.event
+    return {(key, event.event_id) for key in (_expected_asset_id(event), member.asset)}
+
+
+def _expected_asset_id(event: AssetEvent) -> str:
+    """Return the asset id that an event names, before it is resolved."""
+    return asset_id(event.asset or event.uri or "")
+
+
+def reject_outlet_event(event: AssetEvent, body: str, reason: str) -> None:
+    """Have a rejected event not sent again; its row stays, and proves its message in a replay."""
+    if claims_outlet(event):
+        reject_unnumbered_event(_expected_asset_id(event), event.event_id, body, reason)
+
+
+def delete_moved_rows(members: Iterable[IncomingEvent]) -> None:
+    """Delete rows of recorded events whose URI resolved to an asset with another id."""
+    for member in members:
+        expected = _expected_asset_id(member.event)
+        if claims_outlet(member.event) and member.asset != expected:
+            delete_unnumbered_event(expected, member.event.event_id, member.delivery.body)

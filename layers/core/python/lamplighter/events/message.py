@@ -17,6 +17,7 @@ from pendulum import DateTime
 
 from lamplighter.errors import RejectedError
 from lamplighter.events import fields
+from lamplighter.identifiers import OUTLET
 
 # A DynamoDB key is limited to 1,024 bytes; under an alias it includes the asset's id.
 MAX_EVENT_ID = 200
@@ -162,6 +163,20 @@ def event_body(
 
 def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
+
+
+# Events of outlets: nobody but a step that succeeded can tell of one.
+
+
+# The `source` of an outlet's event.
+_STEP = frozenset({"dag_id", "run_id", "task_id"})
+RESERVED = "event_id, source: ids with outlet- and the names of a step are reserved for outlets"
+
+
+def claims_outlet(event: AssetEvent) -> bool:
+    """Return whether an event looks like one of an outlet."""
+    source = event.source if isinstance(event.source, dict) else {}
+    return event.event_id.startswith(OUTLET) or source.keys() >= _STEP
 
 
 # Envelopes.

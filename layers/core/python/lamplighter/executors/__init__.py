@@ -17,6 +17,7 @@ _EXECUTORS: Mapping[str, type[Executor]] = {
 }
 # Of tasks that are not for Spark.
 _OF_KIND = {"python": LambdaFunction.name, "step_functions": StepFunctions.name}
+_KINDS_OF_EVENT = {"detail-type", "requestContext"}
 
 
 class NamedJob(NamedTuple):
@@ -50,7 +51,12 @@ def named(name: str | None) -> Executor:
 
 
 def job_of_event(event: Mapping[str, Any]) -> NamedJob | None:
-    """Return the job that an event is about, or None if it is not one of ours."""
+    """Return the job that an event is about, or None if it is not one of ours.
+
+    It comes from EventBridge, or from Lambda, which tells of the end of an invocation.
+    """
+    if not event.keys() & _KINDS_OF_EVENT:
+        raise ValueError("it is neither an event of EventBridge nor the end of an invocation")
     own = runtime.current().executor
     for name in {**_EXECUTORS, **({} if own is None else {own.name: own})}:
         executor = named(name)

@@ -5,6 +5,7 @@ finds the report.
 """
 
 import json
+import logging
 import platform
 import uuid
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from lamplighter import aws, clock
 from lamplighter.errors import in_short
 from lamplighter.store import jobs
 from lamplighter.store.models import Jobs
+from lamplighter.store.rows import StoreError
+
+log = logging.getLogger(__name__)
 
 # Of an invocation: to end the process of a job, put its report and move its row.
 SECONDS_TO_END = 30.0
@@ -77,7 +81,13 @@ class ClaimedJob:
 
     def is_cancelled(self) -> bool:
         """Whether someone has asked for its end, or has given it up."""
-        row = jobs.read_job(self.row.job_id)
+        try:
+            row = jobs.read_job(self.row.job_id)
+        except StoreError:  # it is asked again in a few seconds; a job is not ended for that
+            log.warning(
+                "row of a job cannot be read", exc_info=True, extra={"job": self.row.job_id}
+            )
+            return False
         return row is None or row.state != jobs.RUNNING or row.claim_id != self.row.claim_id
 
     def end(self, ended: Ended, secret: str | None = None) -> None:

@@ -67,6 +67,8 @@ class StepFunctions(Executor):
     """The state machines that the settings name."""
 
     name = "step-functions"
+    # Names are reserved for 90 days.
+    forgets_tokens = False
     # It is told of none: the scheduler stops what takes too long.
     min_timeout = timedelta.max
     # An execution costs what the services behind it cost, which nobody tells.

@@ -22,10 +22,9 @@ from lamplighter.executors import NamedJob, job_of_event, named
 from lamplighter.executors.base import Job, JobState
 from lamplighter.queues import RunName
 from lamplighter.runs.admission import Admission, in_turn
-from lamplighter.runs.bills import unbilled_jobs
 from lamplighter.runs.decision import SETTLE, SUBMIT, JobPermissions, RunDecision, RunsReport
 from lamplighter.runs.effects import apply_effects, cancel_orphaned_jobs
-from lamplighter.runs.job_observation import JobObservation
+from lamplighter.runs.job_observation import JobObservation, unbilled_jobs
 from lamplighter.runs.job_request import JobName, SubmissionKey
 from lamplighter.runs.view import RunView, seconds_since
 from lamplighter.store import limits

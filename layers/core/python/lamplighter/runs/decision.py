@@ -13,12 +13,11 @@ from typing import Any
 from pendulum import DateTime
 
 from lamplighter import clock, executors, settings
-from lamplighter.dags.outputs import steps_read
+from lamplighter.dags.links import steps_read
 from lamplighter.errors import DefinitionError
 from lamplighter.runs.admission import Admission, Wait, has_limits
-from lamplighter.runs.bills import add_late_bill
 from lamplighter.runs.dependencies import next_steps, removed_tasks, waits_for_past, weight_of
-from lamplighter.runs.job_observation import JobObservation, apply_observation
+from lamplighter.runs.job_observation import JobObservation, add_late_bill, apply_observation
 from lamplighter.runs.job_request import PreparedJob, prepare
 from lamplighter.runs.outlets import max_writes
 from lamplighter.runs.states import (

@@ -1,15 +1,15 @@
 """What an observation of a job means for its step. Assigns only.
 
-Owns: which jobs count, and retries. A job that no step names changes nothing; if it still runs, it
-is an orphan.
+Owns: which jobs count, retries, and what jobs cost. A job that no step names changes nothing; if it
+still runs, it is an orphan.
 """
 
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 from pendulum import DateTime
 
@@ -17,8 +17,7 @@ from lamplighter import settings
 from lamplighter.dags.task import Task
 from lamplighter.errors import in_short
 from lamplighter.executors import named
-from lamplighter.executors.base import Job, JobState
-from lamplighter.runs.bills import add_bill
+from lamplighter.executors.base import Job, JobState, Usage
 from lamplighter.runs.job_request import NO_REPORT, JobName, JobReport, SubmissionKey, read_report
 from lamplighter.runs.outlets import outlet_events
 from lamplighter.runs.states import (
@@ -41,6 +40,7 @@ from lamplighter.runs.states import (
     shorten,
 )
 from lamplighter.runs.view import RunView
+from lamplighter.store.backfills import add_late_cost
 from lamplighter.store.models import AssetEvents, Steps
 from lamplighter.store.transactions import Put
 from lamplighter.zones import iso, iso_or_none
@@ -261,3 +261,49 @@ def cancelled_before_start(view: RunView, steps: Iterable[Steps]) -> list[JobObs
     """Return observations of jobs that were never started: they count as cancelled."""
     job = Job("", JobState.CANCELLED, "", details="it was never started")
     return [JobObservation(JobName.of(view.run, step).key, job, step.executor) for step in steps]
+
+
+# Bills: each is added once, to step and backfill. On EMR Serverless one comes seconds to minutes
+# after the end of its job, so a step remembers its unbilled jobs. A bill is added in the write
+# that forgets the job, so that repeating it adds nothing.
+
+
+def add_bill(view: RunView, step: Steps, job: Job) -> None:
+    """Add what a job cost that has just ended, or remember that it is unknown."""
+    if job.usage is not None:
+        _add_usage(step, job.usage)
+    elif job.job_run_id and named(step.executor).bills_jobs:
+        unbilled = {
+            "job_run_id": job.job_run_id,
+            "executor": step.executor,
+            "backfill_id": view.run.slot_backfill_id,
+        }
+        step.unbilled_jobs = [*(step.unbilled_jobs or ()), unbilled]
+
+
+def add_late_bill(view: RunView, task_id: str, job: Job) -> None:
+    """Add what an earlier job cost, if that was unknown until now."""
+    step = view.steps.get(task_id)
+    unbilled = () if step is None else (step.unbilled_jobs or ())
+    paid = next((each for each in unbilled if each["job_run_id"] == job.job_run_id), None)
+    if step is None or paid is None or job.usage is None:
+        return
+    step.unbilled_jobs = [each for each in unbilled if each is not paid] or None
+    _add_usage(step, job.usage)
+    backfill_id = paid["backfill_id"]
+    # If the run still holds the backfill's slot, its end adds the cost.
+    if backfill_id is None or backfill_id == view.run.slot_backfill_id:
+        return
+    if (backfill := view.read_past_backfill(backfill_id)) is not None:
+        is_complete = all(each["backfill_id"] != backfill_id for each in unbilled_jobs(view))
+        add_late_cost(backfill, job.usage.cost, is_run_complete=is_complete)
+
+
+def unbilled_jobs(view: RunView) -> list[dict[str, Any]]:
+    """Return the jobs of a run that are over and not billed."""
+    return [each for step in view.steps.values() for each in step.unbilled_jobs or ()]
+
+
+def _add_usage(step: Steps, usage: Usage) -> None:
+    for name, amount in asdict(usage).items():
+        setattr(step, name, round((getattr(step, name) or 0) + amount, 9))

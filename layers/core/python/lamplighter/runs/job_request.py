@@ -24,7 +24,7 @@ from lamplighter.dags import templates
 from lamplighter.dags.dag import DAG
 from lamplighter.dags.kinds import ABOUT, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.task import Task
-from lamplighter.dags.template_outputs import OUTPUTS
+from lamplighter.dags.template_rules import OUTPUTS
 from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
 from lamplighter.events import fields
 from lamplighter.events.lineage import RunEvents, triggering_asset_events

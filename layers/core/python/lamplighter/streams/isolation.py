@@ -184,6 +184,7 @@ class BundleProcesses:
         self._parked = parked
         self._deadline = time.monotonic() + seconds + GRACE_SECONDS
         self._threads: list[Thread] = []
+        self._is_full = False
         self.works: list[Work] = []
 
     def __enter__(self) -> Self:
@@ -202,7 +203,7 @@ class BundleProcesses:
             if process is not None and not process.is_alive():
                 process.end()
                 process = None
-            process = process or _Process(work.key)
+            process = process or self._new(work.key)
             try:
                 work.answer = process.ask(work, task, self._deadline)
             except BaseException:
@@ -211,6 +212,13 @@ class BundleProcesses:
             _idle()[work.key] = process
         except Exception:  # the others go on
             log.exception("process of watchers failed", extra={"bundle": work.bundle})
+
+    def _new(self, bundle: Bundle) -> "_Process":
+        try:
+            return _Process(bundle)
+        except OSError:
+            self._is_full = True
+            raise
 
     def __exit__(self, *_: object) -> None:
         for thread in self._threads:
@@ -225,7 +233,15 @@ class BundleProcesses:
             idle.pop(key).end()
         if processes.is_in_lambda():
             # Whoever kills the process above it is adopted by this one.
-            processes.end_descendants(but={each.pid for each in idle.values()})
+            try:
+                processes.end_descendants(but={each.pid for each in idle.values()})
+            except TimeoutError:
+                processes.end_environment()
+        if self._is_full or processes.lacks_room():
+            # Whose files they are cannot be told.
+            for key in list(idle):
+                idle.pop(key).end()
+            processes.empty_disk()
 
 
 @runtime.cached()

@@ -3,8 +3,7 @@
 from lamplighter.store.models.assets import AssetEvents, AssetQueue, Assets
 from lamplighter.store.models.catalog import Catalog, WatcherStates
 from lamplighter.store.models.dags import Dags, DagVersions
-from lamplighter.store.models.jobs import Jobs
-from lamplighter.store.models.runs import Backfills, Limits, Runs, Steps, Variables
+from lamplighter.store.models.runs import Backfills, Jobs, Limits, Runs, Steps, Variables
 
 TABLES = (
     Dags,

@@ -1,4 +1,4 @@
-"""Runs, which people look at; their steps and the limits that these share; and backfills."""
+"""Runs, which people look at; their steps, jobs on Lambda, and shared limits; and backfills."""
 
 from pynamodb.attributes import (
     BinaryAttribute,
@@ -187,6 +187,32 @@ class Steps(Row):
 
     def __repr__(self) -> str:
         return f"Steps({self.run_ref!r}, {self.step_id!r}, {self.state!r})"  # not its secret
+
+
+class Jobs(Row):
+    """One job on Lambda: whoever moves it to RUNNING runs it, and nobody else ever does."""
+
+    class Meta:
+        table_name = "Jobs"
+
+    job_id = UnicodeAttribute(hash_key=True)  # the name of the submission
+    state = UnicodeAttribute()  # SUBMITTED, RUNNING, SUCCESS, FAILED, CANCELLING, CANCELLED
+    context_uri = UnicodeAttribute()
+    bundle_uri = UnicodeAttribute()
+    timeout_seconds = NumberAttribute(null=True)
+    requested_at = Instant()
+
+    # The invocation that runs it; after the deadline it is certainly dead.
+    claim_id = UnicodeAttribute(null=True)
+    started_at = Instant(null=True)
+    deadline = Instant(null=True)
+    # What is billed: missing if nothing is.
+    memory_mb = NumberAttribute(null=True)
+    architecture = UnicodeAttribute(null=True)
+
+    ended_at = Instant(null=True)
+    details = UnicodeAttribute(null=True)
+    expires_at = TTLAttribute(null=True)
 
 
 class Limits(Row):
