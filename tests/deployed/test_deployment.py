@@ -88,7 +88,6 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     name, day = f"kinds/{run.run_id}", str(run.logical_date.date())
     shown = deployed.command("runs", "show", name, "--outputs")
     logs = deployed.run("runs", "logs", name, who=OPERATOR)
-    print(logs)
 
     assert {step["task_id"]: step["executor"] for step in shown["steps"]} == {
         "load": "emr-serverless",
@@ -99,7 +98,7 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     (checked,) = deployed.soon(lambda: list(AssetEvents.query("checked", consistent_read=True)))
     assert checked.extra == {"day": day}
     assert "ExecutionSucceeded" in logs.stdout
-    assert f"checking {day}" in logs.stdout
+    assert f"checking {day}" in logs.stdout, logs
 
 
 def test_only_named_state_machines_may_be_started(deployed: Deployed) -> None:
