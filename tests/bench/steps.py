@@ -5,9 +5,10 @@ Owns: how Airflow's program is called, and which of the numbers become rows.
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from lamplighter import PythonTask, SparkTask, StepFunctionsTask
 from tests.bench import lamplighter_steps
 from tests.bench.costs import EXECUTE, Cost
 from tests.bench.rows import Row
@@ -16,6 +17,11 @@ HERE = Path(__file__).resolve().parent
 _RUNS = 100
 # Claim, intent, start, the job's id, that it runs, finish: all but the start shared or single.
 _CALLS_PER_RUN = 5
+_KINDS = {
+    SparkTask.kind: "Spark",
+    PythonTask.kind: "Python",
+    StepFunctionsTask.kind: "Step Functions",
+}
 
 
 def measure_steps(
@@ -44,4 +50,16 @@ def measure_steps(
             None,
             "count",
         ),
+        *_of_kinds(say),
     ]
+
+
+def _of_kinds(say: Callable[[str], None]) -> Iterator[Row]:
+    """Yield what a run costs whose only step is of another kind, and how soon each kind runs."""
+    for kind, name in _KINDS.items():
+        say(f"steps: {_RUNS} runs of one {name} step")
+        if kind != SparkTask.kind:  # its calls have a row beside Airflow's
+            calls = sum(lamplighter_steps.calls_per_run(_RUNS, kind).values())
+            yield Row(f"  calls of AWS, for a {name} step", calls, None, None, "count")
+        seconds = lamplighter_steps.seconds_to_running(kind)
+        yield Row(f"  from due to running, local clock: {name}", seconds, None, None)
