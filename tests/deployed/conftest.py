@@ -201,6 +201,8 @@ def deployed() -> Iterator[Deployed]:
             emr_endpoint=address,
             # Each function that runs at once unpacks the layers for itself.
             concurrency="2",
+            # The emulator tells nobody of invocations that ended well: the sweep finds Python jobs.
+            job_poll_seconds="60",
             # The fake has room for all jobs, and some stories let many wait there.
             spark_vcpus="1000",
             spark_memory_gb="4000",
