@@ -34,7 +34,7 @@ _COMMAND = Path(sys.executable).with_name("lamplighter")
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _FURTHER_DAGS = """\
 import pendulum
-from lamplighter import DAG, Asset, AssetWatcher, SparkTask
+from lamplighter import DAG, Asset, AssetWatcher, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.triggers import EventBridgeTrigger, SqsTrigger
 
 with DAG("every_minute", schedule="* * * * *", start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
@@ -50,7 +50,28 @@ sales = Asset("sales", watchers=[
 ])
 with DAG("sold", schedule=sales):
     SparkTask("work", job="jobs.fx:load")
+
+# Its first run begins with the push, and is looked at later.
+with DAG("kinds", schedule="@daily", start_date=pendulum.datetime(2026, 1, 1), catchup=False):
+    load = SparkTask("load", job="jobs.fx:load")
+    export = StepFunctionsTask("export", state_machine="export", input={"day": "{{ ds }}"})
+    check = PythonTask("check", job="jobs.check:check", inputs=[export], outlets=[Asset("checked")])
+    load >> export >> check
 """
+_PYTHON_STEP = """\
+def check(context):
+    print("checking", context.input("export")["day"])
+    context.outlet("checked").extra["day"] = context.input("export")["day"]
+    context.output["is_right"] = context.input("export")["day"] == str(context.logical_date.date())
+"""
+# It waits, so that its end is told by an event and not found by whoever started it.
+_STATE_MACHINE = {
+    "StartAt": "Wait",
+    "States": {
+        "Wait": {"Type": "Wait", "Seconds": 2, "Next": "Tell"},
+        "Tell": {"Type": "Pass", "Parameters": {"day.$": "$.day"}, "End": True},
+    },
+}
 WATCHED_QUEUE = "web-orders"
 # A message whose function dies, as where the machine is busy, is hidden for six minutes.
 SOON_SECONDS = 480
@@ -132,24 +153,46 @@ class Deployed:
                 text = text.replace(was, now.format(f'pendulum.parse("{start.isoformat()}")'))
             shop.write_text(text)
             (root / "dags" / "further.py").write_text(_FURTHER_DAGS)
+            (root / "jobs" / "check.py").write_text(_PYTHON_STEP)
         self.command("push", str(root), "--bundle", "shop", "--yes")
         self.command("push", str(_EXAMPLES / "hello"))
 
-    def soon(self, is_so: Callable[[], Any]) -> Any:
-        """Return what a question answers as soon as that is something."""
+    def soon(self, is_so: Callable[[], Any], *, sweeps: bool = False) -> Any:
+        """Return what a question answers as soon as that is something, or is after a sweep."""
         until = time.monotonic() + SOON_SECONDS
         while True:
             found = is_so()
             if found or time.monotonic() > until:
                 assert found, f"not within {SOON_SECONDS} seconds: {self._log()}"
                 return found
+            if sweeps:
+                self._sweep()
             time.sleep(1)
+
+    def _sweep(self) -> None:
+        """Call the sweep before its time, because it has five minutes."""
+        time.sleep(10)
+        client = aws.client("lambda", read_seconds=60)
+        answer = client.invoke(FunctionName=f"{STACK}-sweep")
+        assert "FunctionError" not in answer, answer["Payload"].read()
 
     def _log(self) -> str:
         """Return what went wrong in the emulator, and what it said last."""
         lines = self.there.log.read_text(errors="replace").splitlines()
         wrong = [line[:1000] for line in lines if "WARNING" in line or '"ERROR"' in line]
         return "\n".join(["", *wrong[-20:], "...", *(line[:200] for line in lines[-20:])])
+
+
+def _make_state_machine() -> None:
+    """Make the state machine that steps may start, as its owner would."""
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "states"}}
+    role = aws.client("iam").create_role(
+        RoleName="state-machines", AssumeRolePolicyDocument=json.dumps({"Statement": [trust]})
+    )["Role"]["Arn"]
+    definition = json.dumps(_STATE_MACHINE)
+    aws.client("stepfunctions").create_state_machine(
+        name="export", definition=definition, roleArn=role
+    )
 
 
 def _hire(policies: Sequence[str]) -> dict[str, str]:
@@ -197,6 +240,7 @@ def deployed() -> Iterator[Deployed]:
         aws.client("sqs").create_queue(
             QueueName=WATCHED_QUEUE, Attributes={"VisibilityTimeout": "180"}
         )
+        _make_state_machine()
         made.deploy(
             emr_endpoint=address,
             # Each function that runs at once unpacks the layers for itself.
@@ -209,6 +253,7 @@ def deployed() -> Iterator[Deployed]:
             spark_disk_gb="20000",
             watch_event_sources="shop.till",
             watch_queues=WATCHED_QUEUE,
+            state_machines="export",
         )
         with in_force(Target(stack=STACK)):
             set_variable("data_root", "s3://lake")

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,7 +18,7 @@ from lamplighter.store.models import AssetEvents, Runs
 from tests.account.checks import CHECKS
 from tests.account.results import FAIL, SKIP, run_check
 from tests.account.stage import FLAGS, Stage
-from tests.deployed.conftest import READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
+from tests.deployed.conftest import OPERATOR, READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
 from tests.deployed.two_bundles import (
     HEALTHY,
     HOSTILE,
@@ -46,7 +47,7 @@ def test_pushed_bundle_is_registered(deployed: Deployed) -> None:
 
     def registered() -> bool:
         names = {each["dag_id"] for each in deployed.command("dags", "list")}
-        return names == SHOP | {"every_minute", "held", "sold", "count", "greet"}
+        return names == SHOP | {"every_minute", "held", "kinds", "sold", "count", "greet"}
 
     deployed.soon(registered)
     assert deployed.command("dags", "errors") == []
@@ -74,7 +75,42 @@ def test_jobs_end_well_and_wake_who_waits(deployed: Deployed) -> None:
 def test_smallest_example_runs_at_once(deployed: Deployed) -> None:
     """What a newcomer pushes first has a run by time, not only tomorrow, and one by its event."""
     deployed.soon(lambda: _runs("count", state="success", triggered_by="timetable"))
-    deployed.soon(lambda: _runs("greet", state="success", triggered_by="asset"))
+    deployed.soon(lambda: _runs("greet", state="success", triggered_by="asset"), sweeps=True)
+
+
+def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
+    """An execution follows a job, and the function `task` runs a program that reads its output.
+
+    EventBridge tells of the execution. The emulator has no destination for an invocation that went
+    well, so the end of the Python step is found by the sweep.
+    """
+    (run,) = deployed.soon(lambda: _runs("kinds", state="success"), sweeps=True)
+    name, day = f"kinds/{run.run_id}", str(run.logical_date.date())
+    shown = deployed.command("runs", "show", name, "--outputs")
+    logs = deployed.run("runs", "logs", name, who=OPERATOR)
+    print(logs)
+
+    assert {step["task_id"]: step["executor"] for step in shown["steps"]} == {
+        "load": "emr-serverless",
+        "export": "step-functions",
+        "check": "lambda",
+    }
+    assert shown["outputs"] == {"export": {"day": day}, "check": {"is_right": True}}
+    (checked,) = deployed.soon(lambda: list(AssetEvents.query("checked", consistent_read=True)))
+    assert checked.extra == {"day": day}
+    assert "ExecutionSucceeded" in logs.stdout
+    assert f"checking {day}" in logs.stdout
+
+
+def test_only_named_state_machines_may_be_started(deployed: Deployed) -> None:
+    """Whoever had the rights of `submit` could start the one that is named, and no other."""
+    stolen = boto3.client("stepfunctions", **deployed.stolen_credentials("submit"))
+    prefix = deployed.settings.state_machine_prefix
+    name = {"name": "by-a-thief", "input": "{}"}
+
+    with pytest.raises(ClientError, match="AccessDenied"):
+        stolen.start_execution(stateMachineArn=f"{prefix}other", **name)
+    assert stolen.start_execution(stateMachineArn=f"{prefix}export", **name)["executionArn"]
 
 
 def test_poisoned_event_is_a_dead_letter_with_its_reason(deployed: Deployed) -> None:
