@@ -88,7 +88,6 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     name, day = f"kinds/{run.run_id}", str(run.logical_date.date())
     shown = deployed.command("runs", "show", name, "--outputs")
     logs = deployed.run("runs", "logs", name, who=OPERATOR)
-    print(logs)
 
     assert {step["task_id"]: step["executor"] for step in shown["steps"]} == {
         "load": "emr-serverless",
