@@ -143,7 +143,7 @@ class Dashboard(Construct):
             for title, names in capacity.items()
         ]
         dollars = [
-            function_metric(self._config, service, "SparkDollars", "Sum", DAY)
+            function_metric(self._config, service, "JobDollars", "Sum", DAY)
             for service in _FINISHING
         ]
         return [*graphs, _widget("Dollars a day", dollars, columns=4, is_stacked=True)]

@@ -28,7 +28,7 @@ _.capacity_rejections
 _.retried_steps
 _.sent_events
 _.skipped_steps
-_.spark_dollars
+_.job_dollars
 _.started_jobs
 _.succeeded_runs
 _.succeeded_steps

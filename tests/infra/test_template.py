@@ -258,7 +258,7 @@ def test_numbers_that_are_watched_are_reported(stage: str, request: pytest.Fixtu
     """Every number of ours on the dashboard, and every one with an alarm, is one of a report."""
     synthesis: Synthesis = request.getfixturevalue(stage)
     watched = {*_alarmed(synthesis), *_drawn(synthesis)}
-    assert watched >= {("tick", "BacklogSeconds"), ("settle", "SparkDollars")}
+    assert watched >= {("tick", "BacklogSeconds"), ("settle", "JobDollars")}
     reported = {
         (function, field.name.title().replace("_", ""))
         for function, reports in _REPORTS.items()

@@ -30,10 +30,10 @@ def deployment(**options: Any) -> Iterator[LocalDeployment]:
         lamp.check_invariants()
 
 
-def started(lamp: LocalDeployment, **passing: float) -> Run:
+def started(lamp: LocalDeployment, *, minutes: float = 10) -> Run:
     """Return a new run after some time."""
     lamp.trigger("shop")
-    lamp.advance(**(passing or {"minutes": 10}))
+    lamp.advance(minutes=minutes)
     return last_run(lamp)
 
 

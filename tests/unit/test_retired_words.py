@@ -51,6 +51,7 @@ RETIRED = {
     "short_limit": "scheduler_timeout_seconds",
     "Sighting": "SourceItem",
     "slot_of": "slot_backfill_id",
+    "spark_dollars": "job_dollars",
     "stand_back": "sleep_with_jitter",
     "start_grace_seconds": "job_start_timeout_seconds",
     "switch_at": "schedule_switch_at",

@@ -148,12 +148,12 @@ def test_bill_that_comes_late_and_often_is_added_and_counted_once(
     """An event that comes before the bill finds none; of those after it, one adds to the metric."""
     emr.put_back(FakeEmr(behaviour=replace(INSTANT, billing_delay_seconds=600)).copy_state())
     finish_job(executing, one_task())
-    early = [settle_message(json.dumps(body)).spark_dollars for body in (of_job(), of_bill())]
+    early = [settle_message(json.dumps(body)).job_dollars for body in (of_job(), of_bill())]
     (run,) = executing.runs(DAG_ID)
     assert (early, run.state, run.unbilled_jobs) == ([0, 0], "success", 1)
     assert run.cost is None
     wait(executing, seconds=600)
-    late = [settle_message(json.dumps(of_bill())).spark_dollars for _ in range(3)]
+    late = [settle_message(json.dumps(of_bill())).job_dollars for _ in range(3)]
     (run,) = executing.runs(DAG_ID)
     assert late == [run.cost, 0, 0]
     assert violations() == []

@@ -123,7 +123,7 @@ def test_sweep_finds_a_job_whose_events_were_lost(
     assert states(executing) == [wanted, wanted]
     # What it finds is counted as if the event had come.
     counted = "succeeded" if state == "SUCCESS" else "failed"
-    assert found.pop("spark_dollars") > 0
+    assert found.pop("job_dollars") > 0
     assert found == {"woken_runs": 1, f"{counted}_steps": 1, f"{counted}_runs": 1}
     assert violations() == job_violations(emr) == []
 

@@ -80,7 +80,7 @@ class RunsReport:
     succeeded_runs: int = 0
     failed_runs: int = 0
     cancelled_runs: int = 0
-    spark_dollars: float = 0.0
+    job_dollars: float = 0.0
 
     def add(self, other: "RunsReport") -> None:
         """Add the numbers of another report."""

@@ -104,7 +104,7 @@ def _add_metrics(decision: RunDecision) -> None:
         report.succeeded_runs += run.state == SUCCESS
         report.failed_runs += run.state == FAILED
         report.cancelled_runs += run.state == CANCELLED
-    report.spark_dollars += sum((step.cost or 0) - (step.stored.get("cost") or 0) for step in steps)
+    report.job_dollars += sum((step.cost or 0) - (step.stored.get("cost") or 0) for step in steps)
 
 
 def wake_waiting_runs(view: RunView) -> None:
