@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lamplighter import PythonTask
 from lamplighter.store.models import TABLES
 from lamplighter.topology import QUEUES
 from tests.costs.prices import (
@@ -39,7 +40,8 @@ _LOGS = "logs of jobs in S3"
 def count_runs() -> list[Counted]:
     """Count all stories, for one run each."""
     idle = idle_units()
-    return [story(dags, idle) for story in (timed, asset_triggered) for dags in (1, AT_ONCE)]
+    stories = [story(dags, idle) for story in (timed, asset_triggered) for dags in (1, AT_ONCE)]
+    return [*stories, timed(1, idle, kind=PythonTask.kind)]
 
 
 def count_months() -> list[Counted]:
@@ -135,7 +137,7 @@ def table(runs: Sequence[Counted]) -> list[list[str]]:
     own = [service for service in columns[0] if service != _LOGS]
 
     def row(title: str, services: Sequence[str]) -> list[str]:
-        return [title, *(_money(sum(each[name] for name in services)) for each in columns)]
+        return [title, *(_money(sum(each.get(name, 0) for name in services)) for each in columns)]
 
     return [
         ["a million runs of one step, dollars", *(story.name for story in runs)],

@@ -60,6 +60,9 @@ class WallTime:
     s3: float = 30
     events: float = 20
     emr: float = 150
+    invoke: float = 40
+    # The process of a Python step, from its start to its end, but for the author's function.
+    python_step: float = 1_000
 
 
 WALL_TIME = WallTime()
@@ -80,6 +83,8 @@ POLLERS, POLLS_A_MINUTE = 5, 3
 
 # A job reads its context, script, bundle and runtime, and writes its report.
 JOB_GETS, JOB_PUTS = 4, 1
+# The function `task` fetches the bundle; what it asks for otherwise is counted. It logs two lines.
+PYTHON_GETS, PYTHON_LOG_BYTES = 1, 1_000
 # Logs in S3: stdout and stderr of a driver and three executors, compressed. Jobs differ.
 JOB_LOG_PUTS, JOB_LOG_BYTES = 8, 50_000
 

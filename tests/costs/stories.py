@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pendulum
 
 from lamplighter import DAG, Asset, SparkTask
+from lamplighter.dags.kinds import KINDS
 from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local import LocalDeployment
@@ -23,15 +24,17 @@ from tests.costs.prices import (
     JOB_LOG_PUTS,
     JOB_PUTS,
     MINUTES_A_MONTH,
+    PYTHON_GETS,
 )
 from tests.costs.usage import Usage, counting
 
 AT_ONCE = 50
 _ROUNDS, _ROUNDS_AT_ONCE = 12, 1
+_STARTS = (("emr-serverless", "StartJobRun"), ("lambda", "Invoke"))
 _START = pendulum.datetime(2026, 1, 1, tz="UTC")
 _DAYS_A_MONTH = 30
 # The tables that grow with every run.
-_GROWING = ("Runs", "Steps", "AssetEvents")
+_GROWING = ("Runs", "Steps", "Jobs", "AssetEvents")
 # As deployed, where a local deployment is simpler to be fast; and a capacity that is counted, but
 # large enough for all jobs.
 _DEPLOYED = ("due_shards", "run_shards", "job_starts_per_second", "job_start_burst")
@@ -85,13 +88,15 @@ def idle_month(idle: Mapping[str, Mapping[str, float]]) -> Counted:
     return Counted("timers that find nothing", units, {}, {})
 
 
-def timed(dags: int, idle: Mapping[str, Mapping[str, float]]) -> Counted:
+def timed(
+    dags: int, idle: Mapping[str, Mapping[str, float]], *, kind: str = SparkTask.kind
+) -> Counted:
     """Return what a run of an hourly DAG uses when so many are due at once."""
     rounds = _ROUNDS if dags == 1 else _ROUNDS_AT_ONCE
-    with _deployment(_timed(dags)) as (lamp, usage):
+    with _deployment(_timed(dags, kind)) as (lamp, usage):
         lamp.advance(hours=1, minutes=30)
         return _counted(
-            _title("timed", dags),
+            _title("timed" if kind == SparkTask.kind else "timed, a Python step", dags),
             lambda: lamp.advance(hours=rounds),
             usage,
             runs=dags * rounds,
@@ -122,17 +127,17 @@ def _title(kind: str, dags: int) -> str:
     return f"{kind}, {'one at a time' if dags == 1 else f'{dags} at once'}"
 
 
-def _timed(count: int) -> list[DAG]:
-    return [_dag(number, schedule="0 * * * *") for number in range(count)]
+def _timed(count: int, kind: str = SparkTask.kind) -> list[DAG]:
+    return [_dag(number, schedule="0 * * * *", kind=kind) for number in range(count)]
 
 
 def _on_assets(count: int) -> list[DAG]:
     return [_dag(number, schedule=Asset(f"asset_{number}")) for number in range(count)]
 
 
-def _dag(number: int, *, schedule: str | Asset) -> DAG:
+def _dag(number: int, *, schedule: str | Asset, kind: str = SparkTask.kind) -> DAG:
     with DAG(f"dag_{number}", schedule=schedule, start_date=_START) as dag:
-        SparkTask("only", entry_point="jobs/only.py")
+        KINDS[kind]("only", job="jobs.only:run")
     return dag
 
 
@@ -165,9 +170,11 @@ def _counted(
             units[unit] = units.get(unit, 0) - count * usage.invocations[function]
     units["DynamoDB bytes stored"] = (stored_bytes(tables) - before) * kept_months
     _require_runs(usage, runs)
+    is_python = usage.invocations["task"] > 0
+    of_job = _of_python_job(units, runs) if is_python else _of_job(units, runs, kept_months)
     return Counted(
         name,
-        {unit: count / runs for unit, count in units.items()} | _of_job(units, runs, kept_months),
+        {unit: count / runs for unit, count in units.items()} | of_job,
         {call: count / runs for call, count in usage.calls.items()},
         {function: count / runs for function, count in usage.invocations.items()},
     )
@@ -175,9 +182,14 @@ def _counted(
 
 def _require_runs(usage: Usage, runs: int) -> None:
     """Refuse a story in which another number of jobs was started."""
-    started = usage.calls["submit", "emr-serverless", "StartJobRun"]
+    started = sum(usage.calls["submit", *each] for each in _STARTS)
     if started != runs:
         raise AssertionError(f"{runs} runs should have started a job each, but {started} did")
+
+
+def _of_python_job(units: Mapping[str, float], runs: int) -> dict[str, float]:
+    """Return what `task` uses of S3, with what functions use of it for one run."""
+    return {"S3 GET requests": units.get("S3 GET requests", 0) / runs + PYTHON_GETS}
 
 
 def _of_job(units: Mapping[str, float], runs: int, kept_months: float) -> dict[str, float]:

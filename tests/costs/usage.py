@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from botocore.client import BaseClient
 
+from lamplighter import PythonTask
 from lamplighter_local.emulator.method_override import api_calls
 from lamplighter_local.handlers import LambdaContext, handler_of
 from lamplighter_local.stack import LocalStack
@@ -26,6 +27,7 @@ from tests.costs.prices import (
     LOG_LINE_OVERHEAD_BYTES,
     MEMORY_MB,
     PLATFORM_LOG_BYTES,
+    PYTHON_LOG_BYTES,
     SQS_CHUNK_BYTES,
     SQS_REQUESTS_PER_BATCH,
     WALL_TIME,
@@ -60,8 +62,13 @@ def counting(stack: LocalStack) -> Iterator[Usage]:
     """
     meter = _Meter(stack)
     before, stack.call = stack.call, meter.invoke
+    assert stack.execution is not None
+    task = stack.execution.fakes[PythonTask.kind]
     try:
-        with api_calls.wrapped(stack.runtime.name, meter.metered):
+        with (
+            api_calls.wrapped(stack.runtime.name, meter.metered),
+            patch.object(task, "emit", partial(meter.run_tasks, task.emit)),
+        ):
             yield meter.usage
     finally:
         stack.call = before
@@ -113,10 +120,29 @@ class _Meter:
         self._count_invocation(logged.getvalue(), is_batch=bool(records))
         return answer
 
+    def run_tasks(self, emit: Callable[[], int]) -> int:
+        """Let time pass for invocations of `task`, and count what they ask for."""
+        self._function, self._milliseconds = "task", 0.0
+        try:
+            return emit()
+        finally:
+            self._function = OUTSIDE
+            self._add_seconds(self._milliseconds)
+
+    def _begin_task(self) -> None:
+        """Count an invocation of `task` but for its calls."""
+        self.usage.invocations["task"] += 1
+        self._add("Lambda requests", 1)
+        self._add_seconds(WALL_TIME.invocation + WALL_TIME.python_step)
+        self._add("CloudWatch Logs bytes", PLATFORM_LOG_BYTES + PYTHON_LOG_BYTES)
+
+    def _add_seconds(self, milliseconds: float) -> None:
+        self._add("Lambda GB-seconds", MEMORY_MB / 1_024 * milliseconds / 1_000)
+
     def _count_invocation(self, logged: str, *, is_batch: bool) -> None:
         lines = LOG_LINE_OVERHEAD_BYTES * len(logged.splitlines())
         self._add("Lambda requests", 1)
-        self._add("Lambda GB-seconds", MEMORY_MB / 1_024 * self._milliseconds / 1_000)
+        self._add_seconds(self._milliseconds)
         self._add("CloudWatch Logs bytes", PLATFORM_LOG_BYTES + len(logged.encode()) + lines)
         self._add("SQS requests", SQS_REQUESTS_PER_BATCH if is_batch else 0)
 
@@ -160,6 +186,8 @@ class _Meter:
             self._add(f"S3 {kind} requests", 1)
         elif service == "events":
             self._add("EventBridge events", len(arguments["Entries"]))
+        elif service == "lambda":
+            self._begin_task()
 
     def _add(self, name: str, count: float) -> None:
         self.usage.units[name] += count
@@ -185,4 +213,5 @@ def _wait(service: str, operation: str) -> float:
         "s3": WALL_TIME.s3,
         "events": WALL_TIME.events,
         "emr-serverless": WALL_TIME.emr,
+        "lambda": WALL_TIME.invoke,
     }[service]

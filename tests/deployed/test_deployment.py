@@ -98,7 +98,7 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     (checked,) = deployed.soon(lambda: list(AssetEvents.query("checked", consistent_read=True)))
     assert checked.extra == {"day": day}
     assert "ExecutionSucceeded" in logs.stdout
-    assert f"checking {day}" in logs.stdout
+    assert f"checking {day}" in logs.stdout, logs
 
 
 def test_only_named_state_machines_may_be_started(deployed: Deployed) -> None:

@@ -14,6 +14,7 @@ from pendulum import datetime
 from lamplighter import DAG, SparkTask
 from lamplighter.errors import RefusedError
 from lamplighter.executors.base import JobRequest, JobState, Submission
+from lamplighter_local.dev import background_spark
 from lamplighter_local.dev import file_watch as dev_watch
 from lamplighter_local.dev.background_spark import BackgroundSpark
 from lamplighter_local.dev.file_watch import watching_files
@@ -24,6 +25,13 @@ from lamplighter_local.emulator.moto_memory import queues
 from lamplighter_local.handlers import SESSION_LOG
 from lamplighter_local.spark.executor import LocalSparkExecutor
 from tests.patience import LONG_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def java() -> Iterator[None]:
+    """Let this machine have a Java, which no test here needs."""
+    with patch.object(background_spark, "find_java_home", lambda: Path("java")):
+        yield
 
 
 def request(name: str) -> JobRequest:

@@ -1,5 +1,6 @@
 """Python tasks in a local deployment: in real processes, and without Java."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -10,8 +11,10 @@ from pendulum import datetime
 from lamplighter import DAG, PythonTask, SparkTask
 from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter_local import LocalDeployment, try_run
-from lamplighter_local.dev import session
+from lamplighter_local.dev import background_spark, session
+from lamplighter_local.dev.session import DevSession, dev_session
 from lamplighter_local.spark import process
+from tests.patience import LONG_SECONDS
 
 WriteBundle = Callable[[dict[str, str]], Path]
 DAG_FILE = """
@@ -31,6 +34,12 @@ with DAG("fx", schedule=None):
     load >> PythonTask("check", job="jobs.fx:check")
 with DAG("consumer", schedule=rates):
     PythonTask("read", job="jobs.fx:read")
+"""
+SPARK_FILE = """
+from lamplighter import DAG, SparkTask
+
+with DAG("spark", schedule=None):
+    SparkTask("count", job="jobs.fx:load")
 """
 PROGRAM = """
 from lamplighter_job import SkipStep
@@ -63,6 +72,7 @@ def no_java() -> Iterator[None]:
         patch.object(process, "find_java_home", lambda: None),
         patch.object(try_run, "find_java_home", lambda: None),
         patch.object(session, "find_java_home", lambda: None),
+        patch.object(background_spark, "find_java_home", lambda: None),
     ):
         yield
 
@@ -93,6 +103,40 @@ def test_dag_is_tried_out_without_java(bundle: Path) -> None:
     assert [attempt.task_id for attempt in tried.attempts] == ["load", "load", "check"]
     assert f"loading {tried.run.run_id}" in tried.attempts[0].log
     assert tried.contexts["load"]["arguments"] == [tried.run.run_id]
+
+
+def states_in(dev: DevSession, dag_id: str, *awaited: str) -> dict[str, str]:
+    """Return the states of a DAG's last run, once it is in one of these."""
+    until = time.monotonic() + LONG_SECONDS
+    while time.monotonic() < until:
+        dev.step()
+        with dev._lamp.in_own_runtime():
+            (run,) = dev._lamp.runs(dag_id)[-1:]
+        if run.state in awaited:
+            return {step.task_id: step.error or step.state for step in run.steps}
+        time.sleep(0.05)
+    raise AssertionError(f"{dag_id} is never {awaited}")
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_dev_runs_python_tasks_without_java(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task for Spark that is saved later fails with the reason, and the session goes on."""
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path / "state"))
+    (bundle / "dags/fx.py").write_text(DAG_FILE.replace("minutes=1", "seconds=1"))
+    with dev_session(bundle) as dev:
+        dev._lamp.trigger("fx")
+        found = states_in(dev, "fx", "success", "failed")
+        assert found == {"load": "success", "check": "nothing to check"}
+        (bundle / "dags/spark.py").write_text(SPARK_FILE)
+        dev._files.note()
+        dev.step()
+        dev._lamp.trigger("spark")
+        (why,) = states_in(dev, "spark", "success", "failed").values()
+        assert "Spark needs Java 17 to 22" in why
+        dev._lamp.trigger("fx")
+        assert states_in(dev, "fx", "success", "failed") == found
 
 
 def test_outcomes_are_set_by_kind() -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
 
+from lamplighter.errors import RefusedError
 from lamplighter.executors.base import Job, JobRequest, Submission
 from lamplighter.executors.emr import EmrServerless
 from lamplighter_local.aws_lambda.local_python import BackgroundPython
 from lamplighter_local.spark.executor import LocalSparkExecutor
+from lamplighter_local.spark.java import NO_JAVA, find_java_home
 
 # A Spark that is just being started cannot be ended before; it ends by itself when we are gone.
 _END_FOR = 15.0
@@ -35,6 +37,9 @@ class BackgroundSpark(EmrServerless):
 
     def start(self, request: JobRequest) -> str:
         """Let a job run as soon as those before it are over."""
+        if find_java_home() is None:
+            # The session began without a task for Spark. Only the step that needs Java may fail.
+            raise RefusedError(NO_JAVA)
         job_run_id = self._spark.start(request)
         self._job_run_ids.append(job_run_id)
         self._started.put(job_run_id)
