@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import pendulum
 
-from lamplighter import DAG, Asset, SparkTask
-from lamplighter.dags.kinds import KINDS
+from lamplighter import DAG, Asset, PythonTask, SparkTask
 from lamplighter.settings import ChosenSettings
 from lamplighter.topology import FUNCTIONS
 from lamplighter_local import LocalDeployment
@@ -89,14 +88,17 @@ def idle_month(idle: Mapping[str, Mapping[str, float]]) -> Counted:
 
 
 def timed(
-    dags: int, idle: Mapping[str, Mapping[str, float]], *, kind: str = SparkTask.kind
+    dags: int,
+    idle: Mapping[str, Mapping[str, float]],
+    *,
+    kind: type[SparkTask | PythonTask] = SparkTask,
 ) -> Counted:
     """Return what a run of an hourly DAG uses when so many are due at once."""
     rounds = _ROUNDS if dags == 1 else _ROUNDS_AT_ONCE
     with _deployment(_timed(dags, kind)) as (lamp, usage):
         lamp.advance(hours=1, minutes=30)
         return _counted(
-            _title("timed" if kind == SparkTask.kind else "timed, a Python step", dags),
+            _title("timed" if kind is SparkTask else "timed, a Python step", dags),
             lambda: lamp.advance(hours=rounds),
             usage,
             runs=dags * rounds,
@@ -127,7 +129,7 @@ def _title(kind: str, dags: int) -> str:
     return f"{kind}, {'one at a time' if dags == 1 else f'{dags} at once'}"
 
 
-def _timed(count: int, kind: str = SparkTask.kind) -> list[DAG]:
+def _timed(count: int, kind: type[SparkTask | PythonTask] = SparkTask) -> list[DAG]:
     return [_dag(number, schedule="0 * * * *", kind=kind) for number in range(count)]
 
 
@@ -135,9 +137,11 @@ def _on_assets(count: int) -> list[DAG]:
     return [_dag(number, schedule=Asset(f"asset_{number}")) for number in range(count)]
 
 
-def _dag(number: int, *, schedule: str | Asset, kind: str = SparkTask.kind) -> DAG:
+def _dag(
+    number: int, *, schedule: str | Asset, kind: type[SparkTask | PythonTask] = SparkTask
+) -> DAG:
     with DAG(f"dag_{number}", schedule=schedule, start_date=_START) as dag:
-        KINDS[kind]("only", job="jobs.only:run")
+        kind("only", job="jobs.only:run")
     return dag
 
 

@@ -37,7 +37,7 @@ NAME = "orders/first/load/1#0123456789ab"
 def in_python(dag: DAG) -> DAG:
     """Return a DAG with Python tasks in place of those for Spark."""
     document = encode_dag(dag)
-    kept = {"task_id", "downstream", *PythonTask.OPTIONS}
+    kept = {"task_id", "groups", "downstream", *PythonTask.OPTIONS}
     tasks = [
         {**{name: value for name, value in task.items() if name in kept}, "kind": "python"}
         for task in document["tasks"]

@@ -50,22 +50,26 @@ def test_watchers_may_assume_the_roles_of_bundles_and_no_other(
     prod: Synthesis, dev: Synthesis
 ) -> None:
     """What author code may do is said by roles that the deployer names, not by the function's."""
-    role = EVERYTHING["watcher_roles"]["shop"]
-    statements = [
-        each
-        for policy in prod.resources("AWS::IAM::Role").values()
-        for given in policy.get("Policies", [])
+    assumed = {
+        role["RoleName"]: each["Resource"]
+        for role in prod.resources("AWS::IAM::Role").values()
+        for given in role.get("Policies", [])
         for each in given["PolicyDocument"]["Statement"]
         if "sts:AssumeRole" in str(each["Action"])
-    ]
-    assert [each["Resource"] for each in statements] == [role]
+    }
+    (watch,) = (name for name in assumed if "-watch-" in name)
+    assert assumed.pop(watch) == EVERYTHING["watcher_roles"]["shop"]
+    # That of Python tasks, whose programs are authors' too.
+    ((task, role),) = assumed.items()
+    assert ("-task-" in task, "python-jobs" in str(role)) == (True, True)
     assert not [line for line in policies_of(dev)["watch"] if "sts" in line.action]
 
 
 def test_only_watchers_get_what_their_flags_bring(prod: Synthesis, dev: Synthesis) -> None:
     """The network and the file system are those of one function."""
     roles = prod.resources("AWS::IAM::Role").values()
-    assert not [each for each in roles if "ManagedPolicyArns" in each]
+    (of_python,) = (each for each in roles if "ManagedPolicyArns" in each)
+    assert "python-jobs" in of_python["RoleName"]
     for who, lines in policies_of(prod).items():
         things = {line.thing for line in lines}
         assert ("file-system/*" in things) == (who == "watch"), who

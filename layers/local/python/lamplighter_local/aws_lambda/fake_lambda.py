@@ -48,6 +48,7 @@ class FakePythonJob(NamedTuple):
     created_at: DateTime
     running_at: DateTime | None
     ended_at: DateTime | None
+    context_uri: str
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ def _job(job_id: str) -> FakePythonJob | None:
         return None
     state = JobState(row.state)
     times = row.requested_at, row.started_at, row.ended_at
-    return FakePythonJob(*step_of(row.context_uri), job_id, state, *times)
+    return FakePythonJob(*step_of(row.context_uri), job_id, state, *times, row.context_uri)
 
 
 def _after(at: DateTime, seconds: float) -> DateTime:
