@@ -116,7 +116,7 @@ $(EMULATOR_VENV)/installed: requirements/emulator.txt FORCE
 	$(call build,$(EMULATOR_VENV),$<,emulator: installing an AWS for this machine into $(EMULATOR_VENV),$(PYTHON))
 
 emulator: $(VENV)/linked $(EMULATOR_VENV)/installed node_modules/installed
-	@$(PY) -m infra.layers --local
+	@$(PY) -m lamplighter_infra.layers --local
 
 # Soft: without npm or a network the tests that need it are skipped, and say why.
 emulator-if-possible: $(VENV)/linked

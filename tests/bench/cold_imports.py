@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from infra import layers  # noqa: E402 - the path comes first
 from lamplighter.topology import FUNCTIONS  # noqa: E402 - as above
+from lamplighter_infra import layers  # noqa: E402 - the path comes first
 
 _TIMES = 3
 _IMPORT = (

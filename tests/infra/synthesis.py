@@ -14,8 +14,8 @@ from typing import Any
 import aws_cdk as cdk
 import cdk_nag
 
-from infra.config import Config
-from infra.stack import LamplighterStack
+from lamplighter_infra.config import Config
+from lamplighter_infra.stack import LamplighterStack
 
 ROOT = Path(__file__).parents[2]
 REPORT = "validation-report.json"

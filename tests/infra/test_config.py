@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from infra.config import Config
 from lamplighter.errors import SettingsError
+from lamplighter_infra.config import Config
 
 _ACCESS_POINT = "arn:aws:elasticfilesystem:eu-central-1:111111111111:access-point/fsap-01"
 _IN_A_NETWORK = {

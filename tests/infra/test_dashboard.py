@@ -6,10 +6,10 @@ from itertools import groupby
 
 import pytest
 
-from infra import log_queries
 from lamplighter.store.models import Runs
 from lamplighter.store.runs import log_move
 from lamplighter.store.tables import table_definitions
+from lamplighter_infra import log_queries
 from tests.infra.board import drawn_metrics, expressions, queries, widgets
 from tests.infra.synthesis import Synthesis, synthesize
 

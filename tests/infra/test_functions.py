@@ -1,6 +1,6 @@
 """The functions, as they are counted on for costs."""
 
-from infra.functions import LIMITS
+from lamplighter_infra.functions import LIMITS
 from tests.costs.prices import MEMORY_MB
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import layers
+from lamplighter_infra import layers
 from lamplighter_job.shipping import runtime_files
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.functions import PERMISSIONS
 from lamplighter.topology import FUNCTIONS
+from lamplighter_infra.functions import PERMISSIONS
 from tests.infra.permissions_file import FILE, Line, lines_of, read_sections, write_sections
 from tests.infra.synthesis import LONGEST, Synthesis, shortened, synthesize
 

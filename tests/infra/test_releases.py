@@ -6,10 +6,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from pendulum import DateTime, datetime
 
-from infra.config import Config
-from infra.spark import Spark
 from lamplighter import runtime
 from lamplighter.executors.emr_releases import SUPPORT_ENDS
+from lamplighter_infra.config import Config
+from lamplighter_infra.spark import Spark
 from lamplighter_local.movable_clock import MovableClock
 
 

@@ -9,12 +9,12 @@ from unittest.mock import patch
 import aws_cdk as cdk
 import pytest
 
-from infra import app
-from infra.functions import LIMITS
 from lamplighter.checked_fields import Range
 from lamplighter.errors import SettingsError
 from lamplighter.settings import ChosenSettings, Settings
 from lamplighter.topology import FUNCTIONS, RETENTION_DAYS
+from lamplighter_infra import app
+from lamplighter_infra.functions import LIMITS
 from tests.infra.synthesis import ACCOUNT, LONGEST, REGION, SETTINGS, Synthesis, synthesize
 
 

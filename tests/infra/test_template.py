@@ -12,8 +12,6 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from infra import layers
-from infra.functions import LIMITS
 from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
@@ -26,6 +24,8 @@ from lamplighter.store.tables import table_definitions
 from lamplighter.streams.delivery_rounds import WatchReport
 from lamplighter.sweep import SweepReport
 from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, URL_SETTINGS, queues_of
+from lamplighter_infra import layers
+from lamplighter_infra.functions import LIMITS
 from tests.infra.accepted import ACCEPTED
 from tests.infra.board import drawn_metrics
 from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, synthesize

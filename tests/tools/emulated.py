@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from infra import layers
-from infra.config import Config
 from lamplighter import aws, runtime
 from lamplighter.errors import LamplighterError
+from lamplighter_infra import layers
+from lamplighter_infra.config import Config
 from lamplighter_local.emr.fake_emr import FakeEmr
 from tests.hostile.as_lambda import drop_rights
 from tests.tools.emr_server import serving_emr

@@ -12,9 +12,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import Config
-from infra.queues import Queues, owner, sending_service
 from lamplighter.store.tables import TableDefinition, table_definitions
+from lamplighter_infra.config import Config
+from lamplighter_infra.queues import Queues, owner, sending_service
 
 _USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 # What a log group needs beside that.

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
-from infra.config import Config
 from lamplighter.runs import effects
+from lamplighter_infra.config import Config
 
 # What Lambda itself does with a queue in the name of its function.
 _POLL = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")

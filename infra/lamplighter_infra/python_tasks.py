@@ -7,8 +7,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.config import Config
-from infra.permissions import Arns, reading_secrets
+from lamplighter_infra.config import Config
+from lamplighter_infra.permissions import Arns, reading_secrets
 
 
 class PythonTasks(Construct):

@@ -13,11 +13,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import Config
-from infra.permissions import EMR_SERVICE, reading_secrets
 from lamplighter import clock
 from lamplighter.executors.emr_releases import support_problem
 from lamplighter.executors.emr_workers import Sizes
+from lamplighter_infra.config import Config
+from lamplighter_infra.permissions import EMR_SERVICE, reading_secrets
 
 # As the fake of the offline deployment calls itself; an emulator has no EMR Serverless.
 LOCAL_APPLICATION = "00local"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lamplighter_job import shipping
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "layers" / "deps" / "requirements.txt"
 CORE = ROOT / "layers" / "core"
 JOB = ROOT / "layers" / "job"

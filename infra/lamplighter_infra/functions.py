@@ -8,9 +8,9 @@ against the result: a permission too few fails a test, and one too many another.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.config import Config
-from infra.permissions import Permissions
 from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
+from lamplighter_infra.config import Config
+from lamplighter_infra.permissions import Permissions
 
 
 @dataclass(frozen=True, kw_only=True)

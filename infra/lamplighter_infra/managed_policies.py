@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.permissions import Arns, Permissions, on_queues, statements
 from lamplighter.store.models import TABLES
 from lamplighter.topology import QUEUES, URL_SETTINGS
+from lamplighter_infra.permissions import Arns, Permissions, on_queues, statements
 
 _TABLES = tuple(model.__name__ for model in TABLES)
 _INDEXES = (

@@ -13,12 +13,12 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra import log_queries
-from infra.compute import Compute
-from infra.config import Config
-from infra.metrics import FIVE_MINUTES, HOUR, MINUTE, function_metric, rule_metric
-from infra.queues import Queues, title
 from lamplighter.topology import FUNCTIONS, QUEUES, queues_of
+from lamplighter_infra import log_queries
+from lamplighter_infra.compute import Compute
+from lamplighter_infra.config import Config
+from lamplighter_infra.metrics import FIVE_MINUTES, HOUR, MINUTE, function_metric, rule_metric
+from lamplighter_infra.queues import Queues, title
 
 # Claims are made within seconds; after this, schedules are late.
 _LATE_SECONDS = 300

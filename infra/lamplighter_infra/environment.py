@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Mapping
 
-from infra.config import Config
 from lamplighter.errors import SettingsError
 from lamplighter.settings import VARIABLE
 from lamplighter.topology import URL_SETTINGS
+from lamplighter_infra.config import Config
 
 _MAX_BYTES = 4_096
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")

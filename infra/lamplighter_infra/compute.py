@@ -19,16 +19,16 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra import layers
-from infra.config import Config
-from infra.environment import require_room
-from infra.functions import LIMITS, PERMISSIONS, limits_of
-from infra.permissions import Arns, function_statements
-from infra.queues import Queues, title
 from lamplighter.executors.aws_lambda import MAX_EVENT_AGE
 from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
+from lamplighter_infra import layers
+from lamplighter_infra.config import Config
+from lamplighter_infra.environment import require_room
+from lamplighter_infra.functions import LIMITS, PERMISSIONS, limits_of
+from lamplighter_infra.permissions import Arns, function_statements
+from lamplighter_infra.queues import Queues, title
 
 _JOB_STATES = ("RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 # As which the fake EMR Serverless of an emulator tells of its jobs: AWS's own name is protected.

@@ -7,10 +7,12 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra import log_queries
-from infra.compute import Compute
-from infra.config import Config
-from infra.metrics import (
+from lamplighter.store.tables import table_definitions
+from lamplighter.topology import QUEUES
+from lamplighter_infra import log_queries
+from lamplighter_infra.compute import Compute
+from lamplighter_infra.config import Config
+from lamplighter_infra.metrics import (
     DAY,
     FIVE_MINUTES,
     application_metric,
@@ -18,11 +20,9 @@ from infra.metrics import (
     function_metric,
     throttled_metrics,
 )
-from infra.permissions import Arns
-from infra.queues import Queues
-from infra.spark import Spark
-from lamplighter.store.tables import table_definitions
-from lamplighter.topology import QUEUES
+from lamplighter_infra.permissions import Arns
+from lamplighter_infra.queues import Queues
+from lamplighter_infra.spark import Spark
 
 _ROW = 24
 _HEIGHT = 6

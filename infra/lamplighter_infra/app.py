@@ -5,9 +5,9 @@ import sys
 
 import aws_cdk as cdk
 
-from infra.config import Config
-from infra.stack import LamplighterStack
 from lamplighter.errors import SettingsError
+from lamplighter_infra.config import Config
+from lamplighter_infra.stack import LamplighterStack
 
 
 def main() -> int:

@@ -10,18 +10,18 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
-from infra import layers
-from infra.alarms import Alarms
-from infra.compute import Compute
-from infra.config import Config
-from infra.dashboard import Dashboard
-from infra.managed_policies import ManagedPolicies
-from infra.permissions import Arns
-from infra.python_tasks import PythonTasks
-from infra.queues import Queues
-from infra.spark import Spark
-from infra.storage import Storage, make_key
 from lamplighter.settings import Settings
+from lamplighter_infra import layers
+from lamplighter_infra.alarms import Alarms
+from lamplighter_infra.compute import Compute
+from lamplighter_infra.config import Config
+from lamplighter_infra.dashboard import Dashboard
+from lamplighter_infra.managed_policies import ManagedPolicies
+from lamplighter_infra.permissions import Arns
+from lamplighter_infra.python_tasks import PythonTasks
+from lamplighter_infra.queues import Queues
+from lamplighter_infra.spark import Spark
+from lamplighter_infra.storage import Storage, make_key
 
 
 class LamplighterStack(cdk.Stack):

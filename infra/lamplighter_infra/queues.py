@@ -9,9 +9,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IDependable
 
-from infra.config import Config
-from infra.functions import LIMITS
 from lamplighter.topology import MAX_RECEIVES, QUEUES, RETENTION_DAYS, Queue
+from lamplighter_infra.config import Config
+from lamplighter_infra.functions import LIMITS
 
 _RETENTION = cdk.Duration.days(RETENTION_DAYS)
 # An empty answer then means an empty queue: SQS asks all of its servers.

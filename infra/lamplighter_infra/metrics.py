@@ -7,9 +7,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 
-from infra.config import Config
 from lamplighter.entry import NAMESPACE
 from lamplighter.store.tables import TableDefinition
+from lamplighter_infra.config import Config
 
 MINUTE = cdk.Duration.minutes(1)
 FIVE_MINUTES = cdk.Duration.minutes(5)
