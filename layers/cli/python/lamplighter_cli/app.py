@@ -27,6 +27,7 @@ from lamplighter_cli.deployment import Target, choose
 from lamplighter_cli.dev import dev
 from lamplighter_cli.doctor import doctor
 from lamplighter_cli.errors import explain
+from lamplighter_cli.init import init
 from lamplighter_cli.next import next_runs
 from lamplighter_cli.push import push
 from lamplighter_cli.simulate import simulate
@@ -38,6 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("init")(init)
 app.command("check")(check)
 app.command("next")(next_runs)
 app.command("push")(push)
