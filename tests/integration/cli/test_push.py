@@ -118,7 +118,9 @@ def test_second_push_uploads_no_archive(
     for _ in range(2):
         assert lamplighter("push", root, "--bundle", "twice").code == 0
     new = sorted(set(uploads(stack)) - before)
-    assert [key.partition("/")[0] for key in new] == ["bundles", "pushes", "pushes"]
+    # The archive and its manifest, both named by the content.
+    assert [key.partition("/")[0] for key in new] == ["bundles", "bundles", "pushes", "pushes"]
+    assert [key.rpartition(".")[2] for key in new] == ["json", "zip", "json", "json"]
     assert Catalog.get("bundle", "twice").pushed == 2
 
 

@@ -11,7 +11,7 @@ from lamplighter import aws
 from lamplighter.bundles.archive import build_archive
 from lamplighter.identifiers import bundle_key
 from lamplighter_local.stack import LocalStack
-from lamplighter_operations import push
+from lamplighter_operations import bundle_objects
 from lamplighter_operations.push import push_archive
 
 WriteBundle = Callable[[dict[str, str]], Path]
@@ -33,7 +33,7 @@ def test_archive_uploaded_by_two_at_once_is_written_once(
     archive = build_archive(write_bundle({"dags/a.py": ""}))
     key = bundle_key("shop", archive.hash)
     aws.client("s3").put_object(Bucket=stack.settings.bucket, Key=key, Body=b"the first one's")
-    with patch.object(push, "_exists", side_effect=NOT_THERE_YET):
+    with patch.object(bundle_objects, "_exists", side_effect=NOT_THERE_YET):
         pushed = push_archive(archive, "shop")
     assert (pushed.number, stored(stack, key)) == (1, b"the first one's")
 
@@ -50,9 +50,9 @@ def test_upload_that_failed_is_not_announced(
 ) -> None:
     """Another refusal, or a conflict that left no archive behind, is raised to whoever pushes."""
     archive = build_archive(write_bundle({"dags/a.py": ""}))
-    client = aws.client("s3", read_seconds=push._UPLOAD_SECONDS)
+    client = aws.client("s3", read_seconds=bundle_objects._TRANSFER_SECONDS)
     with (
-        patch.object(push, "_exists", side_effect=(False, is_there)),
+        patch.object(bundle_objects, "_exists", side_effect=(False, is_there)),
         patch.object(client, "put_object", side_effect=refusal(status)),
         pytest.raises(ClientError),
     ):
@@ -66,9 +66,9 @@ def test_upload_in_conflict_with_another_is_announced(
 ) -> None:
     """S3 answers 409 while another upload of the same key ends; the archive is there afterwards."""
     archive = build_archive(write_bundle({"dags/a.py": ""}))
-    client = aws.client("s3", read_seconds=push._UPLOAD_SECONDS)
+    client = aws.client("s3", read_seconds=bundle_objects._TRANSFER_SECONDS)
     with (
-        patch.object(push, "_exists", side_effect=NOT_THERE_YET),
+        patch.object(bundle_objects, "_exists", side_effect=NOT_THERE_YET),
         patch.object(client, "put_object", side_effect=refusal(409)),
     ):
         assert push_archive(archive, "shop").number == 1

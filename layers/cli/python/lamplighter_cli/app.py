@@ -12,6 +12,7 @@ from lamplighter.store.rows import StoreError
 from lamplighter_cli import (
     assets,
     backfill,
+    bundles,
     console,
     dags,
     dlq,
@@ -29,6 +30,7 @@ from lamplighter_cli.doctor import doctor
 from lamplighter_cli.errors import explain
 from lamplighter_cli.init import init
 from lamplighter_cli.next import next_runs
+from lamplighter_cli.promote import promote, rollback
 from lamplighter_cli.push import push
 from lamplighter_cli.simulate import simulate
 from lamplighter_cli.test import run_test
@@ -43,11 +45,14 @@ app.command("init")(init)
 app.command("check")(check)
 app.command("next")(next_runs)
 app.command("push")(push)
+app.command("promote")(promote)
+app.command("rollback")(rollback)
 app.command("simulate")(simulate)
 app.command("dev")(dev)
 app.command("demo")(demo)
 app.command("test")(run_test)
 app.command("doctor")(doctor)
+app.add_typer(bundles.app, name="bundles")
 app.add_typer(dags.app, name="dags")
 app.add_typer(assets.app, name="assets")
 app.add_typer(events.app, name="events")

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+import boto3
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -26,6 +27,8 @@ T = TypeVar("T")
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _OURS = output_key("table_prefix")
 _MAX_SUGGESTIONS = 5
+# The stack of a stage, where stages are told apart by their names only.
+_STAGE = "lamplighter-{}"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Target:
     profile: str = ""
     endpoint_url: str = ""
     is_local: bool = False
+    # Whether `stack` may also be a stage: `dev` for the stack `lamplighter-dev`.
+    may_be_stage: bool = False
 
 
 _FROM_ENVIRONMENT = Target()
@@ -49,6 +54,11 @@ def choose(target: Target) -> None:
         other = "--stack" if target.stack else "--endpoint-url"
         raise typer.BadParameter(f"--local and {other} exclude each other: choose one")
     _chosen.set(target)
+
+
+def chosen() -> Target:
+    """Return the global options."""
+    return _chosen.get()
 
 
 def on_deployment(command: Callable[P, T]) -> Callable[P, T]:
@@ -77,7 +87,7 @@ def in_force(target: Target) -> Iterator[None]:
         if not target.stack:
             yield
             return
-        with runtime.using(settings=_settings_of(target.stack)):
+        with runtime.using(settings=_settings_of(target)):
             yield
 
 
@@ -123,18 +133,31 @@ def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> It
         if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
             del os.environ[name]
     os.environ.update({name: text for name, text in values.items() if text is not None})
+    # It keeps the profile and credentials with which its first client was made.
+    boto3.setup_default_session()
     try:
         with runtime.using(new_clients=True):
             yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+        boto3.setup_default_session()
 
 
 # Stacks.
 
 
-def _settings_of(stack: str) -> Settings:
+def _settings_of(target: Target) -> Settings:
+    try:
+        return _settings_of_stack(target.stack)
+    except (RefusedError, ClientError):  # who may see only one stack is denied the other
+        if target.may_be_stage:
+            with suppress(RefusedError, ClientError):
+                return _settings_of_stack(_STAGE.format(target.stack))
+        raise
+
+
+def _settings_of_stack(stack: str) -> Settings:
     outputs = _outputs(stack)
     if _OURS not in outputs:
         raise RefusedError(

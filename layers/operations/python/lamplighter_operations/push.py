@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from botocore.exceptions import ClientError
 from pendulum import DateTime
 
-from lamplighter import aws, clock, settings
+from lamplighter import clock
 from lamplighter.bundles.archive import Archive, build_archive
 from lamplighter.bundles.parsing import CheckedDag, query_timetables
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
-from lamplighter.identifiers import bundle_key, require_id
+from lamplighter.identifiers import require_id
 from lamplighter.registry import pushes
 from lamplighter.registry.custom_timetables import NextRuns, query_after
 from lamplighter.registry.definition import (
@@ -28,54 +27,42 @@ from lamplighter.registry.pushes import Push
 from lamplighter.scheduler import cursor
 from lamplighter.scheduler.pending import ids_of, pending_of, waited_for
 from lamplighter.scheduler.schedules import PrecomputedRunsExhausted
-from lamplighter.store.bundles import next_push_number
+from lamplighter.store.bundles import next_push_number, record_push
 from lamplighter.store.dags import dag_ids_of_bundle, read_dags
 from lamplighter.store.models import Dags
 from lamplighter.timetables.base import DagRunInfo, DataInterval
+from lamplighter_operations import bundle_objects as objects
+from lamplighter_operations.push_notes import NO_NOTE, Note
 
-# For an archive over a slow connection.
-_UPLOAD_SECONDS = 120.0
 _NO_PUSH = Push("", "", 0)
 
 
-def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False) -> Push:
+def push_bundle(root: Path, bundle: str, *, skip_owed: bool = False, note: Note = NO_NOTE) -> Push:
     """Upload and announce the bundle at `root`; return the push.
 
     With `skip_owed`, runs that a new or changed schedule owes at the push are not created.
     """
     require_id(bundle, what="bundle")
-    return push_archive(build_archive(root), bundle, skip_owed=skip_owed)
+    return push_archive(build_archive(root), bundle, skip_owed=skip_owed, note=note)
 
 
-def push_archive(archive: Archive, bundle: str, *, skip_owed: bool = False) -> Push:
-    """Upload an archive, unless it exists, and announce it."""
-    bucket, key = settings.current().require("bucket"), bundle_key(bundle, archive.hash)
-    if not _exists(bucket, key):
-        _put_if_absent(bucket, key, archive.data)
+def push_archive(
+    archive: Archive, bundle: str, *, skip_owed: bool = False, note: Note = NO_NOTE
+) -> Push:
+    """Upload an archive, unless it exists, and announce it.
+
+    Every step can be repeated. One that is broken off before the announcement has only taken a
+    number; one that is broken off after it is complete.
+    """
+    objects.put_archive(bundle, archive)
+    if note.dags is not None:
+        objects.put_manifest(bundle, archive, note.dags)
     push = Push(bundle, archive.hash, next_push_number(bundle), skip_owed=skip_owed)
+    record_push(
+        bundle, push.number, push.version, by=note.by, why=note.why, origin=note.origin.as_json()
+    )
     pushes.announce(push)
     return push
-
-
-def _put_if_absent(bucket: str, key: str, data: bytes) -> None:
-    client = aws.client("s3", read_seconds=_UPLOAD_SECONDS)
-    try:
-        client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-    except ClientError as error:
-        # 412: it exists. 409: a concurrent write or delete.
-        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-        if status not in {412, 409} or not _exists(bucket, key):
-            raise
-
-
-def _exists(bucket: str, key: str) -> bool:
-    try:
-        aws.client("s3").head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - HTTP's
-            return False
-        raise
-    return True
 
 
 # Its preview.

@@ -92,9 +92,9 @@ def _superseded(push: Push) -> RefusedError:
     )
 
 
-def end(push: Push) -> None:
+def end(push: Push, *, errors: int) -> None:
     """Record that a push is registered."""
-    bundles.end_registration(push.bundle, push.number, push.version)
+    bundles.end_registration(push.bundle, push.number, push.version, errors=errors)
 
 
 # A push is announced by a small object of its own, whose creation invokes `register`. The archive

@@ -128,7 +128,7 @@ class _Registration:
             refused=self.refused,
         )
         self.report.stale, self.report.broken = retire(self.push)
-        pushes.end(self.push)
+        pushes.end(self.push, errors=len(self.report.errors))
         queues.send_retire(self.push.bundle, self.push.number, delay=_INDEX_LAG_SECONDS)
         return self.report
 

@@ -35,6 +35,14 @@ class Catalog(Row):
     resends = NumberAttribute(null=True)
     bundle_version = UnicodeAttribute(null=True)
 
+    # kind "pushes#<bundle>", id = the number of a push (`push`) modulo those that are kept; also
+    # `bundle_version` and `created_at`.
+    pushed_by = UnicodeAttribute(null=True)  # as the one who pushed told it
+    why = UnicodeAttribute(null=True)
+    origin = JSONAttribute(null=True)  # a push, a promotion or a rollback, and of what
+    outcome = UnicodeAttribute(null=True)  # "registered" or "unreadable"; since `updated_at`
+    errors = NumberAttribute(null=True)
+
     # kind "problems#<bundle>", id = a file with errors or warnings.
     push = NumberAttribute(null=True)
     has_errors = BooleanAttribute(null=True)
