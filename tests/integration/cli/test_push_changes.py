@@ -237,3 +237,47 @@ def test_old_schedule_that_is_followed_is_shown(
         "0 * * * *",
         "2026-01-05T15:00:00+00:00",
     )
+
+
+def test_dry_run_shows_the_same_and_pushes_nothing(push: Command, stack: LocalStack) -> None:
+    """The DAG is as it was, whatever the preview says."""
+    push(dag())
+    result = push(dag(schedule="'0 0 * * *'"), "--dry-run")
+
+    assert result.code == 0
+    assert "dag: schedule 0 * * * * → 0 0 * * *; next run" in result.out
+    assert stack.dag("dag").schedule == "0 * * * *"
+
+
+def test_dry_run_of_a_new_dag_says_when_it_runs_first(push: Command) -> None:
+    """Nothing changes for a DAG that is not there, but its schedule begins."""
+    result = push(dag(start_date="NINE.add(days=3)"), "--dry-run")
+
+    assert result.out.splitlines() == [
+        "A push of 'b' has 1 DAG",
+        "dag is new: 0 * * * *, first run after 2026-01-08 10:00 UTC",
+    ]
+
+
+def test_dry_run_with_many_owed_runs_says_so_without_asking(push: Command) -> None:
+    """A comment is not the place to confirm anything; programs can read it too."""
+    many = dag(start_date="NINE.subtract(days=30)")
+    shown, told = push(many, "--dry-run"), push(many, "--dry-run", "--json")
+
+    assert shown.code == told.code == 0
+    assert "runs are already due: the push needs --yes or --skip-owed" in shown.out
+    assert json.loads(told.out)["needs_confirmation"] is True
+
+
+def test_dry_run_as_markdown_is_one_block_that_nothing_ends(push: Command) -> None:
+    """Names that authors choose are shown as they are, and read as nothing."""
+    result = push(dag(schedule="[Asset('a')]"), "--dry-run", "--markdown")
+
+    head, empty, begin, *lines, end = result.out.splitlines()
+    assert (head, empty, begin, end) == ("**A push of 'b' has 1 DAG**", "", "```text", "```")
+    assert lines == ["dag is new: Asset, first run unscheduled"]
+
+
+def test_markdown_without_a_dry_run_is_refused(push: Command) -> None:
+    """A push that was meant to be tried would be one."""
+    assert push(dag(), "--markdown").code == 2

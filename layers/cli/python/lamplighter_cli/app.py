@@ -24,7 +24,9 @@ from lamplighter_cli import (
 )
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
+from lamplighter_cli.deploy import deploy, diff
 from lamplighter_cli.deployment import Target, choose
+from lamplighter_cli.destroy import destroy
 from lamplighter_cli.dev import dev
 from lamplighter_cli.doctor import doctor
 from lamplighter_cli.errors import explain
@@ -33,6 +35,7 @@ from lamplighter_cli.next import next_runs
 from lamplighter_cli.promote import promote, rollback
 from lamplighter_cli.push import push
 from lamplighter_cli.simulate import simulate
+from lamplighter_cli.template import template
 from lamplighter_cli.test import run_test
 
 app = typer.Typer(
@@ -52,6 +55,10 @@ app.command("dev")(dev)
 app.command("demo")(demo)
 app.command("test")(run_test)
 app.command("doctor")(doctor)
+app.command("deploy")(deploy)
+app.command("diff")(diff)
+app.command("destroy")(destroy)
+app.command("template")(template)
 app.add_typer(bundles.app, name="bundles")
 app.add_typer(dags.app, name="dags")
 app.add_typer(assets.app, name="assets")

@@ -143,9 +143,12 @@ def run_cdk(app: App, command: Sequence[str], arguments: Sequence[str]) -> int:
     """Run a command of the CDK on an app; what it prints streams through."""
     context = [part for name, text in app.flags.items() for part in ("-c", f"{name}={text}")]
     with _place_of(app) as place:
-        return subprocess.run(
-            [*command, *arguments, *place, *context], env=environment(), check=False
-        ).returncode
+        return run_command([*command, *arguments, *place, *context])
+
+
+def run_command(command: Sequence[str]) -> int:
+    """Run a command of the CDK; what it prints streams through."""
+    return subprocess.run(command, env=_environment(), check=False).returncode
 
 
 @contextmanager
@@ -160,7 +163,7 @@ def _place_of(app: App) -> Iterator[list[str]]:
         yield [*options, *(part for text in context for part in ("-c", text))]
 
 
-def environment() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """Return the environment of the CDK: with this Python, and the region that was chosen."""
     node = os.environ.get("JSII_NODE", "")
     folders = [str(Path(sys.executable).parent), *([str(Path(node).parent)] if node else [])]
@@ -182,7 +185,7 @@ def synthesize(app: App, out: Path) -> None:
     variables = {"CDK_OUTDIR": str(out.absolute()), "CDK_CONTEXT_JSON": json.dumps(context)}
     done = subprocess.run(
         ["/bin/sh", "-c", app.command],
-        env={**environment(), **variables},
+        env={**_environment(), **variables},
         stdout=sys.stderr,
         check=False,
     )

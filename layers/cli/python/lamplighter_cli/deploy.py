@@ -1,4 +1,4 @@
-"""`lamplighter deploy` and `diff`: the CDK's command line, run on the app of this folder or ours."""
+"""`lamplighter deploy` and `diff`: the CDK's command line, on the app of this folder or on ours."""
 
 import json
 from pathlib import Path

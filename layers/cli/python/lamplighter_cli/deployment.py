@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import boto3
@@ -25,7 +25,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-_OURS = output_key("table_prefix")
+# A stack is ours if it has this output.
+OUR_OUTPUT = output_key("table_prefix")
 _MAX_SUGGESTIONS = 5
 # The stack of a stage, where stages are told apart by their names only.
 _STAGE = "lamplighter-{}"
@@ -67,6 +68,20 @@ def on_deployment(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def found(*args: P.args, **kwargs: P.kwargs) -> T:
         with in_force(_chosen.get()):
+            return command(*args, **kwargs)
+
+    return found
+
+
+def on_account(command: Callable[P, T]) -> Callable[P, T]:
+    """Return a command that runs with the chosen account and region, and no deployment."""
+
+    @functools.wraps(command)
+    def found(*args: P.args, **kwargs: P.kwargs) -> T:
+        target = _chosen.get()
+        if target.is_local:
+            raise RefusedError("--local has nothing to deploy: run the command without it")
+        with in_force(replace(target, stack="")):
             return command(*args, **kwargs)
 
     return found
@@ -159,9 +174,9 @@ def _settings_of(target: Target) -> Settings:
 
 def _settings_of_stack(stack: str) -> Settings:
     outputs = _outputs(stack)
-    if _OURS not in outputs:
+    if OUR_OUTPUT not in outputs:
         raise RefusedError(
-            f"stack {stack!r} is not a deployment of Lamplighter: it has no output {_OURS}"
+            f"stack {stack!r} is not a deployment of Lamplighter: it has no output {OUR_OUTPUT}"
         )
     return Settings.from_outputs(outputs)
 
@@ -187,7 +202,7 @@ def _no_stack(stack: str) -> str:
     with suppress(BotoCoreError, ClientError):  # the message goes without it
         account = f" of account {aws.client('sts').get_caller_identity()['Account']}"
         found = client.describe_stacks()["Stacks"]
-        names = [each["StackName"] for each in found if _OURS in _read(each)]
+        names = [each["StackName"] for each in found if OUR_OUTPUT in _read(each)]
     place = f"region {client.meta.region_name}{account}"
     hint = f"there is {', '.join(names[:_MAX_SUGGESTIONS])}" if names else "check --region"
     return f"there is no stack {stack!r} in {place}: {hint}"

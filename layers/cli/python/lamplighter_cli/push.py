@@ -11,12 +11,14 @@ from lamplighter.identifiers import require_id
 from lamplighter_cli import console
 from lamplighter_cli.deployment import on_deployment
 from lamplighter_cli.options import AsJson, BundleDir, BundleName
+from lamplighter_cli.push_dry_run import show_dry_run
 from lamplighter_cli.push_preview import (
     SkipOwed,
     Why,
     Yes,
     check_for_push,
     confirmed_preview,
+    preview_of,
     pushed_json,
     pushed_line,
     require_pushable,
@@ -36,15 +38,27 @@ def push(
     yes: Yes = False,
     skip_owed: SkipOwed = False,
     why: Why = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what a push would change.")
+    ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="With --dry-run: for a comment on a pull request.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a bundle and upload it. Exit code 1 on errors, 3 if runs were not confirmed."""
+    if as_markdown and (as_json or not dry_run):
+        raise typer.BadParameter("--markdown goes with --dry-run, and not with --json")
     root = require_bundle(path)
     settings.current().require("bucket")
     name, reason = require_id(bundle or root.name, what="bundle"), require_why(why)
     report = check_for_push(root)
     refusal = f"{root} has errors and was not pushed; --force pushes it anyway"
     require_pushable(report, force=force, refusal=refusal)
+    if dry_run:
+        preview = preview_of(root, report, name, skip_owed=skip_owed)
+        show_dry_run(name, report, preview, as_json=as_json, as_markdown=as_markdown)
+        return
     preview = confirmed_preview(root, report, name, skip_owed=skip_owed, yes=yes, as_json=as_json)
     note = Note(caller_arn(), reason, dags=report.dags)
     with console.progress() as progress:

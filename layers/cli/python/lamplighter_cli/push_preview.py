@@ -3,7 +3,7 @@
 Owns: that runs which are already due are confirmed before anything is uploaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,16 @@ class Preview:
     # DAGs of which not all were counted.
     more: AbstractSet[str]
 
+    @property
+    def total(self) -> int:
+        """The runs that it would create."""
+        return sum(self.owed.values())
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether these are more than are created unasked."""
+        return self.total > MAX_UNCONFIRMED_RUNS or bool(self.more & self.owed.keys())
+
 
 def check_for_push(root: Path) -> BundleReport:
     """Import all DAG files of a bundle."""
@@ -66,10 +76,8 @@ def require_pushable(report: BundleReport, *, force: bool, refusal: str) -> None
     _require_wired(report)
 
 
-def confirmed_preview(
-    root: Path, report: BundleReport, name: str, *, skip_owed: bool, yes: bool, as_json: bool
-) -> Preview:
-    """Show what a push would change; exit with code 3 if its runs need a confirmation."""
+def preview_of(root: Path, report: BundleReport, name: str, *, skip_owed: bool) -> Preview:
+    """Return what a push would change."""
     # The DAGs of a broken file stay as they were.
     changes = preview_push(
         root, report.dags, bundle=None if report.errors else name, is_skipping=skip_owed
@@ -77,27 +85,47 @@ def confirmed_preview(
     owed = {change.dag_id: change.owed for change in changes if change.owed}
     skipped = {change.dag_id: change.skipped for change in changes if change.skipped}
     more = {change.dag_id for change in changes if change.owes_more}
-    if not as_json:
-        _show_changes(changes)
-        _show_runs(owed, more, "has {} that are already due")
-        _show_runs(skipped, more, "skips {} that are already due")
-    if (sum(owed.values()) > MAX_UNCONFIRMED_RUNS or more & owed.keys()) and not yes:
-        _confirm(sum(owed.values()))
     return Preview(changes, owed, skipped, more)
 
 
-def pushed_json(pushed: Push, report: BundleReport, preview: Preview) -> dict[str, Any]:
-    """Return what `--json` prints of a push."""
+def confirmed_preview(
+    root: Path, report: BundleReport, name: str, *, skip_owed: bool, yes: bool, as_json: bool
+) -> Preview:
+    """Show what a push would change; exit with code 3 if its runs need a confirmation."""
+    preview = preview_of(root, report, name, skip_owed=skip_owed)
+    if not as_json:
+        for line in preview_lines(preview):
+            console.out().print(Text(line), soft_wrap=True)
+    if preview.needs_confirmation and not yes:
+        _confirm(preview.total)
+    return preview
+
+
+def preview_lines(preview: Preview) -> Iterator[str]:
+    """Yield what changes for DAGs that exist, and the runs that are already due."""
+    for change in preview.changes:
+        if not change.is_new and not change.is_none:
+            yield _in_words(change)
+    yield from _run_lines(preview.owed, preview.more, "has {} that are already due")
+    yield from _run_lines(preview.skipped, preview.more, "skips {} that are already due")
+
+
+def preview_json(name: str, report: BundleReport, preview: Preview) -> dict[str, Any]:
+    """Return what `--json` prints of a push that may come."""
     return {
-        "bundle": pushed.bundle,
-        "push": pushed.number,
-        "version": pushed.version,
+        "bundle": name,
         "dags": [dag.dag_id for dag in report.dags],
         "owed": preview.owed,
         "skipped": preview.skipped,
         "changes": [_change_json(change) for change in preview.changes],
         "errors": [problem.message for problem in report.errors],
     }
+
+
+def pushed_json(pushed: Push, report: BundleReport, preview: Preview) -> dict[str, Any]:
+    """Return what `--json` prints of a push."""
+    previewed = preview_json(pushed.bundle, report, preview)
+    return {**previewed, "push": pushed.number, "version": pushed.version}
 
 
 def pushed_line(verb: str, pushed: Push, report: BundleReport) -> Text:
@@ -116,12 +144,6 @@ def _require_wired(report: BundleReport) -> None:
         console.error(line)
     if found:
         raise typer.Exit(1)
-
-
-def _show_changes(changes: Sequence[DagChange]) -> None:
-    for change in changes:
-        if not change.is_new and not change.is_none:
-            console.out().print(Text(_in_words(change)), soft_wrap=True)
 
 
 def _in_words(change: DagChange) -> str:
@@ -151,6 +173,11 @@ def _span(interval: DataInterval) -> str:
     return " to ".join(map(console.instant, interval))
 
 
+def first_run(change: DagChange) -> str:
+    """Return when a new DAG runs for the first time."""
+    return f"{change.schedule_after}, first run {_when(change.next_after)}"
+
+
 def _when(at: DateTime | None) -> str:
     return f"after {console.instant(at)}" if at is not None else "unscheduled"
 
@@ -175,11 +202,11 @@ def _span_json(interval: DataInterval | None) -> list[str | None] | None:
     return None if interval is None else [console.instant_json(at) for at in interval]
 
 
-def _show_runs(counts: dict[str, int], more: AbstractSet[str], words: str) -> None:
+def _run_lines(counts: dict[str, int], more: AbstractSet[str], words: str) -> Iterator[str]:
     for dag_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         at_least = "at least " if dag_id in more else ""
         runs = f"{at_least}{count:,} {'run' if count == 1 else 'runs'}"
-        console.out().print(Text(f"{dag_id} {words.format(runs)}"))
+        yield f"{dag_id} {words.format(runs)}"
 
 
 def _confirm(total: int) -> None:
