@@ -31,7 +31,8 @@ READER = Permissions(
         **dict.fromkeys(_TABLES, "BatchGetItem DescribeTable GetItem Query Scan"),
         **dict.fromkeys(_INDEXES, "Query"),
     },
-    gets="jobs/* logs/*",
+    # Whoever promotes a bundle reads its archive.
+    gets="bundles/* jobs/* logs/*",
     jobs="GetJobRun ListJobRuns",
     executions="DescribeExecution GetExecutionHistory",
 )
@@ -57,7 +58,6 @@ OPERATOR = Permissions(
     sends=" ".join(QUEUES),
     receives=_DLQS,
     delays=_DLQS,
-    gets="bundles/*",
     puts="bundles/* pushes/*",
     # An address of the Spark UI lets everyone in who has it.
     jobs="CancelJobRun GetDashboardForJobRun",

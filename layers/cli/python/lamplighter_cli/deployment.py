@@ -148,15 +148,15 @@ def _environment(values: Mapping[str, str | None], *, leave_out: str = "") -> It
         if (leave_out and name.startswith(leave_out)) or values.get(name, "") is None:
             del os.environ[name]
     os.environ.update({name: text for name, text in values.items() if text is not None})
-    # It keeps the profile and credentials with which its first client was made.
-    boto3.setup_default_session()
+    # It keeps the profile and the credentials with which its first client was made.
+    session, boto3.DEFAULT_SESSION = boto3.DEFAULT_SESSION, None
     try:
         with runtime.using(new_clients=True):
             yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        boto3.setup_default_session()
+        boto3.DEFAULT_SESSION = session
 
 
 # Stacks.
