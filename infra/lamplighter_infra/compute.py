@@ -24,7 +24,7 @@ from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 from lamplighter_infra import layers
-from lamplighter_infra.config import Config
+from lamplighter_infra.config import Config, is_token
 from lamplighter_infra.environment import require_room
 from lamplighter_infra.functions import LIMITS, PERMISSIONS, limits_of
 from lamplighter_infra.permissions import Arns, function_statements
@@ -273,9 +273,11 @@ class Compute(Construct):
             arn = self._queues.queues[queue.name].queue_arn
             self._add_event_source(f"{title(queue.name)}Source", arn, target, batch_size)
         if name == "watch":
-            for other in self._config.watch_queues:
+            for number, other in enumerate(self._config.watch_queues, start=1):
                 arn = self._arns.external_queue(other)
-                self._add_event_source(f"Watched-{other}", arn, target, batch_size)
+                # A name that only AWS knows cannot be part of another.
+                label = str(number) if is_token(other) else other
+                self._add_event_source(f"Watched-{label}", arn, target, batch_size)
         if minutes := FUNCTIONS[name].every_minutes:
             rule = events.Rule(
                 self,
