@@ -32,6 +32,9 @@ _ACCESS_POINT = re.compile(
 )
 
 
+# Before a flag in the context of an app that has a context of its own.
+FLAG_PREFIX = "lamplighter:"
+
 # What the CDK writes for a name that only AWS will know.
 _TOKEN = "${Token["  # noqa: S105 - no secret
 
@@ -238,12 +241,7 @@ class Config:
         """Return the stage that the flags of a command describe."""
         # The keys of the CDK itself have colons, slashes and at signs in them.
         given = {key: value for key, value in context.items() if re.fullmatch(r"[a-z0-9_-]+", key)}
-        own = {each.name: each.type for each in fields(cls) if each.name != "settings"}
-        chosen = {each.name for each in fields(ChosenSettings)}
-        for key in given:
-            require_known("flag", key, (*own, *chosen))
-        values = {key: value for key, value in given.items() if key in own}
-        return cls.of_stage(values, {key: given[key] for key in given if key in chosen})
+        return cls.of_stage(*read_flags(given))
 
     @classmethod
     def of_stage(cls, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> Self:
@@ -258,6 +256,16 @@ class Config:
         if made.is_local:
             made = replace(made, account=_LOCAL_ACCOUNT, region=_LOCAL_REGION)
         return made
+
+
+def read_flags(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return flags as fields of `Config` and settings; refuse names that do not exist."""
+    own = [each.name for each in fields(Config) if each.name != "settings"]
+    chosen = [each.name for each in fields(ChosenSettings)]
+    for key in given:
+        require_known("flag", key, (*own, *chosen))
+    values = {key: value for key, value in given.items() if key in own}
+    return values, {key: value for key, value in given.items() if key in chosen}
 
 
 # A stage of another name has the defaults of the fields.

@@ -24,7 +24,7 @@ from lamplighter.checked_fields import require_known
 from lamplighter.errors import SettingsError
 from lamplighter.settings import ChosenSettings
 from lamplighter_infra import cdk_names
-from lamplighter_infra.config import Config
+from lamplighter_infra.config import FLAG_PREFIX, Config, read_flags
 
 
 class Props(TypedDict, total=False):
@@ -73,6 +73,8 @@ class Props(TypedDict, total=False):
 
 # Fields of another name.
 _RENAMED = {"vpc": "vpc_id", "key": "kms_key_arn"}
+# What a stack has, and a construct in it does not choose.
+_OF_THE_APP = frozenset({"account", "region", "stage"})
 _SUBNETS = ("sandbox_subnets", "watch_subnets", "task_subnets", "spark_subnets")
 
 
@@ -93,7 +95,23 @@ def read_props(stack: cdk.Stack, stage: str, props: Mapping[str, Any]) -> Config
     }
     if keys := _keys_of(given.get("data_buckets") or ()):
         values["data_keys"] = [*values.get("data_keys", ()), *keys]
-    return Config.of_stage({"stage": stage, **values}, chosen)
+    flags, more = _flags(stack)
+    return Config.of_stage({"stage": stage, **values, **flags}, {**chosen, **more})
+
+
+def _flags(stack: cdk.Stack) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the flags of a command say, which go before props."""
+    context = stack.node.get_all_context()
+    found, chosen = read_flags(
+        {
+            name.removeprefix(FLAG_PREFIX): value
+            for name, value in context.items()
+            if name.startswith(FLAG_PREFIX)
+        }
+    )
+    for name in _OF_THE_APP & found.keys():
+        raise SettingsError(f"flag {name}: with a construct, the app decides that")
+    return found, chosen
 
 
 def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:

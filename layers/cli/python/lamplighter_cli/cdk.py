@@ -26,10 +26,12 @@ from lamplighter.errors import RefusedError
 
 # It must know the schema that aws-cdk-lib writes; newer ones do too.
 CDK_VERSION = "2.1147.0"
-QUALIFIER = "@aws-cdk/core:bootstrapQualifier"
+_QUALIFIER = "@aws-cdk/core:bootstrapQualifier"
 _DEFAULT_QUALIFIER = "hnb659fds"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.\d+")
 _OWN_APP = "lamplighter_infra.app"
+_STDERR = 2
+_PLACE = frozenset({"account", "region"})
 _OWN_CONTEXT = {
     "@aws-cdk/aws-lambda:recognizeLayerVersion": True,
     "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy": True,
@@ -56,24 +58,33 @@ class App:
     @property
     def qualifier(self) -> str:
         """What the resources of the CDK in the account have in their names."""
-        return str(self.configured.get(QUALIFIER, _DEFAULT_QUALIFIER))
+        return str(self.configured.get(_QUALIFIER, _DEFAULT_QUALIFIER))
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether flags name another place than that of the credentials."""
+        return not _PLACE.isdisjoint(self.flags)
 
 
 def app_here(stage: str, flags: Iterable[str] | None) -> App:
-    """Return the app of this folder, or that of the package, with flags that it knows."""
+    """Return the app of this folder, or that of the package; refuse flags that do not exist."""
     _require_infra()
     given = {"stage": stage, **_read_flags(flags or ())}
-    file = Path("cdk.json")
-    if file.is_file():
-        found = _read_json(file)
-        if "app" not in found:
-            raise RefusedError(f"{file} names no app: write the command that runs it as `app`")
-        cached = _read_json(Path("cdk.context.json"))
-        return App(found["app"], {**found.get("context", {}), **cached}, given, is_own=False)
-    from lamplighter_infra.config import Config  # noqa: PLC0415 - the extra may be missing
+    from lamplighter_infra.config import FLAG_PREFIX, Config  # noqa: PLC0415 - may be missing
 
     Config.from_context(given)
-    return App(shlex.join([sys.executable, "-m", _OWN_APP]), _OWN_CONTEXT, given, is_own=True)
+    file = Path("cdk.json")
+    if not file.is_file():
+        return App(shlex.join([sys.executable, "-m", _OWN_APP]), _OWN_CONTEXT, given, is_own=True)
+    found = _read_json(file)
+    if "app" not in found:
+        raise RefusedError(f"{file} names no app: write the command that runs it as `app`")
+    if elsewhere := _PLACE & given.keys():
+        raise RefusedError(f"-c {min(elsewhere)}: {file} has an app, which decides that")
+    # An app may have flags of its own; a stage it has like all apps here.
+    prefixed = {name if name == "stage" else FLAG_PREFIX + name: given[name] for name in given}
+    context = {**found.get("context", {}), **_read_json(Path("cdk.context.json"))}
+    return App(found["app"], context, prefixed, is_own=False)
 
 
 def _require_infra() -> None:
@@ -186,7 +197,7 @@ def synthesize(app: App, out: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", app.command],
         env={**_environment(), **variables},
-        stdout=sys.stderr,
+        stdout=_STDERR,
         check=False,
     )
     if done.returncode:

@@ -10,7 +10,7 @@ from lamplighter_cli.cdk import CDK_VERSION, App
 def require_bootstrapped(app: App) -> None:
     """Refuse an environment that the CDK cannot deploy to, with the command that changes it."""
     account, region = _place()
-    if {"account", "region"} & app.flags.keys():
+    if app.is_elsewhere:
         return  # elsewhere: only the CDK knows with whose rights
     if not _is_bootstrapped(app.qualifier):
         where = f"aws://{account}/{region}"
@@ -22,8 +22,9 @@ def require_bootstrapped(app: App) -> None:
 def _place() -> tuple[str, str]:
     """Return account and region of the credentials."""
     try:
-        client = aws.client("sts")
-        return client.get_caller_identity()["Account"], client.meta.region_name
+        # STS alone would do without a region.
+        region = aws.client("ssm").meta.region_name
+        return aws.client("sts").get_caller_identity()["Account"], region
     except NoCredentialsError as error:
         raise RefusedError("no AWS credentials: sign in, or choose a --profile") from error
     except NoRegionError as error:

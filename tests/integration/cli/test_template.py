@@ -1,0 +1,161 @@
+"""`lamplighter template`: a stack as files that need neither the CDK nor its bucket."""
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import Command
+from tests.integration.cli.pretended_cdk import BUCKET, TEMPLATE, write_app
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project with an app, where the commands are typed; there is a Node, and no npm."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "node").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(bin_folder))
+    monkeypatch.delenv("JSII_NODE", raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    write_app(home)
+    return home
+
+
+def _written(out: str) -> dict[str, bytes]:
+    root = Path(out)
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+
+
+def test_bucket_of_the_cdk_is_a_parameter(alone: Command) -> None:
+    """And nothing of what only `cdk bootstrap` makes is left."""
+    assert alone("template", "--out", "out").code == 0
+
+    template = json.loads(_written("out")["template.json"])
+    assert template["Parameters"].keys() == {"AssetsBucket"}
+    assert "Rules" not in template
+    assert BUCKET not in json.dumps(template)
+    code = template["Resources"]["Function"]["Properties"]["Code"]
+    assert code == {"S3Bucket": {"Ref": "AssetsBucket"}, "S3Key": "abc.zip"}
+    copied = template["Resources"]["Copy"]["Properties"]["From"]
+    assert copied == {"Fn::Sub": "arn:${AWS::Partition}:s3:::${AssetsBucket}"}
+
+
+def test_bucket_of_a_known_account_is_a_parameter_too(alone: Command, project: Path) -> None:
+    """Where the app names account and region, the CDK writes plain texts."""
+    name = "cdk-hnb659fds-assets-111111111111-eu-central-1"
+    write_app(project)
+    file = project / "assembly.json"
+    text = file.read_text().replace(BUCKET, name)
+    file.write_text(text.replace(r"{\"Fn::Sub\": \"" + name + r"\"}", rf"\"{name}\""))
+    alone("template", "--out", "out")
+
+    template = json.loads(_written("out")["template.json"])
+    code = template["Resources"]["Function"]["Properties"]["Code"]
+    assert code["S3Bucket"] == {"Ref": "AssetsBucket"}
+
+
+def test_list_names_each_file_with_its_key(alone: Command) -> None:
+    """The template is among them: it is too long to be sent."""
+    alone("template", "--out", "out")
+
+    written = _written("out")
+    listed = json.loads(written["assets.json"])
+    keys = {each["file"]: each["key"] for each in listed["files"]}
+    assert keys == {
+        "assets/abc.zip": "abc.zip",
+        "assets/def.zip": "def.zip",
+        "template.json": listed["template"],
+    }
+    assert written.keys() == {*keys, "assets.json", "main.tf", "README.md"}
+    assert written["assets/def.zip"] == b"zipped"
+    with zipfile.ZipFile("out/assets/abc.zip") as archive:
+        assert archive.read("handler.py") == b"handler = print\n"
+
+
+def test_same_app_makes_the_same_files(alone: Command) -> None:
+    """Also over those of a former time."""
+    alone("template", "--out", "out")
+    first = _written("out")
+    alone("template", "--out", "out")
+    alone("template", "--out", "other")
+
+    assert _written("out") == first == _written("other")
+
+
+def test_stage_is_that_of_the_app(alone: Command) -> None:
+    """The files name the stack that they make."""
+    done = alone("template", "--out", "out", "--stage", "qa")
+
+    assert done.out.startswith("stack lamplighter-qa: 6 files in out")
+    assert 'name         = "lamplighter-qa"' in _written("out")["main.tf"].decode()
+    assert len(_written("out")["README.md"].decode().splitlines()) == 5
+
+
+def test_snippet_refers_to_what_it_declares(alone: Command) -> None:
+    """Every reference of Terraform leads to a block of the file, and braces are closed."""
+    alone("template", "--out", "out")
+
+    text = _written("out")["main.tf"].decode()
+    declared = {f"{kind}.{name}" for kind, name in re.findall(r'resource "(\w+)" "(\w+)"', text)}
+    assert {*re.findall(r"\baws_\w+\.\w+", text)} <= declared
+    assert {*re.findall(r"local\.(\w+)", text)} == {"lamplighter"}
+    listed = json.loads(_written("out")["assets.json"])
+    assert {*re.findall(r"local\.lamplighter\.(\w+)", text)} <= listed.keys()
+    assert {*re.findall(r"asset\.(\w+)", text)} == listed["files"][0].keys()
+    assert text.count("{") == text.count("}")
+    assert "AssetsBucket = aws_s3_bucket" in text
+
+
+def test_snippet_is_as_terraform_formats_it(alone: Command) -> None:
+    """Its own parser reads it, where it is installed."""
+    terraform = shutil.which("terraform", path="/usr/local/bin:/usr/bin:/opt/homebrew/bin")
+    if terraform is None:
+        pytest.skip("terraform is not installed")
+    alone("template", "--out", "out")
+    command = (terraform, "fmt", "-check", "-diff", "-no-color", "out/main.tf")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_without_node_is_refused(alone: Command, tmp_path: Path) -> None:
+    """It is all that is needed beside Python."""
+    (tmp_path / "bin" / "node").unlink()
+    done = alone("template", "--out", "out")
+
+    assert done.err == "error: node was not found: the CDK needs Node.js 22 or newer\n"
+    assert not Path("out").exists()
+
+
+def test_folder_of_someone_else_is_refused(alone: Command, project: Path) -> None:
+    """Nothing is written among other files."""
+    done = alone("template", "--out", ".")
+
+    assert done.err == "error: --out . is not empty: name a new folder\n"
+
+
+def test_app_without_a_deployment_is_refused(alone: Command, project: Path) -> None:
+    """It is told what the app has."""
+    write_app(project, {**TEMPLATE, "Outputs": {}})
+    done = alone("template", "--out", "out")
+
+    assert done.err == (
+        "error: the app must have one stack with a deployment of Lamplighter; it has none:"
+        " use the command line of the CDK\n"
+    )
+
+
+def test_app_that_fails_ends_the_command(alone: Command, project: Path) -> None:
+    """What it says has been read by then; its exit code passes through."""
+    (project / "app.py").write_text("raise SystemExit(7)")
+
+    assert alone("template", "--out", "out").code == 7
+    assert not Path("out").exists()
