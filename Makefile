@@ -232,8 +232,8 @@ LOCKS := requirements/dev.txt requirements/parity.txt requirements/jdk.txt requi
 
 lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest versions)
 	@echo "lock: $(LOCKS)"
-	@$(COMPILE) $(EVERYWHERE) --extra cli --extra infra --group dev pyproject.toml -o requirements/dev.txt >/dev/null
-	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt pyproject.toml -o layers/deps/requirements.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) --extra infra --group dev pyproject.toml -o requirements/dev.txt >/dev/null
+	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt layers/deps/requirements.in -o layers/deps/requirements.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) -c layers/deps/requirements.txt requirements/parity.in -o requirements/parity.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/jdk.in -o requirements/jdk.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/node.in -o requirements/node.txt >/dev/null

@@ -123,9 +123,7 @@ class Compute(Construct):
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_architecture(self._config),
             handler="handler.handler",
-            code=lambda_.Code.from_asset(
-                str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
-            ),
+            code=lambda_.Code.from_asset(str(layers.handler(name)), exclude=["*", "!handler.py"]),
             layers=self._layers,
             memory_size=limits.memory_mb,
             timeout=cdk.Duration.seconds(limits.timeout_seconds),

@@ -12,7 +12,7 @@ from lamplighter_job.shipping import runtime_files
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let layers be built into a folder of the test."""
-    monkeypatch.setattr(layers, "ROOT", tmp_path)
+    monkeypatch.setattr(layers, "home_of_built", lambda: tmp_path / "built")
 
 
 def test_core_layer_holds_the_libraries_and_nothing_else() -> None:
@@ -35,10 +35,10 @@ def test_core_layer_of_other_files_has_another_name(
 ) -> None:
     """A changed line is another layer."""
     before = layers.core(is_local=False).name
-    source = tmp_path / "core" / "python"
-    source.mkdir(parents=True)
+    source = tmp_path / "one"
+    source.mkdir()
     (source / "one.py").write_text("x = 1\n")
-    monkeypatch.setattr(layers, "CORE", source.parent)
+    monkeypatch.setattr(layers, "PACKAGES", (source,))
     assert layers.core(is_local=False).name != before
 
 
