@@ -95,12 +95,9 @@ NOON = datetime(2026, 1, 5, 12, 0, 5)
 
 
 @pytest.fixture(scope="module")
-def noon_deployment() -> Iterator[LocalStack]:
-    """Yield a deployment for a module; its sandbox keeps its worker, which takes long to start."""
+def kept_worker() -> Iterator[None]:
+    """Let sandboxes of a module keep one worker, which takes long to start."""
     with ExitStack() as until_the_end:
-        stack = until_the_end.enter_context(local_stack(at=NOON))
-        made = replace(stack.settings, due_shards=1)
-        stack.settings = made
         worker = start_worker()
         until_the_end.callback(worker.communicate)
         until_the_end.enter_context(
@@ -110,6 +107,15 @@ def noon_deployment() -> Iterator[LocalStack]:
                 lambda requests, **_: (ask_worker(worker, request) for request in requests),
             )
         )
+        yield
+
+
+@pytest.fixture(scope="module")
+def noon_deployment(kept_worker: None) -> Iterator[LocalStack]:
+    """Yield a deployment for a module; its sandbox keeps its worker."""
+    with local_stack(at=NOON) as stack:
+        made = replace(stack.settings, due_shards=1)
+        stack.settings = made
         yield stack
 
 

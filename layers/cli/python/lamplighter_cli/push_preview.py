@@ -151,9 +151,10 @@ def _in_words(change: DagChange) -> str:
     if change.is_leaving:
         return f"{change.dag_id} is removed from the bundle: no more runs (next was {before})"
     is_same = change.schedule_before == change.schedule_after
+    kept = "is in the bundle again" if change.returns else "schedule changes"
     what = f"schedule {change.schedule_before} → {change.schedule_after}"
     parts = [
-        f"{change.dag_id}: {'schedule changes' if is_same else what}",
+        f"{change.dag_id}: {kept if is_same else what}",
         f"next run {before}" if before == after else f"next run {after} (was {before})",
     ]
     if change.switches_to is not None:

@@ -21,6 +21,7 @@ from lamplighter.registry.definition import (
     define,
     has_new_schedule,
     read_definition,
+    returns,
 )
 from lamplighter.registry.owed import Countdown, count_owed, skip_owed
 from lamplighter.registry.pushes import Push
@@ -88,6 +89,8 @@ class DagChange:
     dropped_events: int = 0
     # The run-after of the first run of the new schedule, if runs of the old one come first.
     switches_to: DateTime | None = None
+    # Whether the DAG was removed by an earlier push; runs have become due since.
+    returns: bool = False
     # Times that no schedule covers, or both do.
     uncovered: DataInterval | None = None
     repeated: DataInterval | None = None
@@ -101,6 +104,8 @@ class DagChange:
     def is_none(self) -> bool:
         """Whether nothing changes: a custom timetable was queried and returned the same runs."""
         before = (self.schedule_before, self.next_before)
+        if self.returns:
+            return False
         return before == (self.schedule_after, self.next_after) and not self.dropped_events
 
     @property
@@ -124,7 +129,7 @@ class _Candidate:
 def preview_push(
     root: Path, dags: Sequence[CheckedDag], *, bundle: str | None = None, is_skipping: bool = False
 ) -> list[DagChange]:
-    """Return what a push would change: DAGs whose schedules are new, changed or removed.
+    """Return what a push would change: DAGs whose schedules are new, changed, removed or back.
 
     Custom timetables run here, in forks: it is the author's machine. With `is_skipping`, owed runs
     are counted but not created.
@@ -170,7 +175,7 @@ def _change(
     if is_kept or custom is None:
         counted = count_owed(row, now=now, has_time=has_time)
         owed, owes_more = owed + counted.known, owes_more or not counted.is_all
-    is_skipped = is_skipping and (is_kept or has_new_schedule(row))
+    is_skipped = is_skipping and (is_kept or has_new_schedule(row) or returns(row))
     if is_skipped:
         following, is_kept = _after_skipping(one.later, custom, now), False
     else:
@@ -186,6 +191,7 @@ def _change(
         skipped=owed if is_skipped else 0,
         owes_more=owes_more,
         dropped_events=one.dropped_events,
+        returns=before is not None and returns(row),
         switches_to=first.run_after if first is not None and is_kept else None,
         uncovered=uncovered,
         repeated=repeated,
@@ -233,7 +239,8 @@ def _candidates(
         row = definition.new_row() if stored is None else stored
         is_changed = define(row, definition, row.asset_condition, _NO_PUSH, now=now)
         lost = dropped.get(dag_id, 0)
-        if is_changed or lost or (is_skipping and row.schedule_switch_at is not None):
+        is_skipped = is_skipping and row.schedule_switch_at is not None
+        if is_changed or lost or is_skipped or returns(row):
             if not definition.is_custom:
                 cursor.ask_schedule(row, now=now)
             found.append(_Candidate(definition, before, row, _after_old(row, now), lost))

@@ -218,5 +218,10 @@ def has_new_schedule(row: Dags) -> bool:
     return not row.is_stored or _schedule(row) != _schedule(row.as_stored())
 
 
+def returns(row: Dags) -> bool:
+    """Return whether the DAG was in no bundle before the assigned definition."""
+    return bool(row.stored.get("is_stale"))
+
+
 def _schedule(row: Dags) -> tuple[object, ...]:
     return (row.timetable, row.earliest, row.latest, row.catchup)

@@ -21,6 +21,7 @@ from lamplighter.registry.definition import (
     Definition,
     define,
     has_new_schedule,
+    returns,
     runnable_definitions,
 )
 from lamplighter.registry.owed import Countdown, count_owed, skip_owed
@@ -221,7 +222,9 @@ class _Registration:
         is_changed = row.hash != before
         if is_changed:
             writes.append(Put(item.version_of(row, now=self.now)))
-        if must_ask or (row.schedule_switch_at is not None and self.push.skip_owed):
+        if must_ask or (
+            self.push.skip_owed and (row.schedule_switch_at is not None or returns(row))
+        ):
             writes += self._next_run(item, row)
         return _Member(item, row, [*writes, dag_write(row)], is_changed, is_asked=must_ask)
 
@@ -234,7 +237,8 @@ class _Registration:
             self._keep_other_code(row)
             if row.schedule_switch_at is None:
                 writes = [self.next_runs[row.dag_id].apply(row)]
-        if self.push.skip_owed and (row.schedule_switch_at is not None or has_new_schedule(row)):
+        begins = has_new_schedule(row) or returns(row)
+        if self.push.skip_owed and (row.schedule_switch_at is not None or begins):
             # The precomputed runs are replaced by those after the new position.
             writes = skip_owed(row, now=self.now) or writes
         return writes
