@@ -32,6 +32,7 @@ from tests.tools.emr_server import serving_emr
 
 ROOT = Path(__file__).parents[2]
 EMULATOR = ROOT / ".venv-emulator" / "bin" / "python"
+CDK_FOLDER = ROOT / "node_modules" / ".bin"
 CDK = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
@@ -189,14 +190,18 @@ def deploy(there: Emulator, flags: Mapping[str, str]) -> str:
     given = [part for name, text in flags.items() for part in ("-c", f"{name}={text}")]
     command = ["deploy", "-c", "target=local", *given, "--require-approval", "never"]
     said = _cdk([*command, "--output", str(there.folder / "cdk.out")], there, cwd=ROOT)
-    config = Config.from_context({"target": "local", **flags})
-    bucket = f"{config.stack_name}-{ACCOUNT}-{REGION}"
+    put_job_files(there, Config.from_context({"target": "local", **flags}).stack_name)
+    return said
+
+
+def put_job_files(there: Emulator, stack: str) -> None:
+    """Put the files that jobs take along into the bucket of a stack, as AWS would be made to."""
     runtime = layers.runtime_files()
     with leading_to(there):
         for path in sorted(runtime.iterdir()):
             key = f"runtime/{runtime.name}/{path.name}"
+            bucket = f"{stack}-{ACCOUNT}-{REGION}"
             aws.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
-    return said
 
 
 def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:

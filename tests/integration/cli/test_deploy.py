@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lamplighter import aws
-from lamplighter_cli import cdk, console
+from lamplighter_cli import cdk, console, extras
 from lamplighter_cli import destroy as module
 from lamplighter_cli.stack_contents import contents_of, empty
 from lamplighter_local.stack import LocalStack
@@ -87,7 +87,7 @@ def test_without_node_is_refused(alone: Command, tmp_path: Path) -> None:
 
 def test_without_the_extra_is_refused(alone: Command, calls: Path) -> None:
     """The line is the one to type."""
-    with patch.object(cdk, "find_spec", lambda _: None):
+    with patch.object(extras, "find_spec", lambda _: None):
         done = alone("deploy")
 
     assert done.err == "error: aws_cdk is not installed: pip install 'lamplighter[infra]'\n"

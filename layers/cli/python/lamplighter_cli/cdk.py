@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from typing import Annotated, Any
 import typer
 
 from lamplighter.errors import RefusedError
+from lamplighter_cli.extras import require_package
 
 # It must know the schema that aws-cdk-lib writes; newer ones do too.
 CDK_VERSION = "2.1147.0"
@@ -68,7 +68,8 @@ class App:
 
 def app_here(stage: str, flags: Iterable[str] | None) -> App:
     """Return the app of this folder, or that of the package; refuse flags that do not exist."""
-    _require_infra()
+    for package in ("aws_cdk", "lamplighter_infra"):
+        require_package(package, "infra")
     given = {"stage": stage, **_read_flags(flags or ())}
     from lamplighter_infra.config import FLAG_PREFIX, Config  # noqa: PLC0415 - may be missing
 
@@ -85,12 +86,6 @@ def app_here(stage: str, flags: Iterable[str] | None) -> App:
     prefixed = {name if name == "stage" else FLAG_PREFIX + name: given[name] for name in given}
     context = {**found.get("context", {}), **_read_json(Path("cdk.context.json"))}
     return App(found["app"], context, prefixed, is_own=False)
-
-
-def _require_infra() -> None:
-    missing = [name for name in ("aws_cdk", "lamplighter_infra") if find_spec(name) is None]
-    if missing:
-        raise RefusedError(f"{missing[0]} is not installed: pip install 'lamplighter[infra]'")
 
 
 def _read_flags(texts: Iterable[str]) -> dict[str, str]:
