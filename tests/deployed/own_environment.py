@@ -147,7 +147,7 @@ def make_environment(home: Path, wheel: Path, more: Mapping[str, str]) -> OwnEnv
     """Install a wheel with its extras where nothing else of ours is."""
     made = OwnEnvironment(home, dict(more))
     _keep_built_layers(home)
-    made.type("python3 -m venv venv" if not sys.executable else f"{sys.executable} -m venv venv")
+    made.type(f"{sys.executable} -m venv venv")
     _share_packages(home)
     made.run(f"{made.python} -m pip install --no-deps {wheel}")
     made.type(f"{made.python} -m pip install 'lamplighter[local,infra]'")
@@ -163,6 +163,10 @@ def _share_packages(home: Path) -> None:
             (packages / path.name).symlink_to(path)
     (site,) = (home / "venv" / "lib").glob("python*/site-packages")
     (site / "packages.pth").write_text(f"{packages}\n")
+    # Their commands would have been installed too.
+    command = home / "venv" / "bin" / "pytest"
+    command.write_text(f"#!{command.with_name('python')}\nimport pytest\npytest.console_main()\n")
+    command.chmod(0o755)
 
 
 def _keep_built_layers(home: Path) -> None:

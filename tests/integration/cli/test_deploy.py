@@ -360,6 +360,24 @@ def test_destroy_of_a_protected_stack_is_refused(alone: Command, calls: Path) ->
 
 
 @pytest.mark.usefixtures("deployed")
+def test_destroy_stops_the_application_first(alone: Command, calls: Path) -> None:
+    """CloudFormation cannot delete one that runs."""
+    emr = aws.client("emr-serverless")
+    made = emr.create_application(name="x", releaseLabel="emr-7.0.0", type="SPARK", clientToken="x")
+    identifier = made["applicationId"]
+    emr.start_application(applicationId=identifier)
+    found = contents_of("lamplighter-dev")
+    assert found is not None
+    # The emulator makes none with a stack.
+    with patch.object(module, "contents_of", lambda _: replace(found, applications=(identifier,))):
+        assert alone("destroy", "--yes").code == 0
+
+    answer = emr.get_application(applicationId=identifier)
+    assert answer["application"]["state"] == "STOPPED"
+    assert len(calls_of(calls)) == 1
+
+
+@pytest.mark.usefixtures("deployed")
 def test_destroy_of_a_stage_that_is_not_there_is_refused(alone: Command, calls: Path) -> None:
     """A typing error is told as what it is."""
     done = alone("destroy", "--stage", "qa", "--yes")

@@ -36,5 +36,5 @@ def _is_bootstrapped(qualifier: str) -> bool:
         aws.client("ssm").get_parameter(Name=f"/cdk-bootstrap/{qualifier}/version")
     except ClientError as error:
         # Who may only assume the roles of the CDK cannot look.
-        return error.response["Error"]["Code"] != "ParameterNotFound"
+        return bool(error.response["Error"]["Code"] != "ParameterNotFound")
     return True

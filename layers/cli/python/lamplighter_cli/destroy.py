@@ -25,7 +25,7 @@ from lamplighter_cli.cdk import (
 from lamplighter_cli.console import exit_on_ctrl_c
 from lamplighter_cli.deploy_checks import require_bootstrapped
 from lamplighter_cli.deployment import on_account
-from lamplighter_cli.stack_contents import StackContents, contents_of, empty
+from lamplighter_cli.stack_contents import StackContents, contents_of, empty, stop_applications
 
 _UNCONFIRMED = 3
 
@@ -49,6 +49,7 @@ def destroy(
         _tell(found)
         if not yes:
             _confirm(found.name)
+        stop_applications(found.applications)
         if found.bucket is not None:
             count = empty(found.bucket)
             _say(f"deleted {count:,} objects in {found.bucket}")

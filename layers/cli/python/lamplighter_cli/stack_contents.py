@@ -4,13 +4,13 @@ Owns: that the bucket of a deployment is emptied only where the stack would dele
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lamplighter import aws
+from lamplighter import aws, clock
 from lamplighter.errors import RefusedError
 from lamplighter.settings import output_key
 
@@ -22,6 +22,9 @@ _DATA = {
     "AWS::Logs::LogGroup": "log group",
 }
 _BUCKET = "bucket"
+_APPLICATION = "AWS::EMRServerless::Application"
+_STOPPED = frozenset({"CREATED", "STOPPED", "TERMINATED"})
+_POLL_SECONDS = 5.0
 _STAYS = frozenset({"Retain", "RetainExceptOnCreate"})
 
 
@@ -34,6 +37,8 @@ class StackContents:
     going: tuple[str, ...]
     # The bucket of the deployment, if it goes with the stack.
     bucket: str | None
+    # Of EMR Serverless, by id.
+    applications: tuple[str, ...]
     is_protected: bool
 
 
@@ -47,7 +52,8 @@ def contents_of(name: str) -> StackContents | None:
             return None
         raise
     policies = _policies(client.get_template(StackName=name)["TemplateBody"])
-    parts = [part for part in _parts(client, name) if part["ResourceType"] in _DATA]
+    everything = list(_parts(client, name))
+    parts = [part for part in everything if part["ResourceType"] in _DATA]
     is_staying = {
         part["LogicalResourceId"]: policies.get(part["LogicalResourceId"]) in _STAYS
         for part in parts
@@ -61,6 +67,11 @@ def contents_of(name: str) -> StackContents | None:
         tuple(staying),
         tuple(going),
         bucket if f"{_BUCKET} {bucket}" in going else None,
+        tuple(
+            part["PhysicalResourceId"]
+            for part in everything
+            if part["ResourceType"] == _APPLICATION
+        ),
         bool(stack.get("EnableTerminationProtection")),
     )
 
@@ -86,6 +97,21 @@ def _parts(client: Any, name: str) -> Iterator[dict[str, Any]]:
 
 def _named(part: dict[str, Any]) -> str:
     return f"{_DATA[part['ResourceType']]} {part['PhysicalResourceId']}"
+
+
+def stop_applications(applications: Sequence[str]) -> None:
+    """Stop applications of EMR Serverless, which cannot be deleted while they run."""
+    client = aws.client("emr-serverless")
+    for each in applications:
+        client.stop_application(applicationId=each)
+    for each in applications:
+        while _state_of(client, each) not in _STOPPED:
+            clock.sleep(_POLL_SECONDS)
+
+
+def _state_of(client: Any, application: str) -> str:
+    found: str = client.get_application(applicationId=application)["application"]["state"]
+    return found
 
 
 def empty(bucket: str) -> int:

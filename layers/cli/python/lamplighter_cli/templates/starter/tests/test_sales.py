@@ -22,9 +22,9 @@ def test_each_workday_has_a_run_that_wakes_revenue(lamplighter: Deploy) -> None:
     lamp = lamplighter(BUNDLE, at=FRIDAY, catch_up=False)
     lamp.advance(days=4)
 
-    assert [run.logical_date.date().isoformat() for run in lamp.runs("sales")] == [
-        "2026-03-06",
-        "2026-03-09",
+    assert [run.run_id for run in lamp.runs("sales")] == [
+        "scheduled__2026-03-06T00:00:00+00:00",
+        "scheduled__2026-03-09T00:00:00+00:00",
     ]
     assert [run.state for run in lamp.runs("revenue")] == ["success", "success"]
 
