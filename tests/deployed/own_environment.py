@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,10 +115,13 @@ class OwnEnvironment:
             finally:
                 process.kill()
 
-    def soon(self, line: str, is_so: Any) -> Any:
+    def soon(
+        self, line: str, is_so: Callable[[Any], bool], meanwhile: Callable[[], object] = bool
+    ) -> Any:
         """Return what a command says as soon as that is so; it may fail until then."""
         until = time.monotonic() + _SOON_SECONDS
         while True:
+            meanwhile()
             try:
                 found = self.asked(line)
             except AssertionError:
@@ -128,7 +131,7 @@ class OwnEnvironment:
             if found is not None and is_so(found):
                 return found
             assert time.monotonic() < until, f"{line}: {found}"
-            time.sleep(1)
+            time.sleep(2)
 
     def minutes(self) -> float:
         """Return how long it has been going on."""
