@@ -42,7 +42,9 @@ def two(kept_worker: None) -> Iterator[Two]:
 
 def push(lamp: LocalDeployment, root: Path, schedule: str) -> None:
     """Push the bundle with a schedule and let it be registered."""
-    (root / "dags").mkdir(exist_ok=True)
+    for folder in ("dags", "jobs"):
+        (root / folder).mkdir(exist_ok=True)
+    (root / "jobs" / "load.py").write_text("def load(spark, context): ...\n", encoding="utf-8")
     (root / "dags" / "a.py").write_text(DAG_FILE.format(schedule=schedule), encoding="utf-8")
     lamp.push(root, name="shop")
 
