@@ -327,4 +327,4 @@ def test_history_is_bounded(push: Push, lamplighter: Command) -> None:
     push(SECOND)
     (record,) = Catalog.query("pushes#shop")
     assert int(record.push or 0) == RECORDS_KEPT + 1
-    assert (record.why, record.id) == (None, "01")
+    assert (record.why or "", record.id) == ("", "01")
