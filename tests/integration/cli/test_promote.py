@@ -359,7 +359,7 @@ class TestProfiles:
     def test_each_side_is_asked_with_its_own_profile(self, push: Push, alone: Command) -> None:
         """No call to one deployment is signed with the keys of the other, in any order."""
         push(HOURLY)
-        used = set()
+        used: set[tuple[str, str]] = set()
         send = BaseClient._make_api_call
 
         def note(client: Any, operation: str, arguments: dict[str, Any]) -> Any:

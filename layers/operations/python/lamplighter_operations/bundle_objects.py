@@ -43,8 +43,7 @@ def _put_if_absent(bucket: str, key: str, data: bytes) -> None:
         client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
     except ClientError as error:
         # 412: it exists. 409: a concurrent write or delete.
-        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-        if status not in {412, 409} or not _exists(bucket, key):
+        if _status(error) not in {412, 409} or not _exists(bucket, key):
             raise
 
 
@@ -52,10 +51,15 @@ def _exists(bucket: str, key: str) -> bool:
     try:
         aws.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] == _NOT_FOUND:
+        if _status(error) == _NOT_FOUND:
             return False
         raise
     return True
+
+
+def _status(error: ClientError) -> int | None:
+    status: int | None = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status
 
 
 def read_archive(bundle: str, version: str) -> bytes:

@@ -61,8 +61,7 @@ class BundleHistory:
     """A bundle in one deployment, and its last pushes, the newest first."""
 
     bundle: str
-    # The newest push that is registered, and the newest number that was given away.
-    registered: int
+    # The newest number that was given away.
     newest: int
     pushes: Sequence[PushRecord]
 
@@ -130,9 +129,7 @@ def _history(row: "Catalog") -> BundleHistory:
     if registered and all(record.push != registered for record in records):
         records.append(_without_record(row, registered))
         records.sort(key=lambda record: -record.push)
-    return BundleHistory(
-        bundle=row.id, registered=registered, newest=int(row.pushed or 0), pushes=records
-    )
+    return BundleHistory(bundle=row.id, newest=int(row.pushed or 0), pushes=records)
 
 
 def _without_record(row: "Catalog", number: int) -> PushRecord:
