@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check slow coverage format faults parity bench costs lock toolchain clean \
+.PHONY: help env demo dist test check slow coverage format faults parity bench costs lock toolchain clean \
         style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
@@ -146,6 +146,9 @@ account-smoke: cdk ## Deploy a small stage of its own to your account, check wha
 
 deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on this machine, until Ctrl-C
 	@. $(VENV)/toolchain.env && $(PY) -m tests.tools.emulated
+
+dist: $(VENV)/linked ## Build the wheel and the source archive in dist/, the same bytes each time (RELEASE=1 for a release)
+	@$(PY) requirements/dist.py $(if $(RELEASE),--release)
 
 # --- Gates ----------------------------------------------------------------------------------------
 
