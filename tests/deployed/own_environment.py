@@ -1,15 +1,12 @@
 """An environment outside the repository, as of somebody who has only the wheel.
 
-Owns: that nothing of this checkout is in it but the wheel that was built from it. Third-party
-packages are those of the environment of the tests, because there is no network; pip itself says
-whether they are all that the extras ask for.
+Owns: what a shell has there, and what was typed. Nothing of this checkout is in it but the wheel
+that was built from it, and beside that what pip would have installed.
 """
 
 import json
 import os
 import subprocess
-import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from lamplighter_infra import layers
+from requirements import dist
 from tests.tools import emulated
+from tests.tools.installed import Installation
 
-_EDITABLE = "lamplighter"
+_REQUIREMENT = "lamplighter[local,infra]"
 _LEADS_HERE = (
     "AWS_",
     "LAMPLIGHTER_",
@@ -63,7 +62,6 @@ class OwnEnvironment:
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "LAMPLIGHTER_STATE_DIR": str(self.home / "state"),
             "AWS_EC2_METADATA_DISABLED": "true",
-            "PIP_NO_INDEX": "1",
             "NO_COLOR": "1",
             **self.more,
         }
@@ -138,38 +136,18 @@ class OwnEnvironment:
         return (time.monotonic() - self._began) / 60
 
 
-def build_wheel(into: Path) -> Path:
-    """Return the wheel of this checkout."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
-    subprocess.run(command, cwd=emulated.ROOT, check=True, capture_output=True)
-    (found,) = into.glob("*.whl")
-    return found
-
-
-def make_environment(home: Path, wheel: Path, more: Mapping[str, str]) -> OwnEnvironment:
-    """Install a wheel with its extras where nothing else of ours is."""
+def make_environment(home: Path, more: Mapping[str, str]) -> OwnEnvironment:
+    """Install the wheel of this checkout with its extras, where nothing else of ours is."""
     made = OwnEnvironment(home, dict(more))
-    _keep_built_layers(home)
-    made.type(f"{sys.executable} -m venv venv")
-    _share_packages(home)
-    made.run(f"{made.python} -m pip install --no-deps {wheel}")
-    made.type(f"{made.python} -m pip install 'lamplighter[local,infra]'")
-    return made
-
-
-def _share_packages(home: Path) -> None:
-    """Let the environment import what this one has installed, but for the checkout."""
-    packages = home / "packages"
-    packages.mkdir()
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.suffix != ".pth" and not path.name.startswith((_EDITABLE, "pip")):
-            (packages / path.name).symlink_to(path)
-    (site,) = (home / "venv" / "lib").glob("python*/site-packages")
-    (site / "packages.pth").write_text(f"{packages}\n")
-    # Their commands would have been installed too.
-    command = home / "venv" / "bin" / "pytest"
-    command.write_text(f"#!{command.with_name('python')}\nimport pytest\npytest.console_main()\n")
+    _, wheel = dist.build(home / "dist")
+    made.typed += [(0.0, "python -m venv venv"), (0.0, f"pip install '{_REQUIREMENT}'")]
+    installed = Installation(home / "venv", wheel, requirements=[_REQUIREMENT])
+    # It is only linked there, without the commands that it brings.
+    command = installed.bin / "pytest"
+    command.write_text(f"#!{made.python}\nimport pytest\npytest.console_main()\n")
     command.chmod(0o755)
+    _keep_built_layers(home)
+    return made
 
 
 def _keep_built_layers(home: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lamplighter import aws
 from lamplighter_local.emr.fake_emr import FakeEmr
-from tests.deployed.own_environment import OwnEnvironment, build_wheel, make_environment
+from tests.deployed.own_environment import OwnEnvironment, make_environment
 from tests.tools import emulated
 from tests.tools.emr_server import serving_emr
 from tests.tools.emulated import Emulator
@@ -38,9 +38,7 @@ def person(emulator: tuple[Emulator, str]) -> Iterator[OwnEnvironment]:
     """Yield the environment of somebody who has installed the wheel."""
     there, _ = emulator
     with TemporaryDirectory(prefix="lamplighter-project-") as name:
-        home = Path(name).resolve()
-        wheel = build_wheel(home / "dist")
-        yield make_environment(home, wheel, there.variables())
+        yield make_environment(Path(name).resolve(), there.variables())
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])

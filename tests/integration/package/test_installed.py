@@ -46,13 +46,18 @@ def test_wheel_holds_the_packages_and_what_they_take_along(wheel: Path) -> None:
         f"{place}{path.relative_to(ROOT / folder).as_posix()}"
         for folder, place in below.items()
         for path in (ROOT / folder).rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix == ".py" or path.name == "py.typed" or _is_template(path)
     }
     found = set(zipfile.ZipFile(wheel).namelist())
     metadata = {name for name in found if name.startswith(f"lamplighter-{__version__}.dist-info/")}
     assert found - metadata == {*wanted, "lamplighter_infra/layer/requirements.txt"}
     packages = ("", "_cli", "_infra", "_job", "_local", "_operations")
     assert {f"lamplighter{each}/py.typed" for each in packages} <= found
+
+
+def _is_template(path: Path) -> bool:
+    """Return whether a file is one that `init` or `template` writes."""
+    return "templates" in path.parts and path.is_file() and path.suffix != ".pyc"
 
 
 def test_plain_installation_has_authoring_names_and_the_command(
