@@ -71,7 +71,7 @@ OPERATOR = Permissions(
 SENDER = Permissions(sends="events events.fifo")
 PUSHER = Permissions(
     tables={
-        **dict.fromkeys(("AssetQueue", "Assets", "DagVersions", "Dags"), "BatchGetItem"),
+        **dict.fromkeys(("AssetQueue", "Assets", "Dags"), "BatchGetItem"),
         "Dags/by_file": "Query",
         "Catalog": "UpdateItem",
     },
