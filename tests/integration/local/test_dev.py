@@ -328,25 +328,6 @@ def test_spark_without_java_is_refused(start: Start) -> None:
         pass
 
 
-COUNTED = """
-from lamplighter import DAG, PythonTask
-
-with DAG("counted", schedule=None):
-    PythonTask("count", job="jobs.work:count")
-"""
-
-
-def test_bundle_with_python_tasks_runs_without_java(start: Start, tmp_path: Path) -> None:
-    """Only its steps on Spark fail, and the session says so."""
-    (tmp_path / "dags" / "mixed.py").write_text(COUNTED)
-    (tmp_path / "jobs" / "work.py").write_text("def count(context): ...")
-    with (
-        patch.object(module, "find_java_home", lambda: None),
-        start(is_instant=False) as session,
-    ):
-        assert session.info.spark_problem.startswith("Spark needs Java")
-
-
 OWN = """
 import pendulum
 from lamplighter import DAG

@@ -155,6 +155,4 @@ def _introduce(session: "DevSession", out: Console) -> None:
         if info.jobs is None
         else f"files and logs of jobs: {info.jobs}"
     )
-    if info.spark_problem:
-        lines.append(f"steps for Spark will fail: {info.spark_problem}")
     out.print(Text("\n".join(lines)), soft_wrap=True)

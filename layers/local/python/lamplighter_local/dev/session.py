@@ -43,7 +43,7 @@ from lamplighter_local.dev.log import LogCollector, collected_logs
 from lamplighter_local.dev.server import Endpoint, serving
 from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.spark.java import NO_JAVA, find_java_home, is_for_spark
+from lamplighter_local.spark.java import NO_JAVA, find_java_home, needs_java
 from lamplighter_operations.views import AssetProgress, Dag, asset_progress, view_dag
 
 _LOCK = "dev.lock"
@@ -59,8 +59,6 @@ class SessionInfo:
     bundle: str
     endpoint_url: str
     jobs: Path | None
-    # Why the tasks for Spark fail, if they do.
-    spark_problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,8 @@ def dev_session(
     """
     root = require_bundle(root)
     bundle = require_id(bundle or root.name, what="bundle")
-    spark_problem = "" if is_instant else _spark_problem(root)
+    if not is_instant and find_java_home() is None and _has_spark(root):
+        raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
         home = enter(_only_one())
@@ -225,22 +224,14 @@ def dev_session(
         sandbox = lamp.stack.settings.sandbox_function
         endpoint = enter(serving(lamp.stack.lock, sandbox=sandbox, port=port))
         logs, files = enter(collected_logs()), enter(watching_files(root))
-        jobs = spark.folder if spark else None
-        info = SessionInfo(root, bundle, endpoint.url, jobs, spark_problem)
+        info = SessionInfo(root, bundle, endpoint.url, spark.folder if spark else None)
         session = DevSession(lamp, info, endpoint, logs, files, catch_up=catch_up)
         enter(_state_file(info, lamp, endpoint.key))
         yield session
 
 
-def _spark_problem(root: Path) -> str:
-    """Return why tasks for Spark fail, if they do; refuse a bundle that has no others."""
-    if find_java_home() is not None:
-        return ""
-    tasks = [task for dag in check_bundle(root).dags for task in dag.document["tasks"]]
-    on_spark = [task for task in tasks if is_for_spark(task)]
-    if on_spark and len(on_spark) == len(tasks):
-        raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
-    return NO_JAVA if on_spark else ""
+def _has_spark(root: Path) -> bool:
+    return needs_java(dag.document for dag in check_bundle(root).dags)
 
 
 @contextmanager

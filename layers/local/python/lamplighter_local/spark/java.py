@@ -29,12 +29,8 @@ NO_JAVA = (
 
 def needs_java(documents: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a task of these DAGs is for Spark."""
-    return any(is_for_spark(task) for document in documents for task in document["tasks"])
-
-
-def is_for_spark(task: Mapping[str, Any]) -> bool:
-    """Return whether a task is for Spark, by its document."""
-    return bool(task.get("kind", SparkTask.kind) == SparkTask.kind)
+    tasks = (task for document in documents for task in document["tasks"])
+    return any(task.get("kind", SparkTask.kind) == SparkTask.kind for task in tasks)
 
 
 def find_java_home() -> Path | None:
