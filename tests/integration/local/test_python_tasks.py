@@ -160,9 +160,8 @@ def test_smallest_example_has_a_green_run_without_java(
 def test_dev_refuses_a_bundle_that_nothing_of_runs_without_java(write_bundle: WriteBundle) -> None:
     """One line says what to install, and how to look at the schedule without it."""
     bundle = write_bundle({"dags/spark.py": SPARK_FILE, "jobs/fx.py": PROGRAM})
-    with pytest.raises(RefusedError, match="install JDK 17 .* or use --instant"):
-        with dev_session(bundle):
-            pass
+    with pytest.raises(RefusedError, match=r"install JDK 17 .* or use --instant"):
+        dev_session(bundle).__enter__()
 
 
 def test_outcomes_are_set_by_kind() -> None:
