@@ -1,4 +1,4 @@
-"""DAGs of all kinds of task, each for a part of their lives: tried again, skipped, cancelled …
+"""DAGs of all kinds of task, each for a part of their lives, such as a retry, a skip or a cancel.
 
 Owns: the bundle, and the state machine that its executions are of. What a step does follows from
 the name of its DAG; jobs on Spark are planned with the fake, which runs no programs.
