@@ -82,6 +82,7 @@ is_built
 _.answering
 _.copy_state
 _.is_idle
+_.fail_to_begin
 _.kill_next
 
 # What users of the pytest plugin and of `LocalDeployment` call.

@@ -19,7 +19,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from lamplighter.executors.aws_lambda import MAX_EVENT_AGE
+from lamplighter.executors.aws_lambda import MAX_EVENT_AGE, MAX_RETRIES
 from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
@@ -300,7 +300,7 @@ class Compute(Construct):
         )
 
     def _tell_ends_of_python_jobs(self) -> None:
-        """Let Lambda tell of each invocation of `task`, which it never repeats by itself."""
+        """Let Lambda tell of each invocation of `task`, and repeat those that fail."""
         target = lambda_.CfnEventInvokeConfig.OnSuccessProperty(
             destination=self._queues.queues["jobstates"].queue_arn
         )
@@ -310,7 +310,7 @@ class Compute(Construct):
             function_name=self.functions["task"].function_name,
             qualifier="$LATEST",
             maximum_event_age_in_seconds=int(MAX_EVENT_AGE.total_seconds()),
-            maximum_retry_attempts=0,
+            maximum_retry_attempts=MAX_RETRIES,
             destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
                 on_success=target,
                 on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(

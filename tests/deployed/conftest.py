@@ -23,6 +23,7 @@ from lamplighter.settings import Settings
 from lamplighter_cli.deployment import Target, in_force
 from lamplighter_local.emr.fake_emr import FakeEmr
 from lamplighter_operations.variables import set_variable
+from tests.deployed import life
 from tests.tools import emulated
 from tests.tools.emr_server import serving_emr
 from tests.tools.emulated import Emulator
@@ -183,16 +184,16 @@ class Deployed:
         return "\n".join(["", *wrong[-20:], "...", *(line[:200] for line in lines[-20:])])
 
 
-def _make_state_machine() -> None:
-    """Make the state machine that steps may start, as its owner would."""
+def _make_state_machines() -> None:
+    """Make the state machines that steps may start, as their owner would."""
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "states"}}
     role = aws.client("iam").create_role(
         RoleName="state-machines", AssumeRolePolicyDocument=json.dumps({"Statement": [trust]})
     )["Role"]["Arn"]
-    definition = json.dumps(_STATE_MACHINE)
-    aws.client("stepfunctions").create_state_machine(
-        name="export", definition=definition, roleArn=role
-    )
+    for name, definition in (("export", _STATE_MACHINE), ("life", life.STATE_MACHINE)):
+        aws.client("stepfunctions").create_state_machine(
+            name=name, definition=json.dumps(definition), roleArn=role
+        )
 
 
 def _hire(policies: Sequence[str]) -> dict[str, str]:
@@ -240,7 +241,7 @@ def deployed() -> Iterator[Deployed]:
         aws.client("sqs").create_queue(
             QueueName=WATCHED_QUEUE, Attributes={"VisibilityTimeout": "180"}
         )
-        _make_state_machine()
+        _make_state_machines()
         made.deploy(
             emr_endpoint=address,
             # Each function that runs at once unpacks the layers for itself.
@@ -253,7 +254,7 @@ def deployed() -> Iterator[Deployed]:
             spark_disk_gb="20000",
             watch_event_sources="shop.till",
             watch_queues=WATCHED_QUEUE,
-            state_machines="export",
+            state_machines='["export", "life"]',
         )
         with in_force(Target(stack=STACK)):
             set_variable("data_root", "s3://lake")

@@ -19,6 +19,7 @@ from tests.account.checks import CHECKS
 from tests.account.results import FAIL, SKIP, run_check
 from tests.account.stage import FLAGS, Stage
 from tests.deployed.conftest import OPERATOR, READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
+from tests.deployed.life import TASKS, jobs_by_step, overlap, push_life
 from tests.deployed.two_bundles import (
     HEALTHY,
     HOSTILE,
@@ -99,6 +100,39 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     assert checked.extra == {"day": day}
     assert "ExecutionSucceeded" in logs.stdout
     assert f"checking {day}" in logs.stdout, logs
+
+
+def test_steps_of_all_kinds_live_alike(deployed: Deployed, tmp_path: Path) -> None:
+    """They are tried again, skipped, ended in time, cancelled, cleared, and wait for their past."""
+    push_life(tmp_path, deployed.emr)
+
+    def states(dag: str, *, of: int = -1) -> dict[str, str]:
+        run = sorted(_runs(dag), key=lambda run: run.run_key)[of]
+        shown = deployed.command("runs", "show", f"{dag}/{run.run_id}")
+        return {"run": run.state, **{step["task_id"]: step["state"] for step in shown["steps"]}}
+
+    def all_are(state: str, run: str) -> dict[str, str]:
+        return {"run": run, **dict.fromkeys(TASKS, state)}
+
+    deployed.soon(lambda: len(_runs("life_past")) == 2)
+    for dag in ("life_fails", "life_skips", "life_hangs", "life_held"):
+        deployed.command("runs", "trigger", dag, "--run-id", "first")
+    deployed.soon(lambda: states("life_held") == all_are("running", "running"), sweeps=True)
+    deployed.command("runs", "cancel", "life_held/first")
+
+    deployed.soon(lambda: _runs("life_held", state="cancelled"), sweeps=True)
+    deployed.soon(lambda: _runs("life_fails", state="success"), sweeps=True)
+    deployed.command("runs", "clear", "life_fails/first")
+    deployed.soon(lambda: states("life_skips") == all_are("skipped", "success"), sweeps=True)
+    deployed.soon(lambda: states("life_hangs") == all_are("failed", "failed"), sweeps=True)
+    deployed.soon(lambda: len(_runs("life_past", state="success")) == 2, sweeps=True)
+    deployed.soon(lambda: states("life_fails") == all_are("success", "success"), sweeps=True)
+
+    found = jobs_by_step()
+    assert {len(lives) for step, lives in found.items() if step.dag == "life_fails"} == {3}
+    assert [step for step, lives in found.items() if overlap(lives)] == []
+    assert deployed.emr.doubles() == []
+    assert _event_ids("never") == []
 
 
 def test_only_named_state_machines_may_be_started(deployed: Deployed) -> None:

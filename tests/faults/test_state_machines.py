@@ -3,6 +3,7 @@
 The scenarios of runs are told again, with state machines in the place of jobs on Spark.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,7 +14,7 @@ import pytest
 from lamplighter import DAG, SparkTask, StepFunctionsTask
 from lamplighter.executors.step_functions import SKIP
 from lamplighter.serialization import decode_dag, encode_dag
-from lamplighter_local.emr.fake_emr import FakeEmr
+from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from lamplighter_local.stack import local_stack
 from lamplighter_local.step_functions.executions import FakeExecution
 from lamplighter_local.step_functions.fake import FakeStepFunctions
@@ -36,6 +37,7 @@ from tests.faults.test_runs import (
     start_and,
     strike,
 )
+from tests.tools.faults import Kind
 
 _STATES = {"SUCCEEDED": "SUCCESS", "ABORTED": "CANCELLED"}
 
@@ -75,6 +77,8 @@ def with_machines(dag: DAG) -> DAG:
     machine = {"kind": StepFunctionsTask.kind, "state_machine": "crawl", "input": {}}
     tasks = [
         {**{key: value for key, value in task.items() if key not in of_jobs}, **machine}
+        if task.get("kind") != StepFunctionsTask.kind
+        else task
         for task in document["tasks"]
     ]
     return decode_dag({**document, "tasks": tasks})
@@ -116,10 +120,52 @@ _OWN = {
 SCENARIOS = {name: runs.SCENARIOS[name] for name in _SAME} | _OWN
 
 
+def reading() -> DAG:
+    """Return two executions, of which the second is given what the first has left."""
+    with DAG("dag", schedule=None) as made:
+        given = {"rows": "{{ outputs.a.rows }}"}
+        StepFunctionsTask("a", state_machine="crawl") >> StepFunctionsTask(
+            "b", state_machine="crawl", input=given
+        )
+    return made
+
+
+def misread(story: Story) -> Iterator[str]:
+    """Yield what the executions of `b` were given that is not what `a` left."""
+    machines: Any = story.emr
+    for each in machines.executions:
+        given = json.loads(each.input)
+        if each.task == "b" and given["rows"] != "3":
+            yield f"step b was given {given}"
+
+
+# Someone dies when the execution was not started, or it was and its answer is lost; late, that is
+# found out by one who is overtaken.
+_DEATHS: tuple[Kind, ...] = ("crash-before", "crash-after")
+_LATE = {
+    f"{name}, {kind}": replace(
+        runs.OVERTAKINGS[name],
+        arrange=start_and(
+            plan_jobs("t", outcome), die_at("StartExecution", kind), runs.wait_for_long
+        ),
+    )
+    for kind in _DEATHS
+    for name, outcome in (
+        ("late submit by submit", Outcome(takes=900)),
+        ("late submit by cancel", HANGS),
+        ("late submit by clear", Outcome(takes=900)),
+    )
+}
+OVERTAKINGS = {name: each for name, each in runs.OVERTAKINGS.items() if "late " not in name}
+_READER = "submit of a reader by a clear of what it reads"
+OVERTAKINGS[_READER] = replace(OVERTAKINGS[_READER], dags=(reading(),), check=misread)
+OVERTAKINGS |= _LATE
+
+
 @cache
 def told(name: str) -> Any:
     """Return a scenario of state machines."""
-    scenario = SCENARIOS[name]
+    scenario: Any = SCENARIOS.get(name) or OVERTAKINGS[name]
     return replace(scenario, dags=tuple(map(with_machines, scenario.dags)))
 
 
@@ -137,6 +183,22 @@ def test_events_of_executions_delivered_badly_change_nothing(
 ) -> None:
     """Events that are late, doubled, shuffled or missing lead to the same end."""
     report(f"{name}, state machines misheard", *mishear(told(name), story, range(3)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OVERTAKINGS)
+def test_overtaken_function_doubles_no_execution(name: str, story: Story, report: Report) -> None:
+    """Whatever someone else does in the middle, no step has two and none is left behind."""
+    report(f"{name}, state machines overtaken", *runs.overtake(told(name), story, runs.SOME))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", OVERTAKINGS)
+def test_function_overtaken_at_every_call_doubles_no_execution(
+    name: str, story: Story, report: Report
+) -> None:
+    """As above, before every single call."""
+    report(f"{name}, state machines overtaken", *runs.overtake(told(name), story, limit=1_000))
 
 
 @pytest.mark.full

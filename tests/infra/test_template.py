@@ -15,6 +15,7 @@ import pytest
 from lamplighter.backfill.advance import AdvanceReport
 from lamplighter.entry import NAMESPACE, BatchReport
 from lamplighter.events.ingest import IngestReport
+from lamplighter.executors.aws_lambda import MAX_EVENT_AGE, MAX_RETRIES
 from lamplighter.registry.register import RegisterReport
 from lamplighter.runs.decision import RunsReport
 from lamplighter.scheduler.claim import ClaimReport
@@ -74,6 +75,17 @@ def test_tables_are_those_of_the_models(prod: Synthesis) -> None:
         recovery = found["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         assert (ttl, recovery) == (table.ttl_attribute, table.has_point_in_time_recovery)
         assert found["SSESpecification"]["SSEType"] == "KMS"
+
+
+def test_every_end_of_a_python_task_is_told(prod: Synthesis) -> None:
+    """Of each invocation, however it has ended; one that dies before it claims is repeated."""
+    every = prod.resources("AWS::Lambda::EventInvokeConfig").values()
+    (made,) = (each for each in every if "DestinationConfig" in each)
+    ends = made["DestinationConfig"]
+    assert ends["OnSuccess"] == ends["OnFailure"]
+    assert "jobstates" in json.dumps(ends["OnFailure"]).lower()
+    assert made["MaximumEventAgeInSeconds"] == MAX_EVENT_AGE.total_seconds()
+    assert made["MaximumRetryAttempts"] == MAX_RETRIES > 0
 
 
 def _sorted(value: Any) -> Any:

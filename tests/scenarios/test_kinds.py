@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pendulum import datetime
 
-from lamplighter import aws, executors
+from lamplighter import DAG, PythonTask, SparkTask, StepFunctionsTask, aws, executors
 from lamplighter_local.execution import SubmittedJob
 from lamplighter_operations.runs import cancel_run, clear_run, retry_run
 from lamplighter_operations.views import Run
@@ -235,3 +235,24 @@ def test_step_waits_for_that_of_the_run_before(task: str) -> None:
             retry_run("shop", before.run_key)
         lamp.advance(minutes=30)
         assert {run.state for run in lamp.runs("shop")} == {"success"}
+
+
+def test_service_that_is_busy_keeps_no_other_kind_waiting() -> None:
+    """Of steps that are ready at once, those of other kinds begin, whichever comes first."""
+    with DAG("mixed", schedule=None) as dag:
+        PythonTask("a", job="jobs.x:main")
+        StepFunctionsTask("b", state_machine="export")
+        SparkTask("c", job="jobs.x:main")
+        PythonTask("d", job="jobs.x:main")
+    with LocalDeployment([dag], at=NOW) as lamp:
+        assert lamp.stack.execution is not None
+        busy: Any = lamp.stack.execution.fakes
+        busy["python"].refuse_next("Invoke", "TooManyRequestsException", times=3)
+        lamp.trigger("mixed")
+        lamp.advance(seconds=8)
+        begun = states(lamp.runs("mixed")[-1])
+        assert begun == {"a": "submitted", "b": "success", "c": "success", "d": "submitted"}
+        assert busy["python"].calls["Invoke"] == 1
+        lamp.advance(minutes=10)
+        assert set(states(lamp.runs("mixed")[-1]).values()) == {"success"}
+        lamp.check_invariants()

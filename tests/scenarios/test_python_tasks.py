@@ -153,6 +153,26 @@ def test_invocation_that_dies_is_found_after_its_deadline(lamp: LocalDeployment)
     assert "ended without a word" in step.tries[0]["error"]
 
 
+def test_invocation_that_dies_before_it_claims_is_repeated(lamp: LocalDeployment) -> None:
+    """Lambda calls the function again within minutes, and the step is none the wiser."""
+    fake_of(lamp).fail_to_begin(times=2)
+    begin(lamp, one_task())
+    lamp.advance(minutes=5)
+    run, step = now(lamp)
+    assert (run.state, step.try_number, step.submission) == ("success", 1, 1)
+    assert jobs(lamp) == ["SUCCESS"]
+
+
+def test_function_that_never_begins_costs_no_try(lamp: LocalDeployment) -> None:
+    """Lambda gives up after its repetitions; the job is, when no invocation can come any more."""
+    fake_of(lamp).fail_to_begin(times=3)
+    begin(lamp, one_task())
+    lamp.advance(hours=3)
+    run, step = now(lamp)
+    assert (run.state, step.try_number, step.submission) == ("success", 1, 2)
+    assert jobs(lamp) == ["FAILED", "SUCCESS"]
+
+
 def test_step_without_room_costs_no_try(lamp: LocalDeployment) -> None:
     """After an hour Lambda forgets it; it is submitted again as one that found no capacity."""
     fake_of(lamp).is_throttled = True

@@ -9,6 +9,7 @@ import pytest
 from pendulum import datetime
 
 from lamplighter import DAG, PythonTask, SparkTask
+from lamplighter.errors import RefusedError
 from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter_local import LocalDeployment, try_run
 from lamplighter_local.dev import background_spark, session
@@ -16,6 +17,7 @@ from lamplighter_local.dev.session import DevSession, dev_session
 from lamplighter_local.spark import process
 from tests.patience import LONG_SECONDS
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 WriteBundle = Callable[[dict[str, str]], Path]
 DAG_FILE = """
 from datetime import timedelta
@@ -137,6 +139,29 @@ def test_dev_runs_python_tasks_without_java(
         assert "Spark needs Java 17 to 22" in why
         dev._lamp.trigger("fx")
         assert states_in(dev, "fx", "success", "failed") == found
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_smallest_example_has_a_green_run_without_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task for Spark fails with the reason, which the session tells first; the other runs."""
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path / "state"))
+    with dev_session(EXAMPLES / "hello") as dev:
+        told = {(each.about, each.state): each.detail for each in dev.step()}
+        dev._lamp.trigger("greet")
+        assert states_in(dev, "greet", "success", "failed") == {"greet": "success"}
+        dev._lamp.trigger("count")
+        (why,) = states_in(dev, "count", "success", "failed").values()
+    assert "steps on Spark fail, others run: Spark needs Java" in told["Spark", "missing"]
+    assert "Spark needs Java 17 to 22" in why
+
+
+def test_dev_refuses_a_bundle_that_nothing_of_runs_without_java(write_bundle: WriteBundle) -> None:
+    """One line says what to install, and how to look at the schedule without it."""
+    bundle = write_bundle({"dags/spark.py": SPARK_FILE, "jobs/fx.py": PROGRAM})
+    with pytest.raises(RefusedError, match=r"install JDK 17 .* or use --instant"):
+        dev_session(bundle).__enter__()
 
 
 def test_outcomes_are_set_by_kind() -> None:

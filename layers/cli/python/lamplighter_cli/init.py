@@ -42,7 +42,7 @@ _TITLES = {
 }
 _TRY_IT = {
     _STARTER: "lamplighter --local runs trigger sales      # in a second terminal",
-    Example.SHOP: "python -m jobs.shop.generate --root lake    # data for dev --var data_root=$PWD/lake",
+    Example.SHOP: "python -m jobs.shop.generate --root lake  # then dev --var data_root=$PWD/lake",
 }
 
 

@@ -131,7 +131,7 @@ def _show_events(run: Run) -> None:
 @app.command()
 @on_deployment
 def cancel(run: RunName, *, as_json: AsJson = False) -> None:
-    """Cancel a run and its Spark jobs; it ends when they have ended."""
+    """Cancel a run and its jobs; it ends when they have ended."""
     row = find_run(run)
     _report(cancel_run(row.dag_id, row.run_key), "its jobs are being cancelled", as_json=as_json)
 

@@ -22,6 +22,9 @@ from lamplighter.store.models import Jobs
 
 # How long Lambda keeps an invocation for which it has no room.
 MAX_EVENT_AGE = timedelta(hours=1)
+# How often Lambda repeats an invocation that has failed: it may have died before it claimed its
+# job, and otherwise finds it claimed.
+MAX_RETRIES = 2
 # Clocks differ, and the row is written before the invocation is requested.
 _MARGIN = timedelta(minutes=5)
 # Dollars for a second of a GB, by architecture, and for a request: the list prices of us-east-1 in

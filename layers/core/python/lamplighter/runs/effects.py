@@ -198,8 +198,20 @@ def start_jobs(
 ) -> list[JobObservation]:
     """Start jobs; return those that were not started, and why.
 
-    Temporary failures are retried later and cost no try.
+    Temporary failures are retried later and cost no try; other executors do not wait for that.
     """
+    by_executor: dict[str | None, list[PreparedJob]] = {}
+    for start in starts:
+        by_executor.setdefault(start.step.executor, []).append(start)
+    refused: list[JobObservation] = []
+    for of_one in by_executor.values():
+        refused += _start_on_one(view, of_one, report, now)
+    return refused
+
+
+def _start_on_one(
+    view: RunView, starts: Sequence[PreparedJob], report: RunsReport, now: DateTime
+) -> list[JobObservation]:
     refused: list[JobObservation] = []
     for at, start in enumerate(starts):
         try:
@@ -214,7 +226,7 @@ def start_jobs(
                 return [*refused, *_throttled(view, starts[at:], report, now)]
             report.postponed_jobs += 1
             _postpone(view, start.step, now)
-            break  # the others would fail in the same way
+            break  # the others on this executor would fail in the same way
         else:
             report.started_jobs += 1
             if not record_job(start.step, job_run_id):

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from pendulum import DateTime
 
 from lamplighter import aws, clock, runtime, settings
-from lamplighter.executors.aws_lambda import MAX_EVENT_AGE
+from lamplighter.executors.aws_lambda import MAX_EVENT_AGE, MAX_RETRIES
 from lamplighter.executors.base import JobState
 from lamplighter.executors.claimed_job import ClaimedJob, Ended
 from lamplighter.store.jobs import read_job
@@ -30,8 +30,9 @@ from lamplighter_local.emr.scripts import JobScripts, Outcome, StepKey, step_of
 from lamplighter_local.faults.deployment_faults import outside_functions
 
 _MEMORY_MB = 1_024
-# How often Lambda tries what it has no room for.
+# How often Lambda tries what it has no room for, and when it repeats what has failed.
 _LOOK_SECONDS = 300
+_RETRY_SECONDS = 60
 _CANCELLED = Ended(details="it was cancelled")
 _SUCCEEDED = {"version": 1, "state": "success", "reason": None, "outlets": {}, "aliases": {}}
 
@@ -63,6 +64,7 @@ class _Invocation:
     ended: Ended = _CANCELLED
     has_died: bool = False
     is_cancelled: bool = False
+    retries: int = 0
 
 
 class FakeLambda:
@@ -85,6 +87,7 @@ class FakeLambda:
         self._invocations: list[_Invocation] = []
         self._known: dict[str, None] = {}
         self._deaths: Counter[tuple[str, str]] = Counter()
+        self._early_deaths = 0
         self._refusals: dict[str, list[str]] = {}
         self._outside = _Outside()
         self.calls: Counter[str] = Counter()
@@ -115,6 +118,10 @@ class FakeLambda:
     def kill_next(self, dag: str, task: str, *, times: int = 1) -> None:
         """Let the next invocations for a task die in the end, without moving the row of the job."""
         self._deaths[dag, task] += times
+
+    def fail_to_begin(self, *, times: int = 1) -> None:
+        """Let the next invocations, of whatever job, die before they claim it."""
+        self._early_deaths += times
 
     def refuse_next(self, operation: str, code: str, times: int = 1) -> None:
         """Let the next calls of an operation be refused with an error code of Lambda."""
@@ -170,12 +177,10 @@ class FakeLambda:
         self._invocations.remove(each)
         assert each.next_at is not None
         with clock.at(each.next_at):
-            goes_on = self._begin(each) if each.job is None else None
+            goes_on = self._begin(each) if each.job is None else self._leave(each)
             if goes_on is not None:
                 self._invocations.append(goes_on)
                 return
-            if each.job is not None and not each.has_died:
-                _end(each.job, each.ended)
         event = end_of_invocation(each.job_id, each.next_at)
         self._events.send(event, each.next_at)
 
@@ -186,6 +191,9 @@ class FakeLambda:
             is_too_old = now - each.invoked_at >= MAX_EVENT_AGE
             return None if is_too_old else replace(each, next_at=_after(now, _LOOK_SECONDS))
         limit = settings.current().task_timeout_seconds
+        if self._early_deaths:
+            self._early_deaths -= 1
+            return _repeated(each, now)
         job = ClaimedJob.claim(each.job_id, seconds=limit, memory_mb=_MEMORY_MB)
         if job is None:
             return None
@@ -196,6 +204,14 @@ class FakeLambda:
         self._deaths[step.dag, step.task] -= has_died
         at = None if seconds == math.inf else _after(now, seconds)
         return replace(each, next_at=at, job=job, ended=ended, has_died=has_died)
+
+    def _leave(self, each: _Invocation) -> _Invocation | None:
+        """End a job, or die without a word and return how Lambda repeats the invocation."""
+        assert each.job is not None
+        if each.has_died:
+            return _repeated(each, clock.now())
+        _end(each.job, each.ended)
+        return None
 
     def _life(self, job: ClaimedJob, step: StepKey, outcome: Outcome) -> tuple[float, Ended]:
         """Return for how many seconds a job runs, and how it ends if it is not cancelled."""
@@ -258,6 +274,13 @@ class _Outside:
         own = replace(here, clients=self._clients, caches=self._caches)
         with outside_functions(), runtime.activate(own):
             yield
+
+
+def _repeated(each: _Invocation, now: DateTime) -> _Invocation | None:
+    if each.retries >= MAX_RETRIES:
+        return None
+    at = _after(now, _RETRY_SECONDS * (each.retries + 1))
+    return _Invocation(each.job_id, each.invoked_at, at, retries=each.retries + 1)
 
 
 def _end(job: ClaimedJob, ended: Ended) -> None:

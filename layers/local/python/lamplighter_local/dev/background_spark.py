@@ -38,7 +38,7 @@ class BackgroundSpark(EmrServerless):
     def start(self, request: JobRequest) -> str:
         """Let a job run as soon as those before it are over."""
         if find_java_home() is None:
-            # The session began without a task for Spark. Only the step that needs Java may fail.
+            # The session has steps that need no Java, and only those that do may fail.
             raise RefusedError(NO_JAVA)
         job_run_id = self._spark.start(request)
         self._job_run_ids.append(job_run_id)

@@ -29,6 +29,7 @@ from lamplighter.bundles.archive import build_archive
 from lamplighter.bundles.layout import require_bundle
 from lamplighter.bundles.parsing import check_bundle
 from lamplighter.clock import SystemClock
+from lamplighter.dags.kinds import SparkTask
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED
 from lamplighter.errors import DefinitionError, RefusedError
 from lamplighter.identifiers import require_id
@@ -43,7 +44,7 @@ from lamplighter_local.dev.log import LogCollector, collected_logs
 from lamplighter_local.dev.server import Endpoint, serving
 from lamplighter_local.emulator.guarded import AccessKey
 from lamplighter_local.emulator.moto_memory import REGION
-from lamplighter_local.spark.java import NO_JAVA, find_java_home, needs_java
+from lamplighter_local.spark.java import NO_JAVA, find_java_home, kinds_of
 from lamplighter_operations.views import AssetProgress, Dag, asset_progress, view_dag
 
 _LOCK = "dev.lock"
@@ -204,8 +205,7 @@ def dev_session(
     """
     root = require_bundle(root)
     bundle = require_id(bundle or root.name, what="bundle")
-    if not is_instant and find_java_home() is None and _has_spark(root):
-        raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
+    lacks_java = not is_instant and _lacks_java(root)
     with ExitStack() as until_the_end:
         enter = until_the_end.enter_context
         home = enter(_only_one())
@@ -224,14 +224,22 @@ def dev_session(
         sandbox = lamp.stack.settings.sandbox_function
         endpoint = enter(serving(lamp.stack.lock, sandbox=sandbox, port=port))
         logs, files = enter(collected_logs()), enter(watching_files(root))
+        if lacks_java:
+            logs.add("Spark", "missing", f"steps on Spark fail, others run: {NO_JAVA}")
         info = SessionInfo(root, bundle, endpoint.url, spark.folder if spark else None)
         session = DevSession(lamp, info, endpoint, logs, files, catch_up=catch_up)
         enter(_state_file(info, lamp, endpoint.key))
         yield session
 
 
-def _has_spark(root: Path) -> bool:
-    return needs_java(dag.document for dag in check_bundle(root).dags)
+def _lacks_java(root: Path) -> bool:
+    """Return whether steps on Spark cannot run here; refuse a bundle that has no others."""
+    if find_java_home() is not None:
+        return False
+    kinds = kinds_of(dag.document for dag in check_bundle(root).dags)
+    if kinds == {SparkTask.kind}:
+        raise RefusedError(f"{NO_JAVA}; or use --instant, which runs no jobs")
+    return SparkTask.kind in kinds
 
 
 @contextmanager

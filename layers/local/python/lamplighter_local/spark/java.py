@@ -29,8 +29,13 @@ NO_JAVA = (
 
 def needs_java(documents: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a task of these DAGs is for Spark."""
+    return SparkTask.kind in kinds_of(documents)
+
+
+def kinds_of(documents: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the kinds of all tasks of these DAGs."""
     tasks = (task for document in documents for task in document["tasks"])
-    return any(task.get("kind", SparkTask.kind) == SparkTask.kind for task in tasks)
+    return {task.get("kind", SparkTask.kind) for task in tasks}
 
 
 def find_java_home() -> Path | None:
