@@ -101,6 +101,15 @@ class Deployed:
         """The settings that the outputs of the stack tell."""
         return settings.current()
 
+    @property
+    def place(self) -> dict[str, str]:
+        """Where it is, as arguments of a client."""
+        return {
+            "region_name": emulated.REGION,
+            "endpoint_url": self.there.endpoint,
+            "verify": str(self.there.certificate),
+        }
+
     def deploy(self, **changed: str) -> str:
         """Deploy with the flags of before and these; return what the CDK said."""
         self.flags |= changed

@@ -9,27 +9,40 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pendulum
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lamplighter import aws, runtime
 from lamplighter.events.emit import emit
-from lamplighter.store.models import AssetEvents, Runs
+from lamplighter.store.models import AssetEvents, Dags, Runs, Steps
+from lamplighter_local.emr.fake_emr import FakeJob
 from tests.account.checks import CHECKS
 from tests.account.results import FAIL, SKIP, run_check
 from tests.account.stage import FLAGS, Stage
 from tests.deployed.conftest import OPERATOR, READER, SOON_SECONDS, STACK, WATCHED_QUEUE, Deployed
 from tests.deployed.life import TASKS, jobs_by_step, overlap, push_life
 from tests.deployed.two_bundles import (
+    FORGER,
     HEALTHY,
     HOSTILE,
     IN_VAIN,
+    STEADY,
+    forge_events,
+    prepare_forger,
     push_calm,
+    push_forger,
     push_healthy,
     push_hostile,
+    push_steady,
+    reach,
+    reports_and_contexts,
+    rights_of,
 )
+from tests.hostile.test_jobs import forge
 from tests.tools.emulated import ACCOUNT, REGION
 from tests.tools.recorded_emr import Recording
+from tests.tools.reports import secret_of
 
 SHOP = {"after_workday", "fx_twice_a_day", "orders_hourly", "revenue_daily", "weekly_report"}
 
@@ -184,11 +197,7 @@ def test_bundle_goes_on_beside_one_that_attacks(deployed: Deployed, tmp_path: Pa
     While its watcher hangs, the neighbour's has its events, and what the neighbour pushes runs.
     """
     mark = tmp_path / "hangs"
-    place = {
-        "region_name": REGION,
-        "endpoint_url": deployed.there.endpoint,
-        "verify": str(deployed.there.certificate),
-    }
+    place = deployed.place
     stolen = deployed.stolen_credentials("watch")
     push_healthy(tmp_path, WATCHED_QUEUE)
     push_hostile(tmp_path, WATCHED_QUEUE, mark=mark, stack=STACK, place=place, stolen=stolen)
@@ -222,6 +231,64 @@ def test_bundle_goes_on_beside_one_that_attacks(deployed: Deployed, tmp_path: Pa
         push_calm(tmp_path)
     deployed.soon(lambda: "calm" in names())
     assert len(told(HOSTILE)) == 1
+
+
+def test_bundle_goes_on_beside_one_that_forges(deployed: Deployed, tmp_path: Path) -> None:
+    """Templates, reports, events and cycles without end are the trouble of those who have them.
+
+    AWS keeps a job from what is another's, whatever its role allows; and what is written all the
+    same is not believed.
+    """
+    for dag in (STEADY, FORGER):
+        deployed.emr.takes(dag, "t", minutes=2)
+    push_steady(tmp_path)
+    push_forger(tmp_path)
+
+    def names() -> set[str]:
+        return {each["dag_id"] for each in deployed.command("dags", "list")}
+
+    def live() -> dict[str, FakeJob]:
+        return {job.dag: job for job in deployed.emr.live() if job.dag in {STEADY, FORGER}}
+
+    deployed.soon(lambda: names() >= {STEADY, "steady_reader", FORGER, "greedy", "endless"})
+    errors = [each["message"] for each in deployed.command("dags", "errors")]
+    assert any("DAG 'refused'" in each and "without end" in each for each in errors)
+    prepare_forger(pendulum.now("UTC"))
+    for dag in ("greedy", FORGER, STEADY):
+        deployed.command("runs", "trigger", dag)
+    emit("y")
+    jobs = deployed.soon(lambda: len(found := live()) == 2 and found)
+    own, other = jobs[FORGER], jobs[STEADY]
+    s3 = rights_of(own, deployed.place, ACCOUNT)
+    tried = reports_and_contexts(own, other)
+    said = {what: reach(s3, uri, write=write) for what, (uri, write) in tried.items()}
+    assert said == {
+        "own context": "done",
+        "own report": "done",
+        "context of another": "AccessDenied",
+        "report of another": "AccessDenied",
+    }
+    forge(other, secret_of(own.context_uri))
+    forge_events(1)
+
+    deployed.soon(lambda: _runs(STEADY, state="success"))
+    (step,) = Steps.query(f"{STEADY}|{_runs(STEADY)[0].run_key}")
+    assert "was refused" in step.error
+    deployed.soon(lambda: _runs("steady_reader", state="success"))
+    forge_events(2)
+    deployed.soon(lambda: Dags.get("endless", consistent_read=True).is_paused)
+    assert len(_runs("endless")) == 1
+    deployed.soon(lambda: _runs("greedy", state="failed"))
+
+    def reserved() -> list[str]:
+        reasons = [each["reason"] for each in deployed.command("dlq", "list")]
+        return [reason for reason in reasons if "reserved for outlets" in reason]
+
+    deployed.soon(lambda: len(reserved()) >= 4)
+    (made,) = (row for row in AssetEvents.query("made", consistent_read=True) if row.seq)
+    assert made.extra is None
+    assert made.conflict is not None
+    assert len(_runs("steady_reader")) == 1
 
 
 def test_minute_timer_claims_runs(deployed: Deployed) -> None:

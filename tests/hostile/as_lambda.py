@@ -25,14 +25,16 @@ def drop_rights() -> None:
         libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
 
 
-def run_as_lambda(program: str, *arguments: object) -> Any:
+def run_as_lambda(program: str, *arguments: object, seconds: float = LONG_SECONDS) -> Any:
     """Run a program of Python with JSON arguments; return what it prints last, which is JSON."""
-    done = end_as_lambda(program, *arguments)
+    done = end_as_lambda(program, *arguments, seconds=seconds)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def end_as_lambda(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def end_as_lambda(
+    program: str, *arguments: object, seconds: float = LONG_SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Run a program of Python with JSON arguments, and tell how it has ended."""
     variables = {
         "AWS_ACCESS_KEY_ID": "the-key-of-the-function",
@@ -49,7 +51,7 @@ def end_as_lambda(program: str, *arguments: object) -> subprocess.CompletedProce
         preexec_fn=drop_rights if os.geteuid() == 0 else None,
         capture_output=True,
         text=True,
-        timeout=LONG_SECONDS,
+        timeout=seconds,
         check=False,
     )
 

@@ -17,6 +17,8 @@ NASTY: tuple[Any, ...] = (
     -1,
     10**40,
     1e308,
+    float("nan"),
+    float("-inf"),
     "",
     " ",
     "\x00",

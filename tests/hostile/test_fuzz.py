@@ -13,10 +13,11 @@ from unittest.mock import patch
 import pendulum
 import pytest
 
-from lamplighter import DAG, Asset, AssetAlias, SparkTask, aws
+from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, SparkTask, aws
 from lamplighter.assets.asset import normalize_uri
 from lamplighter.bundles.archive import build_archive, open_archive
 from lamplighter.bundles.importer import ParsedFile
+from lamplighter.dags.templates import MACROS, MAX_RENDERED, dated, render
 from lamplighter.errors import DefinitionError
 from lamplighter.registry.pushes import Push
 from lamplighter.registry.register import register
@@ -27,6 +28,7 @@ from lamplighter.store.models import AssetEvents, Dags
 from lamplighter.timetables.base import TimeRestriction
 from lamplighter.timetables.interval import CronDataIntervalTimetable
 from lamplighter.timetables.trigger import CronTriggerTimetable
+from lamplighter.triggers import SqsTrigger
 from lamplighter_local import LocalDeployment
 from lamplighter_local.emr.fake_emr import FakeEmr, Outcome
 from tests.hostile.conftest import Fuzz
@@ -66,6 +68,14 @@ EVENTS: tuple[Any, ...] = (
     {"detail-type": "Asset Event", "detail": PLAIN, "id": "i1", "source": "shop"},
     {"Records": [S3_RECORD]},
     S3_DETAIL,
+)
+# Of a queue that watchers read.
+WATCHED: tuple[Any, ...] = (
+    {"amount": 3},
+    {"Records": [S3_RECORD, S3_RECORD]},
+    S3_DETAIL,
+    {"Type": "Notification", "MessageId": "m1", "Message": json.dumps({"Records": [S3_RECORD]})},
+    {"source": "shop", "detail-type": "Sale", "id": "i1", "detail": {"amount": 3}},
 )
 JOB_STATE = {
     "source": "aws.emr-serverless",
@@ -142,6 +152,28 @@ def test_fuzz_of_messages_between_functions_stops_no_schedule(fuzz: Fuzz, queue:
         runs = [*lamp.runs("victim"), *lamp.runs("consumer")]
         assert len(runs) == 4 + 1
         assert {run.state for run in runs} == {"success"}
+
+
+def test_fuzz_of_watched_messages_fires_every_canary(fuzz: Fuzz) -> None:
+    """Whatever is on a queue of others, its watchers go on with the messages beside it."""
+    told = Asset("told", watchers=[AssetWatcher("any", SqsTrigger("raw"))])
+    with DAG("watching", schedule=told, max_active_runs=100) as watching:
+        SparkTask("only", entry_point="jobs/a.py")
+    with LocalDeployment([*victim(), watching], at=NOON) as lamp:
+        url, canaries = lamp.stack.watched_queue("raw"), 0
+        for at in range(fuzz.rounds // _BATCH):
+            made = [message_of(fuzz.random.choice(WATCHED), fuzz.random) for _ in range(_BATCH)]
+            canary = json.dumps({"canary": at})
+            send(url, [*map(sendable, made[:4]), canary, *map(sendable, made[4:])])
+            fuzz.tried["messages of a watched queue"] += _BATCH
+            canaries += 1
+            lamp.run_until_idle()
+        rows = AssetEvents.query("told", consistent_read=True)
+        payloads = [(row.extra or {}).get("payload") for row in rows if row.seq is not None]
+        found = {each["canary"] for each in payloads if isinstance(each, dict) and "canary" in each}
+        assert found == set(range(canaries))
+        lamp.advance(minutes=10)
+        assert lamp.stack.is_idle()
 
 
 def test_fuzz_of_archives_writes_nothing_outside(fuzz: Fuzz, tmp_path: Path) -> None:
@@ -266,6 +298,36 @@ def test_fuzz_of_reports_ends_every_run_and_records_every_canary(fuzz: Fuzz) -> 
         stored = {row.event_id for row in AssetEvents.scan() if row.seq is not None}
         assert {f"canary-{at}" for at in range(fuzz.rounds // 5)} <= stored
         assert lamp.stack.is_idle()
+
+
+TEMPLATES = (
+    "{% for day in params.days %}{{ day | upper }},{% endfor %}{{ ds }}",
+    "{{ macros.ds_add(ds, 7) }} {% if params.n > 1 %}{{ params.text[:9] }}{% else %}-{% endif %}",
+    "{{ params.days | join(', ') | replace('a', params.text) }} {{ params.days | tojson }}",
+    "{% set a = params.n * 2 %}{{ '%s-%02d' % (run_id, a) }}{{ data_interval_end.add(days=1) }}",
+    "{{ (logical_date | ts_nodash) ~ conf.get('x', 'none') }}{{ range(9) | sum }}",
+)
+
+
+def test_fuzz_of_templates_is_refused_or_rendered_within_limits(fuzz: Fuzz) -> None:
+    """A changed template is an error in one line or a text of limited length; valid ones render."""
+    start = pendulum.datetime(2026, 1, 5)
+    names = {**dated(start, start, start.add(days=1)), "macros": MACROS, "run_id": "run"}
+    params: dict[str, Any] = {"days": ["mon", "tue"], "n": 2, "text": "text"}
+    names |= {"params": params, "conf": {}}
+    for _ in range(fuzz.rounds):
+        text = fuzz.random.choice(TEMPLATES)
+        text = fuzz.random.choice([text, broken(text, fuzz.random)])
+        given = names | {"params": fuzz.random.choice([params, mutated(params, fuzz.random)])}
+        problem = None
+        try:
+            rendered = render(text, given, what="task 't': arguments")
+        except DefinitionError as error:
+            rendered, problem = "", str(error)
+        fuzz.tried[f"templates, {'refused' if problem else 'rendered'}"] += 1
+        assert "\n" not in (problem or "")
+        assert len(rendered.encode("utf-8", "surrogatepass")) <= MAX_RENDERED
+        assert render("{{ ds }}", names, what="canary") == "2026-01-05"
 
 
 URIS = ("s3://lake/orders", "https://example.com/a?b=c#d", "file:///a/b", "x-shop:orders", "orders")

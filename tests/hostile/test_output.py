@@ -21,10 +21,15 @@ from botocore.exceptions import ClientError
 from pendulum import datetime
 
 from lamplighter import DAG, Asset, SparkTask, aws, runtime
+from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.events import dead_letters
 from lamplighter.executors.emr import EmrServerless
 from lamplighter.logs import logger_of
+from lamplighter.registry.pushes import Push
+from lamplighter.registry.register import register
+from lamplighter.registry.sandbox import Sandbox
 from lamplighter.safe_text import masked
+from lamplighter.store.bundles import next_push_number
 from lamplighter_cli import console
 from lamplighter_cli.app import main
 from lamplighter_cli.dev_output import activity_line
@@ -35,6 +40,7 @@ from lamplighter_local.text_logs import line_of
 from lamplighter_operations import pools
 from lamplighter_operations.runs import mark_run
 from lamplighter_operations.trigger import create_manual_run
+from lamplighter_operations.variables import set_variable
 from lamplighter_operations.views import view_run
 from tests.tools.definitions import register_dags
 
@@ -84,9 +90,14 @@ def world() -> Iterator[LocalStack]:
     emr = FakeEmr()
     with local_stack(at=NOON, on=emr) as stack:
         asset = Asset("prices")
-        with DAG("sales", schedule=[asset], start_date=NOON.subtract(days=1)) as sales:
+        said = f"{EVIL} password={PASSWORD}"
+        start = NOON.subtract(days=1)
+        with DAG("sales", schedule=[asset], start_date=start, description=said) as sales:
             SparkTask("load", entry_point="jobs/load.py")
         register_dags(sales)
+        push_problem(said)
+        set_variable("note", EVIL)
+        set_variable("db_password", PASSWORD)
         emr.next_outcome("sales", "load", Outcome.failed(f"{EVIL} password={PASSWORD}"))
         stack.emit(
             "prices",
@@ -108,9 +119,20 @@ def world() -> Iterator[LocalStack]:
             yield stack
 
 
+def push_problem(said: str) -> None:
+    """Push a bundle of which one file has an error, which says this."""
+    push = Push("noisy", "0" * 64, next_push_number("noisy"))
+    problem = ImportProblem("dags/a.py", 1, said, (said,))
+    parsed = [ParsedFile("dags/a.py", errors=[problem])]
+    with patch.object(Sandbox, "parse", lambda _: iter(parsed)):
+        register(push)
+
+
 LISTINGS = (
     ["dags", "list"],
     ["dags", "show", "sales"],
+    ["dags", "errors"],
+    ["variables", "list"],
     ["runs", "list"],
     ["runs", "list", "sales"],
     ["runs", "show", "RUN"],

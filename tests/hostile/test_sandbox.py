@@ -3,6 +3,7 @@
 Every attack is tried beside a healthy file, which has the same worker before and after it.
 """
 
+import inspect
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ import pytest
 from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.importer import ParsedFile
 from lamplighter.bundles.parsing import parse_files, query_timetables
+from lamplighter.store.models import Catalog
+from lamplighter_local.handlers import handler_of
+from lamplighter_local.stack import LocalStack
 from tests.conftest import WriteBundle
 from tests.hostile.as_lambda import (
     IMPATIENT,
@@ -227,6 +231,42 @@ def test_processes_that_go_on_forking_are_all_ended(
     finally:
         for pid in living(path) if path.exists() else []:
             os.kill(pid, signal.SIGKILL)
+
+
+MANY = "from lamplighter import DAG\nfor n in range(50): DAG(f'{name}_{{n}}')\n"
+
+
+def test_files_that_define_too_much_together_are_errors(write_bundle: WriteBundle) -> None:
+    """Each is within its limits, and all of them would fill the memory of who reads the answer."""
+    files = {f"dags/{name}.py": MANY.format(name=name) for name in "abc"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lamplighter.bundles.parsing.MAX_BUNDLE_BYTES", 60_000)
+        first, *rest = parse_files(write_bundle(files), list(files), limits=Limits(processes=1))
+    assert len(first.dags) == 50
+    assert [file.dags for file in rest] == [[], []]
+    assert all("define more than 60,000 bytes" in file.errors[0].message for file in rest)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_push_that_defines_too_much_is_refused_and_others_go_on(
+    stack: LocalStack, tmp_path: Path, is_stored: bool
+) -> None:
+    """However its DAGs are divided: `register`, which all pushes share, reads a limited answer."""
+    files = {f"dags/{at:03}.py": MANY.format(name=f"d{at}") for at in range(55)}
+    for root, some in (("much", files), ("good", {"dags/a.py": GOOD.format(name="good")})):
+        for name, text in some.items():
+            (tmp_path / root / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / root / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lamplighter.registry.sandbox.MAX_BUNDLE_BYTES", 500_000)
+        if is_stored:
+            sandbox = inspect.getmodule(handler_of("sandbox"))
+            patched.setattr(sandbox, "MAX_RESULT_BYTES", 1_000)
+        stack.push(tmp_path / "much", bundle="much")
+        stack.push(tmp_path / "good", bundle="good")
+    assert stack.dag("good").bundle == "good"
+    (problem,) = Catalog.query("problems#much")
+    assert "define more than 500,000 bytes" in str(problem.attribute_values)
 
 
 # The function, in a process of its own.

@@ -10,6 +10,8 @@ from tests.hostile.as_lambda import run_as_lambda
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a Lambda is Linux")
 
+# It hangs and waits by real time, and a busy machine takes minutes for all that it starts.
+_SECONDS = 600.0
 PROGRAM = """
 import json, sys
 from tests.hostile.two_bundles import tell
@@ -18,6 +20,7 @@ tell(root, is_attacked=is_attacked)
 """
 
 
+@pytest.mark.timeout(_SECONDS + 60)
 def test_bundle_beside_a_hostile_one_has_the_history_that_it_has_alone(tmp_path: Path) -> None:
     """Its runs, steps, jobs, events and pushes are the same to the second; so are its watchers'."""
     folders = [tmp_path / name for name in ("alone", "attacked")]
@@ -25,7 +28,10 @@ def test_bundle_beside_a_hostile_one_has_the_history_that_it_has_alone(tmp_path:
         folder.mkdir()
     with ThreadPoolExecutor() as pool:
         alone, attacked = pool.map(
-            lambda folder: run_as_lambda(PROGRAM, str(folder), folder.name == "attacked"), folders
+            lambda folder: run_as_lambda(
+                PROGRAM, str(folder), folder.name == "attacked", seconds=_SECONDS
+            ),
+            folders,
         )
 
     for name, rows in alone["history"].items():

@@ -17,7 +17,9 @@ import pytest
 from lamplighter import aws
 from lamplighter.events.dead_letters import dead_letters, make_visible
 from lamplighter.store.models import AssetEvents, WatcherStates
+from lamplighter.store.watchers import read_watchers
 from lamplighter.streams import isolation
+from lamplighter.streams.watchers import watchers_in
 from lamplighter_local import handlers
 from lamplighter_local.emulator.moto_memory import queue_at
 from lamplighter_local.handlers import LambdaContext
@@ -393,6 +395,76 @@ def test_fork_bomb_of_a_trigger_is_ended_with_its_time(stack: LocalStack, tmp_pa
     assert watch(stack, "later") == []
 
 
+# What is asked for, without end.
+
+# Asks for something over and over, and reads what it is told.
+ASKS = """
+for number in range({times}):
+    say(json.dumps({question}).encode() + b"\\n")
+    for pipe in range(3, 64):
+        try:
+            os.set_blocking(pipe, False)
+            os.read(pipe, 65536)
+        except OSError:
+            pass
+time.sleep(600)
+"""
+SENDS = (
+    "dict(ask='send', events=[dict(watcher=WATCHER, event_id=f'{number}-{each}', payload='forged',"
+    " lane=None) for each in range(10)])"
+)
+KEEPS = "dict(ask='keep', letters=[dict(message_id='1', body='x', reason='x')] * 10)"
+
+
+def watcher_of(bundle: str) -> str:
+    """Return the id of the watcher of author code that a bundle has."""
+    found = watchers_in(read_watchers("raw"))
+    return next(each.id for each in found if each.bundle == bundle and each.is_authors)
+
+
+@pytest.mark.parametrize("question", [SENDS, KEEPS], ids=["events", "dead letters"])
+def test_flood_of_what_a_process_asks_for_ends_at_its_limit(
+    stack: LocalStack, tmp_path: Path, question: str
+) -> None:
+    """No more reaches the queue of all events than a watcher may fire; the others have theirs."""
+    push(stack, tmp_path, "evil")
+    act = ASKS.format(times=100, question=question.replace("WATCHER", repr(watcher_of("evil"))))
+    push(stack, tmp_path, "evil", act)
+    push(stack, tmp_path, "good")
+    limited = replace(stack.settings, watcher_events_per_minute=50)
+    with patch.object(stack.runtime, "settings", limited):
+        assert watch(stack, "attack") == ["attack"]
+    found = recorded()
+    assert len(found.get("evil", [])) <= 50
+    assert len(dead_letters(limit=1_000)) <= 50
+    assert found["good"] == found["built_in_good"] == ["attack"]
+
+
+def test_bucket_that_no_watcher_of_the_bundle_declares_is_not_listed(
+    stack: LocalStack, tmp_path: Path
+) -> None:
+    """What others watch is not told: the function may list it, and asks who wants to know."""
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="of-others")
+    s3.put_object(Bucket="of-others", Key="a-secret-name", Body=b"x")
+    asks = """
+import select
+say(json.dumps(dict(ask="list", bucket="of-others", prefix="")).encode() + b"\\n")
+for pipe in range(3, 20):
+    try:
+        if select.select([pipe], [], [], 1)[0]:
+            found = os.read(pipe, 65536).decode()
+            break
+    except OSError:
+        pass
+"""
+    push(stack, tmp_path, "evil", asks)
+    push(stack, tmp_path, "good")
+    watch(stack, "attack")
+    assert "a-secret-name" not in str(recorded())
+    assert recorded()["good"] == ["attack"]
+
+
 LEAVES_A_FILE = "import tempfile\nfound = tempfile.mkstemp()[1]"
 
 
@@ -550,7 +622,9 @@ def test_survivor_of_a_trigger_ends_the_environment(tmp_path: Path) -> None:
 
 CROWDED = "from lamplighter.bundles import processes\nprocesses._MIN_ROOM_BYTES = 10**18\n"
 BEGINS_NO_MORE = """
+from lamplighter.store.watchers import read_watchers
 from lamplighter.streams import isolation
+from lamplighter.streams.watchers import watchers_in
 fetched = isolation.fetched
 def full(bundle, version):
     if bundle == "evil":

@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from lamplighter.registry.import_problems import all_problems
+from lamplighter.safe_text import masked
 from lamplighter.store.dags import all_dags, dags_with_schedule_errors, newest_document
 from lamplighter.store.runs import last_runs, runs_of
 from lamplighter_cli import console
@@ -120,7 +121,7 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
 
 def _details_json(dag: Dag, document: dict[str, Any]) -> dict[str, Any]:
     return {
-        "description": document.get("description"),
+        "description": masked(document.get("description")),
         "timezone": document.get("timezone"),
         "bundle": dag.bundle,
         "bundle_version": dag.bundle_version,
@@ -150,7 +151,7 @@ def _show(dag: Dag, document: dict[str, Any], progress: AssetProgress | None) ->
             {
                 "DAG": Text(dag.dag_id, "bold"),
                 "state": console.state(dag.state),
-                "description": document.get("description"),
+                "description": masked(document.get("description")),
                 "schedule": dag.schedule,
                 "timezone": document.get("timezone"),
                 "pause reason": dag.pause_reason,
@@ -243,6 +244,7 @@ def errors(*, as_json: AsJson = False) -> None:
         | {"line": None, "message": f"DAG {dag.dag_id}: {dag.schedule_error}", "frames": []}
         for dag in map(view_dag, dags_with_schedule_errors())
     ]
+    found = masked(found)
     if as_json:
         console.print_json(found)
         return

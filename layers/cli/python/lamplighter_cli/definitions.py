@@ -52,7 +52,7 @@ def params_json(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "name": name,
             "type": schemas.get(name, {}).get("type"),
-            "description": schemas.get(name, {}).get("description"),
+            "description": masked(schemas.get(name, {}).get("description")),
             **({"default": defaults[name]} if name in defaults else {}),
         }
         for name in sorted({*defaults, *schemas})

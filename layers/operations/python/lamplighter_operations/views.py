@@ -380,6 +380,8 @@ def view_dag(row: "Dags") -> Dag:
             "waiting_for_past": tuple(sorted(row.waiting_for_past or ())),
             "asset_ids": tuple(sorted(waited_for(row))),
             "file": row.file,
+            "pause_reason": masked(row.pause_reason),
+            "schedule_error": masked(row.schedule_error),
         }
     )
 

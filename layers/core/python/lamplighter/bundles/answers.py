@@ -13,6 +13,8 @@ from typing import Any, Never
 
 MAX_BYTES = 16 * 1024**2
 """The longest answer about one file: ten thousand DAGs of ordinary size."""
+MAX_BUNDLE_BYTES = 4 * MAX_BYTES
+"""All answers about one bundle: `register` holds them in memory, together with what it makes."""
 _MAX_DEPTH = 200
 _CHUNK = 65_536
 _SECONDS_BETWEEN_LOOKS = 0.1

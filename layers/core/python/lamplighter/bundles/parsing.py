@@ -24,7 +24,7 @@ import pendulum
 
 import lamplighter
 from lamplighter import clock, runtime
-from lamplighter.bundles.answers import MAX_BYTES, AnswerPipe
+from lamplighter.bundles.answers import MAX_BUNDLE_BYTES, MAX_BYTES, AnswerPipe
 from lamplighter.bundles.fork import DEFAULT_LIMITS, Limits
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.layout import dag_files, require_bundle
@@ -155,7 +155,14 @@ def parse_files(
     root: Path, files: Sequence[str], *, limits: Limits = DEFAULT_LIMITS
 ) -> list[ParsedFile]:
     """Return what each of the bundle's files defines, or what is wrong with it."""
-    return [ParsedFile.from_json(result) for result in _parse(root.resolve(), files, limits)]
+    parsed, room = [], MAX_BUNDLE_BYTES
+    for result in _parse(root.resolve(), files, limits):
+        room -= len(json.dumps(result))
+        why = f"this file and those before it define more than {MAX_BUNDLE_BYTES:,} bytes"
+        parsed.append(
+            ParsedFile.from_json(result) if room > 0 else ParsedFile.failed(result["file"], why)
+        )
+    return parsed
 
 
 def query_timetables(

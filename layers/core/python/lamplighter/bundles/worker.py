@@ -74,8 +74,9 @@ class RunsRequest(Request):
 def main() -> None:
     """Serve requests until the caller closes the pipe, even in the middle of one."""
     processes.shield()
-    # Once, here: nearly every file has templates, and each of the forks would import it for itself.
-    import_module("lamplighter.dags.templates")
+    # Once, here: nearly every file needs them, and each of the forks would import them for itself.
+    for module in ("lamplighter.dags.templates", "cron_descriptor"):
+        import_module(module)
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What anything prints here must not mix with the responses.
     null = os.open(os.devnull, os.O_RDWR)

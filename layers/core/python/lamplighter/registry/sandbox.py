@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lamplighter import aws, queues, settings
+from lamplighter.bundles.answers import MAX_BUNDLE_BYTES
 from lamplighter.bundles.importer import ImportProblem, ParsedFile
 from lamplighter.bundles.parsing import MAX_FILES_PER_CALL
 from lamplighter.dags.upcoming import TimetableQuery
@@ -37,12 +38,17 @@ class Sandbox:
         self._bucket = settings.current().require("bucket")
         self._key = bundle_key(bundle, version)
         self._results = f"results/{bundle}/{version}"
+        # Of what it has answered.
+        self._bytes = 0
 
     def parse(self) -> Iterator[ParsedFile]:
         """Yield the DAGs of each file; an invalid result is an error of its file."""
         files = self._invoke({"verb": "list"})["files"]
+        self._bytes = 0
         for asked in queues.chunks(files, MAX_FILES_PER_CALL):
             found = self._invoke({"verb": "parse", "files": asked})["files"]
+            if self._bytes > MAX_BUNDLE_BYTES:
+                raise _too_much()
             # By position: author code may have changed the name in a result.
             for file, data in zip(asked, found, strict=True):
                 yield _read_file(file, data)
@@ -62,17 +68,29 @@ class Sandbox:
             FunctionName=settings.current().require("sandbox_function"),
             Payload=json.dumps(request | place).encode(),
         )
-        payload: dict[str, Any] = json.loads(response["Payload"].read())
+        data = response["Payload"].read()
+        payload: dict[str, Any] = json.loads(data)
         if response.get("FunctionError"):
             # The function failed: out of time or memory, or access denied. An author cannot fix
             # that; the message is retried and finally goes to the dead-letter queue.
             raise TransientError(f"the sandbox failed: {payload.get('errorMessage', payload)}")
         if "result_key" in payload:
             body = aws.client("s3").get_object(Bucket=self._bucket, Key=result_key)
-            payload = json.loads(body["Body"].read())
+            data = body["Body"].read(2 * MAX_BUNDLE_BYTES)
+            if len(data) == 2 * MAX_BUNDLE_BYTES:
+                raise _too_much()
+            payload = json.loads(data)
+        self._bytes += len(data)
         if "error" in payload:
             raise DefinitionError(payload["error"])
         return payload
+
+
+def _too_much() -> DefinitionError:
+    return DefinitionError(
+        f"the bundle's DAG files define more than {MAX_BUNDLE_BYTES:,} bytes: push fewer DAGs, or"
+        " smaller ones, or divide the bundle"
+    )
 
 
 def _read_file(file: str, data: Any) -> ParsedFile:

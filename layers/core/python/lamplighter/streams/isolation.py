@@ -28,7 +28,7 @@ from lamplighter import aws, runtime, settings
 from lamplighter.bundles import processes
 from lamplighter.bundles.answers import MAX_BYTES, AnswerPipe, read_answer, wait_for
 from lamplighter.bundles.parsing import environment
-from lamplighter.errors import in_short
+from lamplighter.errors import RefusedError, in_short
 from lamplighter.events.dead_letters import NOWHERE, FailedMessage
 from lamplighter.events.message import event_body
 from lamplighter.queues import Delivery
@@ -79,7 +79,9 @@ class Work:
     parked: Container[str]
     sent: int = 0
     parked_events: int = 0
+    kept_letters: int = 0
     fired: Counter[str] = field(default_factory=Counter)
+    was_refused: bool = False
     # What it says at last; None if it did not live to say anything.
     answer: Any = None
 
@@ -111,13 +113,18 @@ class Work:
             case {"ask": "send", "events": [*some]}:
                 act = partial(self._send, [self._event(each) for each in some])
             case {"ask": "keep", "letters": [*some]}:
-                act = partial(_keep, [_letter(each) for each in some])
+                act = partial(self._keep, [_letter(each) for each in some])
             case {"ask": "list", "bucket": str(bucket), "prefix": str(prefix)}:
-                act = partial(_list, bucket, prefix)
+                act = partial(self._list, bucket, prefix)
             case _:
                 raise ValueError(f"unknown question {in_short(str(asked))}")
         try:
             return {"value": act()}
+        except RefusedError as error:  # logged once: it may ask over and over
+            if not self.was_refused:
+                log.warning(str(error), extra={"bundle": self.bundle})
+            self.was_refused = True
+            return {"error": str(error)}
         except Exception as error:  # the process sees it as its own call would have failed
             log.exception("cannot do what watchers ask for", extra={"bundle": self.bundle})
             return {"error": in_short(f"{type(error).__name__}: {error}")}
@@ -143,6 +150,14 @@ class Work:
         )
 
     def _send(self, events: Sequence[WatcherEvent]) -> None:
+        """Send events, unless one of the watchers has sent as many as it may in a whole minute.
+
+        Its messages come again, when it is parked.
+        """
+        fired = self.fired + Counter(event.watcher.id for event in events)
+        if any(fired[event.watcher.id] > _most() for event in events):
+            self.fired = fired
+            raise RefusedError(f"watchers fire too often: more than {_most():,} events at a time")
         for queue in dict.fromkeys(event.queue for event in events):
             some = [event for event in events if event.queue == queue]
             Outside().send(queue, some)
@@ -152,6 +167,29 @@ class Work:
                     self.sent += 1
                 else:
                     self.parked_events += 1
+
+    def _keep(self, letters: Sequence[FailedMessage]) -> list[int]:
+        self.kept_letters += len(letters)
+        if self.kept_letters > _most():
+            raise RefusedError(f"watchers reject too much: more than {_most():,} at a time")
+        lost = {id(letter) for letter in Outside().send_to_dlq(letters)}
+        return [at for at, letter in enumerate(letters) if id(letter) in lost]
+
+    def _list(self, bucket: str, prefix: str) -> list[Any]:
+        if bucket not in {watcher.stream_info.feed.bucket for watcher in self.watchers}:
+            raise RefusedError(
+                f"no watcher of the bundle declares the bucket {bucket!r}: set"
+                f" `feed = Feed(bucket={bucket!r})` in the class of its trigger"
+            )
+        return [
+            [item.name, item.version, item.payload, item.modified_at and iso(item.modified_at)]
+            for item in Outside().list_objects(bucket, prefix)
+        ]
+
+
+def _most() -> int:
+    """Return how many events a watcher may send, and a bundle's watchers reject, during a task."""
+    return settings.current().watcher_events_per_minute
 
 
 @dataclass(frozen=True)
@@ -163,18 +201,6 @@ def _letter(said: Mapping[str, Any]) -> FailedMessage:
     name, body = str(said["message_id"]), str(said["body"])
     delivery = Delivery(name, body, name, receipt="", receives=1, lane=None, queue_arn=NOWHERE)
     return FailedMessage(delivery, str(said["reason"]))
-
-
-def _keep(letters: Sequence[FailedMessage]) -> list[int]:
-    lost = {id(letter) for letter in Outside().send_to_dlq(letters)}
-    return [at for at, letter in enumerate(letters) if id(letter) in lost]
-
-
-def _list(bucket: str, prefix: str) -> list[Any]:
-    return [
-        [item.name, item.version, item.payload, item.modified_at and iso(item.modified_at)]
-        for item in Outside().list_objects(bucket, prefix)
-    ]
 
 
 class BundleProcesses:

@@ -241,6 +241,7 @@ def _never_ticks() -> NoTickError:
     return NoTickError(f"the schedule has no tick within {_SEARCH_YEARS} years")
 
 
+@lru_cache(maxsize=256)  # the DAGs of a file often have the same; each costs a millisecond
 def describe(expression: str) -> str:
     """Return the expression in English, empty where that would mislead."""
     from cron_descriptor import (  # noqa: PLC0415 - only people who look at a schedule pay for it
