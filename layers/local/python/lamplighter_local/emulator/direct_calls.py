@@ -14,7 +14,6 @@ from typing import Any
 
 from botocore.client import BaseClient, ClientMeta
 from botocore.response import StreamingBody
-from botocore.validate import ParamValidator
 from moto.core.exceptions import ServiceException
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult, BaseResponse
@@ -24,6 +23,7 @@ from moto.sqs.responses import SQSResponse
 from werkzeug.exceptions import HTTPException
 
 from lamplighter_local.emulator.moto_memory import buckets
+from lamplighter_local.emulator.valid_arguments import ValidArguments
 
 _HANDLERS: dict[str, type[BaseResponse]] = {"dynamodb": DynamoHandler, "sqs": SQSResponse}
 _METHODS = {
@@ -48,7 +48,7 @@ _OF_AWS = ".amazonaws.com"
 
 def direct_calls(send: Callable[..., Any], lock: threading.RLock) -> Callable[..., Any]:
     """Return what answers plain calls directly, one at a time, and sends all others."""
-    validator = ParamValidator()
+    is_valid = ValidArguments()
 
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         meta = client.meta
@@ -61,8 +61,7 @@ def direct_calls(send: Callable[..., Any], lock: threading.RLock) -> Callable[..
         handler, method = _HANDLERS.get(service.service_name), _METHODS.get(operation)
         if handler is None or method is None:
             return send(client, operation, arguments)
-        shape = service.operation_model(operation).input_shape
-        if validator.validate(arguments, shape).has_errors():
+        if not is_valid(service, operation, arguments):
             return send(client, operation, arguments)
         # The emulator keeps what it is given.
         given = _copied(arguments)
