@@ -8,6 +8,7 @@ documents, unions, files) is not valid, and then goes the long way.
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from botocore.model import ServiceModel, Shape
@@ -47,10 +48,13 @@ def _check_of(shape: Shape | None, made: dict[str, _Check]) -> _Check:
     if shape is None:
         return lambda _: False
     if shape.name not in made:
-        # Until it is made, it is only handed on.
-        made[shape.name] = lambda value: made[shape.name](value)
+        made[shape.name] = partial(_check_by_name, made, shape.name)  # a shape may hold itself
         made[shape.name] = _make(shape, made)
     return made[shape.name]
+
+
+def _check_by_name(made: dict[str, _Check], name: str, value: Any) -> bool:
+    return made[name](value)
 
 
 def _make(shape: Any, made: dict[str, _Check]) -> _Check:
