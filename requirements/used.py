@@ -84,6 +84,9 @@ _.copy_state
 _.is_idle
 _.kill_next
 
+# Columns for those who look into the tables.
+_.has_errors
+
 # What users of the pytest plugin and of `LocalDeployment` call.
 _.duplicate
 _.fail_next

@@ -76,9 +76,14 @@ def _make(shape: Any, made: dict[str, _Check]) -> _Check:
 def _scalar(types: tuple[type, ...], least: float | None, *, is_number: bool) -> _Check:
     if least is None:
         return lambda value: isinstance(value, types)
-    if is_number:
-        return lambda value: isinstance(value, types) and value >= least
-    return lambda value: isinstance(value, types) and len(value) >= least
+
+    def check(value: Any) -> bool:
+        return isinstance(value, types) and _size(value) >= least
+
+    def _size(value: Any) -> Any:
+        return value if is_number else len(value)
+
+    return check
 
 
 def _list(member: _Check, least: int) -> _Check:
