@@ -85,6 +85,9 @@ _.is_idle
 _.fail_to_begin
 _.kill_next
 
+# Columns for those who look into the tables.
+_.has_errors
+
 # What users of the pytest plugin and of `LocalDeployment` call.
 _.duplicate
 _.fail_next

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pendulum import datetime
 
+from lamplighter import runtime
 from lamplighter.bundles.fork import Limits
 from lamplighter.bundles.parsing import BundleReport, check_bundle, find_upcoming_runs
+from lamplighter.clock import FixedClock
 from lamplighter.errors import DefinitionError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import decode_dag
@@ -53,6 +56,18 @@ def test_edit_of_the_same_size_in_the_same_second_is_seen(
             os.utime(root / name, (1_800_000_000, 1_800_000_000))
         (dag,) = check(root).dags
         assert dag.schedule == f"{hour} {hour} * * *"
+
+
+def test_file_under_another_clock_imports_what_the_clock_does_without(
+    write_bundle: WriteBundle,
+) -> None:
+    """What moves the clock leaves pytest out, which takes long; a file may import it all the same."""
+    text = "import sys\nassert 'pytest' not in sys.modules\nimport pytest\n"
+    root = write_bundle({"dags/a.py": text + GOOD})
+    with runtime.using(clock=FixedClock(datetime(2026, 1, 5))):
+        report = check(root)
+    assert report.errors == ()
+    assert [dag.dag_id for dag in report.dags] == ["good"]
 
 
 def test_error_names_file_line_and_author_frames(write_bundle: WriteBundle) -> None:

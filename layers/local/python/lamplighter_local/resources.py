@@ -1,13 +1,14 @@
 """Tables, queues and the bucket of a deployment, made on whatever answers the AWS calls."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
+from lamplighter import aws
 from lamplighter.executors.step_functions import EVERY
 from lamplighter.registry.watchers import EVERYTHING
 from lamplighter.settings import Settings
@@ -37,19 +38,19 @@ def create_tables(client: Any, prefix: str, *, leave_out: Iterable[str] = ()) ->
             )
 
 
-def create_all(name: str) -> Settings:
+def create_all(name: str, client: Callable[[str], Any] = boto3.client) -> Settings:
     """Create everything a deployment has, and return the settings that name it."""
     prefix = f"{name}-"
-    create_tables(boto3.client("dynamodb"), prefix)
+    create_tables(client("dynamodb"), prefix)
     # One for all: to make a client takes longer than all its calls here.
-    sqs = boto3.client("sqs")
+    sqs = client("sqs")
     urls = {
         name: url
         for queue in QUEUES.values()
         for name, url in _create_queue(sqs, prefix, queue).items()
     }
     bucket = f"{prefix}bucket"
-    _create_bucket(bucket, _arn(sqs, urls["registers"]))
+    _create_bucket(client("s3"), bucket, _arn(sqs, urls["registers"]))
     return Settings(
         table_prefix=prefix,
         bucket=bucket,
@@ -71,7 +72,7 @@ def create_all(name: str) -> Settings:
 @contextmanager
 def created(name: str) -> Iterator[Settings]:
     """Create everything a deployment has in moto; it is gone when the block ends."""
-    made = create_all(name)
+    made = create_all(name, aws.client)  # the deployment goes on with the same clients
     try:
         yield made
     finally:
@@ -109,8 +110,7 @@ def _arn(sqs: Any, url: str) -> str:
     return arn
 
 
-def _create_bucket(name: str, registers_arn: str) -> None:
-    s3 = boto3.client("s3")
+def _create_bucket(s3: Any, name: str, registers_arn: str) -> None:
     s3.create_bucket(Bucket=name)
     notification = {
         "QueueArn": registers_arn,

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -191,9 +191,23 @@ def _clock_of(request: Request) -> Callable[[], object]:
 def _travel(to: datetime.datetime) -> "time_machine.travel":
     # Imported here, once for all forks, and not in Lambda, where it is not installed: everybody
     # there has the machine's time.
-    import time_machine  # noqa: PLC0415 - see above
+    with _without("pytest"):  # it has a plugin for it, whose import takes longer than all others
+        import time_machine  # noqa: PLC0415 - see above
 
     return time_machine.travel(to, tick=False)
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Let a module seem not to be installed until the block ends, unless it is in use."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment] # so Python marks what is not there
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 # Asking timetables.

@@ -12,9 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from botocore.client import BaseClient
+from botocore.client import BaseClient, ClientMeta
 from botocore.response import StreamingBody
-from botocore.validate import ParamValidator
 from moto.core.exceptions import ServiceException
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult, BaseResponse
@@ -24,17 +23,22 @@ from moto.sqs.responses import SQSResponse
 from werkzeug.exceptions import HTTPException
 
 from lamplighter_local.emulator.moto_memory import buckets
+from lamplighter_local.emulator.valid_arguments import ValidArguments
 
 _HANDLERS: dict[str, type[BaseResponse]] = {"dynamodb": DynamoHandler, "sqs": SQSResponse}
 _METHODS = {
     "BatchGetItem": "batch_get_item",
+    "CreateTable": "create_table",
     "GetItem": "get_item",
     "PutItem": "put_item",
     "Query": "query",
     "Scan": "scan",
     "TransactWriteItems": "transact_write_items",
     "UpdateItem": "update_item",
+    "UpdateTimeToLive": "update_time_to_live",
+    "CreateQueue": "create_queue",
     "DeleteMessage": "delete_message",
+    "GetQueueAttributes": "get_queue_attributes",
     "ReceiveMessage": "receive_message",
     "SendMessage": "send_message",
     "SendMessageBatch": "send_message_batch",
@@ -44,7 +48,7 @@ _OF_AWS = ".amazonaws.com"
 
 def direct_calls(send: Callable[..., Any], lock: threading.RLock) -> Callable[..., Any]:
     """Return what answers plain calls directly, one at a time, and sends all others."""
-    validator = ParamValidator()
+    is_valid = ValidArguments()
 
     def answer(client: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
         meta = client.meta
@@ -57,14 +61,13 @@ def direct_calls(send: Callable[..., Any], lock: threading.RLock) -> Callable[..
         handler, method = _HANDLERS.get(service.service_name), _METHODS.get(operation)
         if handler is None or method is None:
             return send(client, operation, arguments)
-        shape = service.operation_model(operation).input_shape
-        if validator.validate(arguments, shape).has_errors():
+        if not is_valid(service, operation, arguments):
             return send(client, operation, arguments)
         # The emulator keeps what it is given.
         given = _copied(arguments)
         with lock:
             try:
-                result = _ask(handler(), method, meta.region_name, given)
+                result = _ask(handler(), method, meta, given)
             except (ServiceException, HTTPException):
                 # A call that is refused has changed nothing: it may be made again.
                 return send(client, operation, arguments)
@@ -102,11 +105,12 @@ def _ask_s3(client: Any, operation: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _ask(
-    handler: BaseResponse, method: str, region: str, arguments: dict[str, Any]
+    handler: BaseResponse, method: str, meta: ClientMeta, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     handler.params = handler.body = arguments
-    handler.uri_match = {}
-    handler.region, handler.current_account = region, DEFAULT_ACCOUNT_ID
+    # The URL of a queue begins with that of the service.
+    handler.uri, handler.uri_match = meta.endpoint_url, {}
+    handler.region, handler.current_account = meta.region_name, DEFAULT_ACCOUNT_ID
     answered = getattr(handler, method)()
     assert isinstance(answered, ActionResult)
     # What an answer holds is still the emulator's.
