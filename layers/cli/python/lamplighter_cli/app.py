@@ -21,6 +21,7 @@ from lamplighter_cli import (
     variables,
     watchers,
 )
+from lamplighter_cli.adopt.command import adopt
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
 from lamplighter_cli.deployment import Target, choose
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("check")(check)
+app.command("adopt")(adopt)
 app.command("next")(next_runs)
 app.command("push")(push)
 app.command("simulate")(simulate)
