@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 
 from lamplighter_cli.adopt.names import advice_on
-from lamplighter_cli.adopt.source import is_airflow
+from lamplighter_cli.adopt.source import CODING, is_airflow
 
 # What the function that reads DAG files has besides the standard library.
 _PACKAGES = frozenset(
-    {"pendulum", "dateutil", "boto3", "botocore", "jinja2", "croniter", "cron_descriptor"}
+    {"lamplighter_job", "pendulum", "dateutil", "boto3", "botocore", "jinja2", "croniter", "cron_descriptor"}
     | {"tzdata", "lamplighter", "pynamodb", "aws_lambda_powertools"}
 )
 
@@ -38,21 +38,24 @@ def clean(
     tree = ast.parse(text)
     _check_leftovers(tree, {name for _, name in imports})
     lines = text.split("\n")
+    for number, line in enumerate(lines[:2]):
+        if CODING.match(line):  # what is written is UTF-8
+            lines[number] = ""
     wanted = [line for line in _import_lines(imports) if line not in lines]
     removed = _airflow_import_lines(tree)
     at = min((first for first, _ in removed), default=None)
     if at is None:
         at = _after_docstring(tree)
     for first, last in sorted(removed, reverse=True):
-        lines[first:last] = []
+        lines[first:last] = _rest_of_lines(tree, first, last)
     lines[at:at] = wanted
     cleaned = _without_triple_blanks("\n".join(lines)).strip("\n")
     cleaned = _with_pass(cleaned)
     return f"# Translated by `lamplighter adopt` from {label}\n{cleaned}\n"
 
 
-def third_party(text: str, local: set[str]) -> Iterator[tuple[str, int]]:
-    """Yield the modules at the top of a DAG file that are not there where it is read."""
+def third_party(text: str, local: set[str]) -> Iterator[str]:
+    """Yield the modules that the top of a file imports and that are in no function."""
     for node in ast.parse(text).body:
         names = []
         if isinstance(node, ast.Import):
@@ -62,7 +65,7 @@ def third_party(text: str, local: set[str]) -> Iterator[tuple[str, int]]:
         for name in names:
             root = name.partition(".")[0]
             if root not in sys.stdlib_module_names | _PACKAGES and name not in local:
-                yield name, node.lineno
+                yield name
 
 
 def names_used(tree: ast.AST) -> set[str]:
@@ -84,6 +87,11 @@ def _without_unused(text: str, handled: set[str], before: set[str]) -> str:
             return text
         lines = text.split("\n")
         for first, last, instead in sorted(spans, reverse=True):
+            before_it = lines[first - 1].strip() if first else ""
+            while not instead and last < len(lines) and not lines[last].strip():
+                if before_it and not before_it.endswith(":"):
+                    break
+                last += 1  # noqa: PLW2901 - blank lines go with what they followed
             lines[first:last] = instead
         text = "\n".join(lines)
 
@@ -186,12 +194,21 @@ def _check_leftovers(tree: ast.Module, ours: set[str]) -> None:
                 raise Leftover(path, node.lineno)
 
 
-def _airflow_import_lines(tree: ast.Module) -> list[tuple[int, int]]:
-    """Return the lines of all imports of Airflow at the top level, which are whole lines."""
-    return [
+def _airflow_import_lines(tree: ast.Module) -> set[tuple[int, int]]:
+    """Return the lines of all imports of Airflow at the top level."""
+    return {
         (node.lineno - 1, node.end_lineno or node.lineno)
         for node in tree.body
         if _is_airflow_import(node)
+    }
+
+
+def _rest_of_lines(tree: ast.Module, first: int, last: int) -> list[str]:
+    """Return the other statements that begin in some lines."""
+    return [
+        ast.unparse(node)
+        for node in tree.body
+        if first < node.lineno <= last and not _is_airflow_import(node)
     ]
 
 

@@ -10,6 +10,7 @@ from lamplighter_cli.adopt import schedules
 from lamplighter_cli.adopt.constants import UnknownValueError
 from lamplighter_cli.adopt.findings import DagReport, Level
 from lamplighter_cli.adopt.options import KEPT_OF_DAG, about, translate_default_args
+from lamplighter_cli.adopt.schedules import AIRFLOW_3
 from lamplighter_cli.adopt.source import call_text
 from lamplighter_cli.adopt.translator import Translator, quoted
 
@@ -63,7 +64,7 @@ class DagTranslation:
     def _schedule_value(self) -> object:
         node = self._schedule_node
         if node is None:
-            is_daily = self._translator.airflow < 3  # noqa: PLR2004 - the release
+            is_daily = self._translator.airflow < AIRFLOW_3
             return schedules.datetime.timedelta(days=1) if is_daily else None
         return self._translator.constants.value_or(node, _UNKNOWN)
 
@@ -97,7 +98,7 @@ class DagTranslation:
 
     def _schedule_text(self) -> str | None:
         node, value = self._schedule_node, self._schedule_value()
-        is_three = self._translator.airflow >= 3  # noqa: PLR2004 - the release
+        is_three = self._translator.airflow >= AIRFLOW_3
         text = "None" if node is None else self._translator.text(node)
         self.report.schedule = text if value is _UNKNOWN else schedules.summary_of(value)
         for name in _SCHEDULES[1:]:
@@ -150,7 +151,7 @@ class DagTranslation:
         value = self._schedule_value()
         has_start = "start_date" in given or "start_date" in self._defaults
         if "catchup" not in given and value is not None:
-            if self._translator.airflow >= 3:  # noqa: PLR2004 - the release
+            if self._translator.airflow >= AIRFLOW_3:
                 made.append("catchup=False")
                 self._say(Level.CHANGE, "catchup is False in Airflow 3, which is written out")
             elif not has_start and schedules.is_plain(value):

@@ -118,8 +118,16 @@ class FileReport:
         return sorted(found, key=lambda finding: (finding.line, -finding.level, finding.message))
 
     def dag_level(self, dag: DagReport) -> Level:
-        """Return how a DAG moves: not at all out of a file that cannot be translated."""
-        return dag.level if self.is_translated else Level.CANNOT
+        """Return how a DAG moves; a file that is not translated needs an edit at least."""
+        return dag.level if self.is_translated else max(dag.level, self._level)
+
+    def task_level(self, task: TaskReport) -> Level:
+        """Return how a task moves, as for DAGs."""
+        return task.level if self.is_translated else max(task.level, self._level)
+
+    @property
+    def _level(self) -> Level:
+        return max(Level.EDIT, worst(self.findings))
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,7 @@ def yields(reports: Iterable[FileReport]) -> tuple[Yield, Yield]:
         for dag in report.dags:
             dags[report.dag_level(dag)] += 1
             for task in dag.tasks:
-                tasks[task.level if report.is_translated else Level.CANNOT] += 1
+                tasks[report.task_level(task)] += 1
     return _yield(dags), _yield(tasks)
 
 

@@ -35,6 +35,18 @@ def translate(text: str) -> str:
     return _SPAN.sub(lambda found: _translate_span(found[0]), text)
 
 
+def without_problems(text: str) -> str:
+    """Return a template that can be checked, and that fails its step where it must be rewritten."""
+    if "{%" in text:
+        return _failing(text)
+    return _SPAN.sub(lambda found: found[0] if problem(found[0]) is None else _failing(found[0]), text)
+
+
+def _failing(text: str) -> str:
+    plain = re.sub(r"[^\w .,:|()\[\]=*/+-]", "", text).strip()
+    return f'{{{{ conf["rewrite this template: {plain}"] }}}}'
+
+
 def problem(text: str) -> str | None:
     """Return what is wrong with a translated template, or None."""
     if "{{" not in text and "{%" not in text:

@@ -94,7 +94,7 @@ class JobsModule:
                 if path is not None and path.partition(".")[0] == "airflow":
                     raise CannotMoveError(f"it uses {path}")
                 self._import(statement, name)
-            case ast.FunctionDef(decorator_list=[]) | ast.ClassDef(decorator_list=[]):
+            case ast.FunctionDef() | ast.ClassDef():
                 self._require_free_of_airflow(statement, name)
                 self._define(name, statement.lineno, self._plain_text(statement), around)
             case ast.Assign() | ast.AnnAssign():
@@ -140,10 +140,16 @@ class JobsModule:
     # Text.
 
     def _plain_text(self, statement: ast.stmt) -> str:
-        return _dedented(self._source.segment(statement), self._source.indent(statement))
+        text = _dedented(self._source.segment(statement), self._source.indent(statement))
+        return f"{self._decorators(statement)}{text}"
+
+    def _decorators(self, statement: ast.stmt) -> str:
+        found = getattr(statement, "decorator_list", [])
+        return "".join(f"@{self._source.segment(each)}\n" for each in found)
 
     def _without_indent(self, use: ContextUse, function: ast.FunctionDef) -> str:
-        return _dedented(use.edits.node(function), self._source.indent(function))
+        text = _dedented(use.edits.node(function), self._source.indent(function))
+        return f"{self._decorators(function)}{text}"
 
     def _set_parameters(self, function: ast.FunctionDef, use: ContextUse) -> None:
         """Take the parameters that Airflow fills from the text, and add the context."""
@@ -195,10 +201,7 @@ class JobsModule:
         if self._needs_skip:
             imports.append("\nfrom lamplighter_job import SkipStep")
         definitions = [text for _, text in sorted(self._definitions.values())]
-        small = [text for text in definitions if not text.startswith(("def ", "class "))]
-        large = [text for text in definitions if text.startswith(("def ", "class "))]
-        if any(text.startswith(("def ", "class ")) for text in definitions):
-            small, large = _ordered(definitions)
+        small, large = _ordered(definitions)
         functions = [f"def {name}(context):\n{text}" for name, text in self._functions.items()]
         head = f'"""What the tasks of {self._label} do."""'
         parts = [head, "\n".join(imports), "\n".join(small)]
@@ -209,7 +212,7 @@ class JobsModule:
 def _ordered(definitions: list[str]) -> tuple[list[str], list[str]]:
     """Return constants before the first function, and everything else in the file's order."""
     for number, text in enumerate(definitions):
-        if text.startswith(("def ", "class ")):
+        if text.startswith(("def ", "class ", "@")):
             return definitions[:number], definitions[number:]
     return definitions, []
 

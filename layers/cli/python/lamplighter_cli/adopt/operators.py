@@ -62,7 +62,7 @@ class OperatorCall:
 
     def _translate(self) -> str:
         if any(each.arg is None for each in _keywords(self._call)):
-            self._say(Level.EDIT, "arguments in ** are left out: write those that a task needs")
+            self._say(Level.EDIT, "has arguments in **: see that a task here takes them")
         if _is_mapped(self._call):
             return self._not_moved(
                 "tasks are not mapped: loop over the items in the job, or make a task for each with"
@@ -85,21 +85,22 @@ class OperatorCall:
 
     def _task(self, kind: str, options: list[str], *used: str) -> str:
         every = common(self._translator, self._call, self._options, set(used))
-        function = self._translator.need(kind)
-        return call_text(
-            function, [self._id_text, *options, *every], self._translator.source.indent(self._call)
-        )
+        return self._call_text(kind, [*options, *every])
+
+    def _call_text(self, kind: str, options: list[str]) -> str:
+        translator = self._translator
+        starred = [e.value for e in _keywords(self._call) if e.arg is None]
+        identity = [] if starred and "task_id" not in self._options else [self._id_text]
+        arguments = [*identity, *options, *(f"**{translator.text(each)}" for each in starred)]
+        return call_text(translator.need(kind), arguments, translator.source.indent(self._call))
 
     def _not_moved(self, reason: str) -> str:
         self._say(Level.CANNOT, f"{self._name} does not move: {reason}")
         job = placeholder(
             self._translator, self.report.task_id, f"{self._name}: {reason}"[:300]
         )
-        function = self._translator.need("PythonTask")
-        used = set(self._options)
-        every = common(self._translator, self._call, self._options, used)
-        indent = self._translator.source.indent(self._call)
-        return call_text(function, [self._id_text, f"job={job}", *every], indent)
+        every = common(self._translator, self._call, self._options, set(self._options))
+        return self._call_text("PythonTask", [f"job={job}", *every])
 
     # Python.
 
@@ -236,6 +237,7 @@ class OperatorCall:
             raise CannotMoveError(f"{job.application!r} is not a Python file")
         self._say(Level.CHANGE, "becomes a SparkTask")
         self._add_script(job)
+        job.fit_sizes()
         for note in job.notes:
             self._say(Level.EDIT, note)
         options = [f"entry_point={quoted(job.script)}"]
@@ -296,7 +298,8 @@ class OperatorCall:
             "Parameters": state,
             "End": True,
         }
-        self._say(Level.EDIT, f"{self._entry.advice}, as {machine!r}", snippet)
+        message = f"{self._entry.advice}, as {machine!r}, and name it in the flag state_machines"
+        self._say(Level.EDIT, f"{message} when you deploy", snippet)
         options = [f"state_machine={quoted(machine)}"]
         options += [f"input={{{', '.join(made)}}}"] if made else []
         return self._task("StepFunctionsTask", options, *self._options)
@@ -309,10 +312,14 @@ class OperatorCall:
             case ast.List(elts=elements) if not any(isinstance(e, ast.Starred) for e in elements):
                 return f"[{', '.join(map(self._input, elements))}]"
             case ast.Dict(keys=keys, values=values) if all(
-                isinstance(key, ast.Constant) for key in keys
+                isinstance(key, ast.Constant) and isinstance(key.value, str) for key in keys
             ):
                 pairs = zip(keys, values, strict=True)
-                texts = (f"{ast.unparse(k)}: {self._input(v)}" for k, v in pairs if k is not None)
+                texts = (
+                    f"{quoted(str(key.value))}: {self._input(value)}"
+                    for key, value in pairs
+                    if isinstance(key, ast.Constant)
+                )
                 return f"{{{', '.join(texts)}}}"
         return self._translator.text(node)
 
@@ -321,7 +328,8 @@ class OperatorCall:
         if machine is None:
             raise CannotMoveError("its state machine is only known when the file runs")
         node = self._node("state_machine_input")
-        self._say(Level.CHANGE, self._entry.advice)
+        message = "name it in the flag state_machines when you deploy"
+        self._say(Level.CHANGE, f"{self._entry.advice}: {message}")
         options = [f"state_machine={quoted(machine)}"]
         options += [f"input={self._input(node)}"] if node is not None else []
         return self._task("StepFunctionsTask", options, *self._options)

@@ -5,6 +5,7 @@ import ast
 from lamplighter.dags.kinds import OPTIONS
 from lamplighter.dags.task import COMMON_OPTIONS
 from lamplighter_cli.adopt.findings import DagReport, Level
+from lamplighter_cli.adopt.schedules import AIRFLOW_3
 from lamplighter_cli.adopt.translator import Translator, quoted
 
 _CALLBACK = "callbacks stay behind: subscribe to the event 'Run Finished' on EventBridge"
@@ -94,7 +95,7 @@ def _value(translator: Translator, name: str, node: ast.expr) -> str:
             new = _OLD_RULES[value]
             translator.on_task(Level.CHANGE, node, f"trigger_rule {value!r} is called {new!r}")
             return quoted(new)
-    if name == "retry_exponential_backoff" and translator.airflow >= 3:  # noqa: PLR2004 - the release
+    if name == "retry_exponential_backoff" and translator.airflow >= AIRFLOW_3:
         value = translator.constants.value_or(node)
         if value is True:
             message = "retry_exponential_backoff=True doubles the delay here; Airflow 3 uses 1"

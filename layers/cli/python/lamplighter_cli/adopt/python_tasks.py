@@ -1,6 +1,7 @@
 """Python functions as tasks: what Airflow passes to one, and the step that passes it here."""
 
 import ast
+import textwrap
 from dataclasses import dataclass, field
 
 from lamplighter_cli.adopt import jinja
@@ -170,11 +171,10 @@ class StepMaker:
 
 def placeholder(translator: Translator, task_id: str, message: str) -> str:
     """Return the value of `job=` of a task that cannot move: a function that says so."""
-    text = quoted(message)
     name = f"not_moved_{identifier(task_id)}"
-    return translator.jobs.add_step(
-        name, task_id, [f"raise NotImplementedError({text})"], "Fail: this is still to be written."
-    )
+    parts = textwrap.wrap(message, 80, drop_whitespace=False, break_on_hyphens=False)
+    body = ["raise NotImplementedError(", *(f"    {quoted(part)}" for part in parts), ")"]
+    return translator.jobs.add_step(name, task_id, body, "Fail: this is still to be written.")
 
 
 def nothing(translator: Translator) -> str:
@@ -187,7 +187,7 @@ def find_function(
 ) -> tuple[Function, str, list[ast.stmt]] | None:
     """Return the function of the file that an expression names."""
     if isinstance(node, ast.Lambda):
-        return node, f"function_of_line_{node.lineno}", list(scope.around)
+        return node, f"lambda_of_line_{node.lineno}", list(scope.around)
     if not isinstance(node, ast.Name):
         return None
     around = [*scope.around, *translator.source.tree.body]

@@ -119,7 +119,7 @@ def _dag_json(report: FileReport, dag: DagReport) -> dict[str, Any]:
                 "task_id": task.task_id,
                 "operator": task.operator,
                 "line": task.line,
-                "moves": task.level.name.lower(),
+                "moves": report.task_level(task).name.lower(),
                 "findings": [_finding_json(finding) for finding in task.findings],
             }
             for task in dag.tasks

@@ -12,13 +12,13 @@ from pendulum import DateTime
 
 from lamplighter import DAG
 from lamplighter.dags.upcoming import MAX_OWED_COUNTED, owed_runs, upcoming_runs
-from lamplighter.errors import LamplighterError
 from lamplighter.timetables.base import DagRunInfo, Timetable
 from lamplighter.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from lamplighter.zones import iso
 from lamplighter_cli.adopt.findings import RunsComparison
 
 RUNS = 5
+AIRFLOW_3 = 3
 _WORDS_WITHOUT_INTERVAL = frozenset({"@once", "@continuous"})
 
 
@@ -42,7 +42,9 @@ def is_plain(schedule: object) -> bool:
 
 def compare(known: KnownSchedule, *, at: DateTime) -> RunsComparison:
     """Return the next runs there and here; raise if the schedule is not valid."""
-    catchup_there = known.airflow < 3 if known.catchup is None else known.catchup  # noqa: PLR2004 - the release
+    if known.start_date is None and known.catchup is not False and known.airflow >= AIRFLOW_3:
+        return _without_start(known, at)
+    catchup_there = known.airflow < AIRFLOW_3 if known.catchup is None else known.catchup
     there = _dag(known, _timetable_there(known), catchup=catchup_there)
     unchanged = _dag(known, known.schedule, catchup=known.catchup is not False)
     runs_there, runs_unchanged = _runs(there, at), _runs(unchanged, at)
@@ -59,9 +61,17 @@ def compare(known: KnownSchedule, *, at: DateTime) -> RunsComparison:
     )
 
 
+def _without_start(known: KnownSchedule, at: DateTime) -> RunsComparison:
+    runs = [_describe(info) for info in _runs(_dag(known, _timetable_there(known), catchup=False), at)]
+    reason = "without a start date the DAG is refused, because catchup is True here unless the DAG"
+    return RunsComparison(
+        runs, runs, [], "run 1: there is none here", f"{reason} says otherwise"
+    )
+
+
 def _timetable_there(known: KnownSchedule) -> Any:
     schedule = known.schedule
-    if known.airflow < 3 or not is_plain(schedule):  # noqa: PLR2004 - the release
+    if known.airflow < AIRFLOW_3 or not is_plain(schedule):
         return schedule
     if isinstance(schedule, str):
         zone = known.start_date.tzinfo if known.start_date else None
@@ -122,11 +132,6 @@ def _owed_difference(there: DAG, here: DAG, at: DateTime) -> tuple[str | None, s
 def _describe(info: DagRunInfo) -> str:
     logical = "none" if info.logical_date is None else iso(info.logical_date)
     return f"{iso(info.run_after)} (logical date {logical})"
-
-
-def why_unknown(error: LamplighterError | ValueError) -> str:
-    """Return why a schedule has no runs that can be shown."""
-    return f"the schedule is not valid here: {error}"
 
 
 def summary_of(schedule: Any) -> str:

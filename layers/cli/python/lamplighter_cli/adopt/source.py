@@ -5,11 +5,13 @@ Nothing is imported. Positions are offsets into the UTF-8 bytes of the text, as 
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+CODING = re.compile(r"#.*?coding[:=]")
 _PYTHON_2 = ("Missing parentheses in call to 'print'", "multiple exception types must be")
 
 
@@ -34,7 +36,7 @@ class Source:
             self._starts.append(self._starts[-1] + len(line))
         self.names = Names(self.tree)
 
-    def start(self, node: ast.expr | ast.stmt) -> int:
+    def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
         """Return where a node begins, without its decorators."""
         return self._starts[node.lineno - 1] + node.col_offset
 
@@ -63,6 +65,15 @@ class Source:
         before = self.data[self.line_start(node) : self.start(node)]
         after = self.data[self.end(node) : self.line_end(self.end(node))].strip()
         return not before.strip() and (not after or after.startswith(b"#"))
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Yield the comments with their lines, without those that name the encoding."""
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+                if token.type == tokenize.COMMENT and not CODING.match(token.string):
+                    yield token.start[0], token.string
+        except (tokenize.TokenError, SyntaxError):
+            return  # what can be parsed has tokens; older tokenizers see some of it otherwise
 
     def segment(self, node: ast.expr | ast.stmt) -> str:
         """Return the text of a node."""
@@ -180,5 +191,7 @@ def call_text(function: str, arguments: list[str], indent: str) -> str:
     line = f"{function}({', '.join(arguments)})"
     if len(indent) + len(line) <= 92 and "\n" not in line:
         return line
-    inner = "".join(f"{indent}    {argument},\n" for argument in arguments)
+    # Lists of several lines are written without indentation.
+    deeper = [re.sub(r"\n(?=( {4}\S.*,\n)|\]$)", f"\n{indent}    ", each) for each in arguments]
+    inner = "".join(f"{indent}    {argument},\n" for argument in deeper)
     return f"{function}(\n{inner}{indent})"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from lamplighter.dags.arguments import SIZES, spark_conf
+from lamplighter.executors.emr_workers import WORKERS, Sizes, Worker, fitting_heap
+from lamplighter.settings import ChosenSettings
 
 _SIZE_FLAGS = {
     "--driver-cores": "driver_cores",
@@ -57,12 +59,30 @@ class SparkJob:
             except (TypeError, ValueError) as error:
                 self.notes.append(f"the Spark setting {key} is left out: {error}")
 
+    def fit_sizes(self) -> None:
+        """Change sizes for which EMR Serverless has no worker."""
+        given = {name: str(value) for name, value in self.sizes.items()}
+        chosen = Sizes.of(given, ChosenSettings())
+        for worker in (chosen.driver, chosen.executor):
+            if worker.problem() is None:
+                continue
+            cores = min(WORKERS, key=lambda each: (_misfit(worker, each), abs(each - worker.cores)))
+            memory = fitting_heap(cores, worker.memory)
+            said = f"{worker.kind}_cores={cores}, {worker.kind}_memory={memory!r}"
+            self.notes.append(f"{said} is the nearest size to {worker.problem()}")
+            self.sizes |= {f"{worker.kind}_cores": cores, f"{worker.kind}_memory": memory}
+
     @property
     def script(self) -> str:
         """The name of the application's file, as one below `jobs/`."""
         name = PurePosixPath(self.application.replace("\\", "/")).name
         stem = re.sub(r"\W+", "_", name.removesuffix(".py")).strip("_") or "job"
         return f"jobs/{stem}.py"
+
+
+def _misfit(worker: Worker, cores: int) -> bool:
+    """Return whether a worker of so many cores has no room for this one's memory."""
+    return Worker(worker.kind, cores, worker.memory, worker.disk_gb).problem() is not None
 
 
 def parse_command(command: str) -> SparkJob | None:

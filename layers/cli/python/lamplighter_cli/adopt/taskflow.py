@@ -93,6 +93,8 @@ class TaskCall:
             raise CannotMoveError("it is asynchronous: make it an ordinary function")
         if self._problem is not None:
             raise CannotMoveError(self._problem)
+        if len(node.decorator_list) > 1:
+            raise CannotMoveError("it has another decorator")
         named = dict(self._partial)
         if self._mapped is None:
             named |= {each.arg or "**": each.value for each in self._call.keywords}

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from lamplighter_cli.adopt.cleanup import Leftover, clean, names_used, third_par
 from lamplighter_cli.adopt.findings import FileReport, Finding, Level
 from lamplighter_cli.adopt.jobs import identifier
 from lamplighter_cli.adopt.names import KEPT, last_part
+from lamplighter_cli.adopt.schedules import AIRFLOW_3
 from lamplighter_cli.adopt.source import Names, Source, UnreadableError, is_airflow
 from lamplighter_cli.adopt.translator import Translator
 from lamplighter_cli.adopt.walk import Walk
 
-AIRFLOW_2, AIRFLOW_3 = 2, 3
+AIRFLOW_2 = 2
 _OLD_MODULES = re.compile(
     r"airflow\.(operators|sensors|contrib|hooks|datasets|executors|macros|utils\.dates"
     r"|operators\.\w+|models\.baseoperator|utils\.task_group|decorators\.base)\b"
@@ -88,8 +89,8 @@ def _imported_modules(source: Source) -> list[str]:
 def _translate(
     source: Source, report: FileReport, label: str, root: Path, at: DateTime
 ) -> Translation:
-    relative = label.removesuffix(".py")
-    module = identifier(relative)
+    placed = re.sub(r"^(dags|plugins)/", "", label)
+    module = identifier(placed.removesuffix(".py"))
     translator = Translator(source, report, root, module)
     _resolve_stars(translator)
     before = names_used(source.tree)
@@ -105,13 +106,17 @@ def _translate(
         return made
     made.local_modules = set(_local_modules(source.tree))
     folder = "dags" if report.dags else _folder_of(source)
-    made.files[f"{folder}/{label}"] = text
+    made.files[f"{folder}/{placed}"] = text
     if translator.jobs:
         made.files[f"jobs/{module}.py"] = translator.jobs.render()
     made.files |= translator.scripts
-    for name, line in third_party(text, _modules_beside(source.path, root)):
-        message = f"{name} is not there where DAG files are read: put it into lib/ if it is pure"
-        report.findings.append(Finding(Level.EDIT, line, f"{message} Python"))
+    beside = _modules_beside(source.path, root)
+    for place, made_text in (("DAG files are read", text), ("Python tasks run", _jobs_text(translator))):
+        for name in third_party(made_text, beside):
+            message = f"{name} is not there where {place}: put it into lib/ if it is pure Python"
+            line = _line_of_import(source.tree, name)
+            report.findings.append(Finding(Level.EDIT, line, message))
+    report.findings += _lost_comments(source, made.files.values())
     report.is_translated = True
     return made
 
@@ -128,6 +133,29 @@ def _clean(translator: Translator, before: set[str], label: str) -> str | None:
         message = f"its translation would not be Python ({error}): please report this file"
         translator.report.findings.append(Finding(Level.CANNOT, 1, message))
     return None
+
+
+def _jobs_text(translator: Translator) -> str:
+    return translator.jobs.render() if translator.jobs else ""
+
+
+def _line_of_import(tree: ast.Module, name: str) -> int:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == name:
+            return node.lineno
+        if isinstance(node, ast.Import) and any(alias.name == name for alias in node.names):
+            return node.lineno
+    return 1
+
+
+def _lost_comments(source: Source, texts: Iterable[str]) -> Iterator[Finding]:
+    """Yield a finding for the comments that stood inside of what was written anew."""
+    kept = "\n".join(texts)
+    lost = [(line, text) for line, text in source.comments() if text not in kept]
+    if lost:
+        more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+        message = f"the comment {lost[0][1][:60]!r}{more} is lost: it was inside a call"
+        yield Finding(Level.CHANGE, lost[0][0], message)
 
 
 def _line_of(source: Source, path: str) -> int | None:

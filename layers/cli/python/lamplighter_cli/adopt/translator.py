@@ -143,9 +143,7 @@ class Translator:
         problem = jinja.problem(made)
         if problem is not None:
             self.on_task(Level.EDIT, node, f"template {value[:80]!r}: {problem}")
-            # A text without templates, so that the file can be checked and the place is found.
-            made = made.replace("{{", "[[").replace("}}", "]]").replace("{%", "[%")
-            made = made.replace("%}", "%]")
+            made = jinja.without_problems(made)
         elif made != value:
             self.on_task(Level.CHANGE, node, f"template {value[:80]!r} is written {made[:80]!r}")
         return quoted(made)
@@ -168,8 +166,16 @@ class Translator:
         if isinstance(node, ast.List | ast.Tuple) and not any(
             isinstance(each, ast.Starred) for each in node.elts
         ):
-            return f"[{', '.join(self.argument(each) for each in node.elts)}]"
+            return list_text([self.argument(each) for each in node.elts])
         return f"[str(each) for each in {self.text(node)}]"
+
+
+def list_text(items: list[str]) -> str:
+    """Return a list, of which each item has a line of its own if they are long."""
+    text = f"[{', '.join(items)}]"
+    if len(text) < 80:  # noqa: PLR2004 - beside its name and indentation
+        return text
+    return "[\n" + "".join(f"    {item},\n" for item in items) + "]"
 
 
 def quoted(text: str) -> str:

@@ -59,10 +59,8 @@ class Walk:
         if name == "DatasetOrTimeSchedule":
             for keyword in node.keywords:
                 if keyword.arg == "datasets":
-                    start = self._translator.source.start(keyword.value) - len("datasets=")
-                    end = start + len("datasets")
-                    if self._translator.source.data[start:end] == b"datasets":
-                        self._translator.edits.replace(start, end, "assets")
+                    start = self._translator.source.start(keyword)
+                    self._translator.edits.replace(start, start + len("datasets"), "assets")
 
     # Statements.
 
@@ -168,7 +166,7 @@ class Walk:
                 continue
             if self._is(call, "DAG"):
                 report = self._translator.report.dags[-1]
-                scope = replace(scope, dag=report, prefix="")
+                scope = replace(scope, dag=report, prefix="", in_loop=False)
                 if isinstance(item.optional_vars, ast.Name):
                     self._translator.dag_variables[item.optional_vars.id] = report
             elif self._is(call, "TaskGroup"):
