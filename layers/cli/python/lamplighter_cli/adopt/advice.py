@@ -40,7 +40,7 @@ def _imported(path: Path, line: int | None) -> list[tuple[str, str]]:
     except (UnreadableError, OSError):
         return []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.lineno == line and node.module:
-            if is_airflow(node.module):
-                return [(alias.name, f"{node.module}.{alias.name}") for alias in node.names]
+        match node:
+            case ast.ImportFrom(lineno=at, module=str(module)) if at == line and is_airflow(module):
+                return [(alias.name, f"{module}.{alias.name}") for alias in node.names]
     return []

@@ -13,12 +13,21 @@ from lamplighter_cli.adopt.source import CODING, is_airflow
 
 # What the function that reads DAG files has besides the standard library.
 _PACKAGES = frozenset(
-    {"lamplighter_job", "pendulum", "dateutil", "boto3", "botocore", "jinja2", "croniter", "cron_descriptor"}
+    {
+        "lamplighter_job",
+        "pendulum",
+        "dateutil",
+        "boto3",
+        "botocore",
+        "jinja2",
+        "croniter",
+        "cron_descriptor",
+    }
     | {"tzdata", "lamplighter", "pynamodb", "aws_lambda_powertools"}
 )
 
 
-class Leftover(Exception):  # noqa: N818 - what is left, not what went wrong
+class Leftover(Exception):
     """A name of Airflow's that the translation still uses."""
 
     def __init__(self, path: str, line: int) -> None:
@@ -99,34 +108,12 @@ def _without_unused(text: str, handled: set[str], before: set[str]) -> str:
 def _unused(
     tree: ast.Module, used: set[str], handled: set[str], before: set[str]
 ) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the lines of the first definition or import that nothing uses, and what to write."""
     for parent, body in _bodies(tree):
         for node in body:
-            instead: list[str] = []
-            match node:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    own = names_used(ast.Module([node], [])) - _used_outside(tree, node)
-                    if name not in handled or name in used - (own & {name}):
-                        continue
-                case ast.ClassDef(name=name):
-                    if name not in handled or name in used:
-                        continue
-                case ast.Import() | ast.ImportFrom():
-                    kept = [
-                        alias
-                        for alias in node.names
-                        if _bound(alias) in used
-                        or _bound(alias) not in before
-                        or alias.name == "*"
-                        or _is_future(node)
-                        or _is_airflow_import(node)
-                    ]
-                    if len(kept) == len(node.names):
-                        continue
-                    if kept:
-                        indent = " " * node.col_offset
-                        instead = [indent + ast.unparse(_with_names(node, kept))]
-                case _:
-                    continue
+            instead = _instead(tree, node, used, handled, before)
+            if instead is None:
+                continue
             if not instead and len(body) == 1 and not isinstance(parent, ast.Module):
                 instead = [" " * node.col_offset + "pass"]
             decorators = getattr(node, "decorator_list", [])
@@ -136,13 +123,36 @@ def _unused(
             return  # one at a time: positions change
 
 
-def _used_outside(tree: ast.Module, node: ast.AST) -> set[str]:
-    inside = {id(each) for each in ast.walk(node)}
-    return {
-        each.id
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and id(each) not in inside
-    }
+def _instead(
+    tree: ast.Module, node: ast.stmt, used: set[str], handled: set[str], before: set[str]
+) -> list[str] | None:
+    """Return the lines that take the place of a statement; None if it stays as it is."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            is_used = name not in handled | before or _uses(tree, name) > _uses(node, name)
+            return None if is_used else []
+        case ast.ClassDef(name=name):
+            return None if name not in handled | before or name in used else []
+        case ast.Import() | ast.ImportFrom():
+            if _is_future(node) or _is_airflow_import(node):
+                return None
+            kept = [
+                alias
+                for alias in node.names
+                if _bound(alias) in used or _bound(alias) not in before or alias.name == "*"
+            ]
+            if len(kept) == len(node.names):
+                return None
+            return [" " * node.col_offset + ast.unparse(_with_names(node, kept))] if kept else []
+    return None
+
+
+def _uses(tree: ast.AST, name: str) -> int:
+    """Return how often a name is read."""
+    return sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(tree)
+    )
 
 
 def _bodies(tree: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:

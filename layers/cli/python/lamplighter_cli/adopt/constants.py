@@ -18,6 +18,7 @@ from lamplighter_cli.adopt.names import last_part
 from lamplighter_cli.adopt.source import Names
 
 _MAX_NUMBER = 10**9
+_MAX_DEPTH = 20
 
 
 class UnknownValueError(Exception):
@@ -118,8 +119,8 @@ class Constants:
         value = self.value_or(node)
         return value if isinstance(value, str) else None
 
-    def _value(self, node: ast.expr | None, depth: int) -> Any:
-        if depth > 20 or node is None:
+    def _value(self, node: ast.expr | None, depth: int) -> Any:  # noqa: C901 - one case for each kind
+        if depth > _MAX_DEPTH or node is None:
             raise UnknownValueError("nested too deeply")
         inner = depth + 1
         match node:

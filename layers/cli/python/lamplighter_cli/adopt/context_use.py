@@ -66,15 +66,15 @@ class ContextUse(ast.NodeVisitor):
 
     # Statements.
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - Python's naming
+    def visit_Import(self, node: ast.Import) -> None:
         if any(alias.name.partition(".")[0] == "airflow" for alias in node.names):
             self.edits.replace_node(node, "pass")
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802 - as above
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if (node.module or "").partition(".")[0] == "airflow":
             self.edits.replace_node(node, "pass")
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
+    def visit_Assign(self, node: ast.Assign) -> None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 if isinstance(value, ast.Call) and self._is("get_current_context", value.func):
@@ -82,13 +82,13 @@ class ContextUse(ast.NodeVisitor):
                     self._use(value, "context")
                     return
                 key = self._key(value)
-                if key in _OBJECTS:
+                if key is not None and key in _OBJECTS:
                     self._objects[name] = _OBJECTS[key]
                     self._use(value, "context")
                     return
         self.generic_visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
+    def visit_Expr(self, node: ast.Expr) -> None:
         call = node.value
         if isinstance(call, ast.Call) and self._is_object_method(call, "xcom_push"):
             given = dict(zip(("key", "value"), call.args, strict=False))
@@ -105,7 +105,7 @@ class ContextUse(ast.NodeVisitor):
 
     # Expressions.
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - as above
+    def visit_Call(self, node: ast.Call) -> None:
         if self._is_object_method(node, "xcom_pull"):
             self._pull(node)
             return
@@ -119,18 +119,20 @@ class ContextUse(ast.NodeVisitor):
             return
         self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
+    def visit_Subscript(self, node: ast.Subscript) -> None:
         key = self._key(node)
         if key is not None:
             self._context_value(node, key)
             return
         self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         attributes = self._attributes_of(node.value)
         if attributes is not None:
             if node.attr not in attributes:
-                raise CannotMoveError(f"a job's context has no counterpart of `{ast.unparse(node)}`")
+                raise CannotMoveError(
+                    f"a job's context has no counterpart of `{ast.unparse(node)}`"
+                )
             self._use(node.value, "context")
             return
         if self._names.airflow_path(node) is not None:
@@ -138,7 +140,7 @@ class ContextUse(ast.NodeVisitor):
             return
         self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
+    def visit_Name(self, node: ast.Name) -> None:
         if node.id in self._contexts:
             raise CannotMoveError(f"it uses all of Airflow's context (`{node.id}`)")
         if node.id in self._objects:
@@ -194,7 +196,11 @@ class ContextUse(ast.NodeVisitor):
             case {"task_ids": ast.Constant(value=str(task))} if len(given) == 1:
                 texts = [task]
             case {"task_ids": ast.List(elts=elements) | ast.Tuple(elts=elements)}:
-                texts = [each.value for each in elements if isinstance(each, ast.Constant)]
+                texts = [
+                    each.value
+                    for each in elements
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                ]
                 if len(texts) != len(elements):
                     raise CannotMoveError("xcom_pull from tasks that are not named as text")
             case _:

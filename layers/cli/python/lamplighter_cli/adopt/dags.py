@@ -1,6 +1,8 @@
 """Translates the arguments of a DAG, and compares its runs."""
 
 import ast
+import datetime
+from typing import Any
 
 from pendulum import DateTime
 
@@ -16,8 +18,7 @@ from lamplighter_cli.adopt.translator import Translator, quoted
 
 _SCHEDULES = ("schedule", "schedule_interval", "timetable")
 _POSITIONS = ("dag_id", "description", "schedule", "start_date", "end_date")
-_NO_SCHEDULE = object()
-_UNKNOWN = object()
+_UNKNOWN: Any = object()
 
 
 class DagTranslation:
@@ -37,7 +38,6 @@ class DagTranslation:
         self._given: dict[str, ast.expr] = given
         node = given.get("dag_id")
         text = translator.constants.text(node) or ("" if node is None else translator.text(node))
-        self._is_decorator = bool(default_id)
         self.report = DagReport(text or default_id or "(no id)", getattr(at, "lineno", 1))
         translator.report.dags.append(self.report)
 
@@ -51,7 +51,7 @@ class DagTranslation:
         keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
         return {str(key): value for key, value in zip(keys, node.values, strict=True)}
 
-    def _date(self, name: str) -> object:
+    def _date(self, name: str) -> Any:
         node = self._given.get(name) or self._defaults.get(name)
         if node is None:
             return None
@@ -61,11 +61,11 @@ class DagTranslation:
     def _schedule_node(self) -> ast.expr | None:
         return next((self._given[name] for name in _SCHEDULES if name in self._given), None)
 
-    def _schedule_value(self) -> object:
+    def _schedule_value(self) -> Any:
         node = self._schedule_node
         if node is None:
             is_daily = self._translator.airflow < AIRFLOW_3
-            return schedules.datetime.timedelta(days=1) if is_daily else None
+            return datetime.timedelta(days=1) if is_daily else None
         return self._translator.constants.value_or(node, _UNKNOWN)
 
     # Text.
@@ -157,7 +157,8 @@ class DagTranslation:
             elif not has_start and schedules.is_plain(value):
                 made.append("catchup=False")
                 self._say(
-                    Level.EDIT, "has no start_date to catch up from: give one, or keep catchup=False"
+                    Level.EDIT,
+                    "has no start_date to catch up from: give one, or keep catchup=False",
                 )
         if "is_paused_upon_creation" not in given and value is not None:
             made.append("is_paused_upon_creation=True")
@@ -173,7 +174,7 @@ class DagTranslation:
             if isinstance(self._translator.constants.node(node), ast.Call):
                 message = "start_date is computed when the file is read: write a fixed date, since"
                 self._say(Level.EDIT, f"{message} one that moves starts the schedule anew", node)
-        elif isinstance(value, schedules.datetime.datetime) and value.tzinfo is None:
+        elif isinstance(value, datetime.datetime) and value.tzinfo is None:
             message = "start_date has no time zone: it is UTC here, and Airflow's default zone"
             self._say(Level.CHANGE, f"{message} there", self._given.get("start_date"))
 
@@ -182,7 +183,7 @@ class DagTranslation:
     def compare_runs(self, at: DateTime) -> None:
         """Add the next runs there and here to the report, if they can be known."""
         report = self.report
-        schedule, start, end = self._schedule_value(), self._date("start_date"), None
+        schedule, start = self._schedule_value(), self._date("start_date")
         end = self._date("end_date")
         catchup = self._given.get("catchup")
         if schedule is None:
@@ -195,6 +196,9 @@ class DagTranslation:
         values = (schedule, start, end, known)
         if any(value is _UNKNOWN for value in values) or isinstance(schedule, list | tuple):
             report.no_runs_because = "its schedule or dates are only known when the file runs"
+            return
+        if start is None and known is not False and self._translator.airflow < AIRFLOW_3:
+            report.no_runs_because = "without a start date Airflow 2 creates none"
             return
         try:
             report.runs = schedules.compare(

@@ -20,9 +20,15 @@ _KEY_FIRST = re.compile(
 _WORD = re.compile(r"(?<![\w.'\"])[a-z_]+\b(?!['\"\w=(])")
 _ADVICE = (
     (r"\bvar\.json\.", "var.json: put the parts into variables of their own, var.value.name"),
-    (r"\bconn\.", "conn: connections stay behind; let the job read a secret with context.secret(…)"),
+    (
+        r"\bconn\.",
+        "conn: connections stay behind; let the job read a secret with context.secret(…)",
+    ),
     (r"\bxcom_pull\b", "this xcom_pull: name one task as text, as in outputs.load.rows"),
-    (r"\bmacros\.(?!ds_add|ds_format|timedelta)\w+", "macros: only ds_add, ds_format and timedelta"),
+    (
+        r"\bmacros\.(?!ds_add|ds_format|timedelta)\w+",
+        "macros: only ds_add, ds_format and timedelta",
+    ),
 )
 # What was removed from Airflow, too, and has an expression in its place.
 _RENAMED = {
@@ -39,7 +45,9 @@ def without_problems(text: str) -> str:
     """Return a template that can be checked, and that fails its step where it must be rewritten."""
     if "{%" in text:
         return _failing(text)
-    return _SPAN.sub(lambda found: found[0] if problem(found[0]) is None else _failing(found[0]), text)
+    return _SPAN.sub(
+        lambda found: found[0] if problem(found[0]) is None else _failing(found[0]), text
+    )
 
 
 def _failing(text: str) -> str:

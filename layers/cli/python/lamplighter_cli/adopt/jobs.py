@@ -258,7 +258,9 @@ def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def _defaults_of_kept(arguments: ast.arguments, removed: set[str]) -> list[ast.expr]:
     every = [*arguments.posonlyargs, *arguments.args]
-    with_default = zip(every[len(every) - len(arguments.defaults) :], arguments.defaults, strict=True)
+    with_default = zip(
+        every[len(every) - len(arguments.defaults) :], arguments.defaults, strict=True
+    )
     return [default for each, default in with_default if each.arg not in removed]
 
 

@@ -82,7 +82,9 @@ OPERATORS: dict[str, Operator] = {
     "EmrAddStepsOperator": Operator("emr_steps", Level.CHANGE, "becomes a SparkTask"),
     "PythonOperator": Operator("python", Level.CHANGE, "becomes a PythonTask"),
     "ShortCircuitOperator": Operator(
-        "short_circuit", Level.CHANGE, "becomes a PythonTask that skips its step if it returns false"
+        "short_circuit",
+        Level.CHANGE,
+        "becomes a PythonTask that skips its step if it returns false",
     ),
     "BashOperator": Operator("bash", Level.CHANGE, "becomes a task"),
     "EmptyOperator": Operator("empty", Level.CHANGE, "becomes a step that does nothing"),
@@ -131,7 +133,9 @@ OPERATORS: dict[str, Operator] = {
     "EmrJobFlowSensor": Operator("empty", Level.EDIT, _CLUSTER),
     "EmrServerlessCreateApplicationOperator": Operator("empty", Level.EDIT, _CLUSTER),
     "EmrServerlessDeleteApplicationOperator": Operator("empty", Level.EDIT, _CLUSTER),
-    "EmrStepSensor": Operator("empty", Level.EDIT, "a SparkTask waits for its job: remove the task"),
+    "EmrStepSensor": Operator(
+        "empty", Level.EDIT, "a SparkTask waits for its job: remove the task"
+    ),
     "EmrServerlessJobSensor": Operator(
         "empty", Level.EDIT, "a SparkTask waits for its job: remove the task"
     ),
@@ -256,7 +260,9 @@ ADVICE: dict[str, str] = {
     "TriggerRule": "write the rule as text, such as 'all_done'",
     "PokeReturnValue": _WATCH,
 }
-HOOK_ADVICE = "hooks and connections stay behind: use boto3 with the role of the job, or a client of"
+HOOK_ADVICE = (
+    "hooks and connections stay behind: use boto3 with the role of the job, or a client of"
+)
 HOOK_ADVICE = f"{HOOK_ADVICE} your own with context.secret(…)"
 
 
@@ -275,15 +281,27 @@ def operator_of(name: str) -> Operator | None:
 
 def advice_on(path: str) -> str:
     """Return what to do about one of Airflow's names, as a sentence without its subject."""
-    name = last_part(path)
+    found = (_advice_on_part(part) for part in reversed(path.split(".")))
+    return next((advice for advice in found if advice is not None), "has no counterpart here")
+
+
+def _advice_on_part(name: str) -> str | None:
     if name in KEPT:
         module, own = KEPT[name]
         return f"write `from {module} import {own}`"
     if name in ADVICE:
         return ADVICE[name]
-    if name in OPERATORS:
-        return OPERATORS[name].advice
     if name.endswith("Hook"):
         return HOOK_ADVICE
     operator = operator_of(name)
-    return "has no counterpart here" if operator is None else operator.advice
+    return None if operator is None else operator.advice
+
+
+def task_kind(path: str) -> str | None:
+    """Return the kind of task that a decorator makes: `@task`, `@task.branch` and so on."""
+    parts = path.split(".")
+    if parts[-1] == "task":
+        return "python"
+    if len(parts) > 1 and parts[-2] == "task":
+        return parts[-1]
+    return None

@@ -2,25 +2,28 @@
 
 import ast
 import re
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 
 from lamplighter_cli.adopt import python_tasks
 from lamplighter_cli.adopt.context_use import CannotMoveError
 from lamplighter_cli.adopt.findings import Level, TaskReport
 from lamplighter_cli.adopt.names import RENAMED_OPERATORS, STATES, Operator
+from lamplighter_cli.adopt.operator_arguments import (
+    elements_of,
+    entries_of,
+    is_below,
+    is_mapped,
+    is_plain_shell,
+    keys_of,
+    keywords_of,
+    plain_text,
+    split_words,
+)
 from lamplighter_cli.adopt.options import common
 from lamplighter_cli.adopt.python_tasks import StepMaker, placeholder
 from lamplighter_cli.adopt.source import call_text
-from lamplighter_cli.adopt.spark import SparkJob, parse_command, parse_words
+from lamplighter_cli.adopt.spark import SETTINGS, SparkJob, parse_command, parse_words
 from lamplighter_cli.adopt.translator import Scope, TaskRef, Translator, quoted
-
-# What every Linux has; the function `task` has no other programs.
-_SHELL = frozenset(
-    {"echo", "printf", "sleep", "true", "false", "exit", "date", "test", "[", "cd", "mkdir", "rm"}
-    | {"cat", "ls", "env", "pwd", "touch", "cp", "mv", "head", "tail", "sort", "wc", "cut"}
-)
 
 
 class OperatorCall:
@@ -34,8 +37,8 @@ class OperatorCall:
         self._name = name
         self._entry = entry
         self._scope = scope
-        options = {each.arg: each.value for each in _keywords(call) if each.arg}
-        own = call.args if not _is_mapped(call) else []
+        options = {each.arg: each.value for each in keywords_of(call) if each.arg}
+        own = call.args if not is_mapped(call) else []
         if own and "task_id" not in options:
             options["task_id"] = own[0]
         self._options: dict[str, ast.expr] = options
@@ -61,9 +64,9 @@ class OperatorCall:
         return text, ref
 
     def _translate(self) -> str:
-        if any(each.arg is None for each in _keywords(self._call)):
+        if any(each.arg is None for each in keywords_of(self._call)):
             self._say(Level.EDIT, "has arguments in **: see that a task here takes them")
-        if _is_mapped(self._call):
+        if is_mapped(self._call):
             return self._not_moved(
                 "tasks are not mapped: loop over the items in the job, or make a task for each with"
                 " a for loop in this file"
@@ -89,16 +92,14 @@ class OperatorCall:
 
     def _call_text(self, kind: str, options: list[str]) -> str:
         translator = self._translator
-        starred = [e.value for e in _keywords(self._call) if e.arg is None]
+        starred = [e.value for e in keywords_of(self._call) if e.arg is None]
         identity = [] if starred and "task_id" not in self._options else [self._id_text]
         arguments = [*identity, *options, *(f"**{translator.text(each)}" for each in starred)]
         return call_text(translator.need(kind), arguments, translator.source.indent(self._call))
 
     def _not_moved(self, reason: str) -> str:
         self._say(Level.CANNOT, f"{self._name} does not move: {reason}")
-        job = placeholder(
-            self._translator, self.report.task_id, f"{self._name}: {reason}"[:300]
-        )
+        job = placeholder(self._translator, self.report.task_id, f"{self._name}: {reason}"[:300])
         every = common(self._translator, self._call, self._options, set(self._options))
         return self._call_text("PythonTask", [f"job={job}", *every])
 
@@ -118,8 +119,8 @@ class OperatorCall:
         translator.handled.add(name)
         if self._options.get("templates_dict") is not None:
             raise CannotMoveError("it has templates_dict: pass them in op_kwargs")
-        positional = _elements(translator, self._options.get("op_args"))
-        named = _entries(translator, self._options.get("op_kwargs"))
+        positional = elements_of(translator, self._options.get("op_args"))
+        named = entries_of(translator, self._options.get("op_kwargs"))
         moved = translator.jobs.move(function, name, around, frozenset(named))
         maker = StepMaker(translator, self._scope)
         is_skipping = self._entry.how == "short_circuit"
@@ -148,7 +149,7 @@ class OperatorCall:
             if job is None:
                 raise CannotMoveError("its command is more than one spark-submit: split it")
             return self._spark(job, "bash_command", "env", "append_env", "cwd")
-        if not _is_plain_shell(command):
+        if not is_plain_shell(command):
             raise CannotMoveError(
                 "it runs programs: write it as a function of jobs/, or run a container with ECS in"
                 " a state machine"
@@ -177,17 +178,17 @@ class OperatorCall:
             files += [part for part in (constants.text(self._node(name)) or "").split(",") if part]
         if "java_class" in self._options:
             raise CannotMoveError("it runs Java or Scala: only PySpark programs are run")
-        for name in ("jars", "packages", "repositories", "files"):
+        for name, setting in SETTINGS.items():
             if name in self._options:
-                job.notes.append(f"{name} is left out: pass spark.{name} in spark_conf")
+                job.set_conf(setting, constants.text(self._options[name]) or "")
         used = {"application", "conf", "py_files", "archives", "application_args", "name", "jars"}
-        used |= {"packages", "repositories", "files", "conn_id", "total_executor_cores", "verbose"}
+        used |= {*SETTINGS, "conn_id", "total_executor_cores", "verbose"}
         used |= {"executor_cores", "executor_memory", "driver_memory", "num_executors"}
         used |= {"spark_binary", "keytab", "principal", "proxy_user", "env_vars", "deploy_mode"}
         return self._spark(job, *used, arguments=self._node("application_args"))
 
     def _take_conf(self, job: SparkJob, node: ast.expr | None) -> None:
-        for key, value in _entries(self._translator, node).items():
+        for key, value in entries_of(self._translator, node).items():
             known = self._translator.constants.value_or(value)
             if known is None:
                 job.notes.append(f"the Spark setting {key} is left out: it is no constant")
@@ -197,15 +198,15 @@ class OperatorCall:
 
     def _emr_serverless(self) -> str:
         translator, constants = self._translator, self._translator.constants
-        driver = _entries(translator, self._options.get("job_driver"))
-        submit = _entries(translator, driver.get("sparkSubmit"))
+        driver = entries_of(translator, self._options.get("job_driver"))
+        submit = entries_of(translator, driver.get("sparkSubmit"))
         application = constants.text(submit.get("entryPoint"))
         if application is None:
             raise CannotMoveError("its job_driver is only known when the file runs")
         job = SparkJob()
         parameters = constants.text(submit.get("sparkSubmitParameters"))
         if parameters:
-            job = parse_words(_split(parameters)) or job
+            job = parse_words(split_words(parameters)) or job
         job.application = application
         used = {"application_id", "execution_role_arn", "job_driver", "configuration_overrides"}
         used |= {"client_request_token", "config", "name", "enable_application_ui_links"}
@@ -219,8 +220,8 @@ class OperatorCall:
             raise CannotMoveError("its steps are only known when the file runs")
         if len(steps.elts) > 1:
             raise CannotMoveError("it has several steps: write a SparkTask for each")
-        step = _entries(self._translator, steps.elts[0])
-        jar = _entries(self._translator, step.get("HadoopJarStep"))
+        step = entries_of(self._translator, steps.elts[0])
+        jar = entries_of(self._translator, step.get("HadoopJarStep"))
         words = self._translator.constants.value_or(jar.get("Args"))
         if not isinstance(words, list) or not words or words[0] != "spark-submit":
             raise CannotMoveError("its step is not spark-submit: only PySpark programs are run")
@@ -264,12 +265,13 @@ class OperatorCall:
         name = job.application.lstrip("/")
         for folder in (translator.source.path.parent, translator.root):
             found = folder / name
-            if "://" not in name and found.is_file() and _is_below(found, translator.root):
+            if "://" not in name and found.is_file() and is_below(found, translator.root):
                 translator.scripts[job.script] = found.read_text("utf-8", errors="replace")
                 return
         text = f"{job.script}: put {job.application} here"
         translator.scripts.setdefault(
-            job.script, f'"""Put {_plain(job.application)} here."""\n\nraise SystemExit({quoted(text)})\n'
+            job.script,
+            f'"""Put {plain_text(job.application)} here."""\n\nraise SystemExit({quoted(text)})\n',
         )
         self._say(Level.EDIT, f"put the program {job.application} into the bundle as {job.script}")
 
@@ -286,10 +288,17 @@ class OperatorCall:
             if node is None:
                 continue
             value = constants.value_or(node)
-            if isinstance(value, str) and "{{" not in value and parameter:
+            if not parameter:
+                state |= {
+                    f"{key}.$": f"$.{option}.{key}" for key in keys_of(self._translator, node)
+                }
+                made.append(f"{quoted(option)}: {self._input(node)}")
+            elif isinstance(value, str) and "{{" not in value:
                 state[parameter] = value
             else:
-                state[f"{parameter or option}.$"] = f"$.{option}"
+                path = f"$.{option}"
+                is_json = parameter == "Payload" and isinstance(value, str)
+                state[f"{parameter}.$"] = f"States.StringToJson({path})" if is_json else path
                 made.append(f"{quoted(option)}: {self._input(node)}")
         machine = re.sub(r"[^\w-]+", "-", self.report.task_id).strip("-")[:80] or "task"
         snippet = {
@@ -300,6 +309,8 @@ class OperatorCall:
         }
         message = f"{self._entry.advice}, as {machine!r}, and name it in the flag state_machines"
         self._say(Level.EDIT, f"{message} when you deploy", snippet)
+        if resource.startswith("aws-sdk:"):
+            self._say(Level.EDIT, "the state only starts the work: let others wait for its end")
         options = [f"state_machine={quoted(machine)}"]
         options += [f"input={{{', '.join(made)}}}"] if made else []
         return self._task("StepFunctionsTask", options, *self._options)
@@ -346,77 +357,3 @@ _MAKERS: dict[str, Callable[[OperatorCall], str]] = {
     "service": OperatorCall._service,  # noqa: SLF001 - as above
     "state_machine": OperatorCall._state_machine,  # noqa: SLF001 - as above
 }
-
-
-def _is_mapped(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in {"expand", "expand_kwargs"}
-
-
-def _keywords(call: ast.Call) -> list[ast.keyword]:
-    """Return the keywords of a call, or of the `partial` in front of its `expand`."""
-    if not _is_mapped(call):
-        return call.keywords
-    assert isinstance(call.func, ast.Attribute)
-    inner = call.func.value
-    return inner.keywords if isinstance(inner, ast.Call) else []
-
-
-def _elements(translator: Translator, node: ast.expr | None) -> list[ast.expr]:
-    node = translator.constants.node(node)
-    if node is None or (isinstance(node, ast.Constant) and node.value is None):
-        return []
-    if isinstance(node, ast.List | ast.Tuple):
-        if any(isinstance(each, ast.Starred) for each in node.elts):
-            raise CannotMoveError("its op_args are only known when the file runs")
-        return list(node.elts)
-    raise CannotMoveError("its op_args are only known when the file runs")
-
-
-def _entries(translator: Translator, node: ast.expr | None) -> dict[str, ast.expr]:
-    """Return the entries of a literal mapping."""
-    node = translator.constants.node(node)
-    match node:
-        case None | ast.Constant(value=None):
-            return {}
-        case ast.Dict(keys=keys, values=values):
-            names = [translator.constants.text(key) for key in keys]
-            if all(name is not None for name in names):
-                return {str(name): value for name, value in zip(names, values, strict=True)}
-        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
-            if all(each.arg for each in keywords):
-                return {str(each.arg): each.value for each in keywords}
-    raise CannotMoveError("a mapping of its arguments is only known when the file runs")
-
-
-def _is_plain_shell(command: str) -> bool:
-    if re.search(r"`|\$\(|<\(|\{%", command):
-        return False
-    try:
-        lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
-        words = list(lexer)
-    except ValueError:
-        return False
-    is_first = True
-    for word in words:
-        if set(word) <= set(";&|()"):
-            is_first = True
-        elif is_first and "=" not in word:
-            if word not in _SHELL:
-                return False
-            is_first = False
-    return bool(words)
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise CannotMoveError(f"its Spark parameters are not understood: {error}") from error
-
-
-def _is_below(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())
-
-
-def _plain(text: str) -> str:
-    return re.sub(r'["\\]|[^\x20-\x7e]', "", text)

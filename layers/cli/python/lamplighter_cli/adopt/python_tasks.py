@@ -2,9 +2,9 @@
 
 import ast
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lamplighter_cli.adopt import jinja
 from lamplighter_cli.adopt.context_use import OF_CONTEXT, CannotMoveError, Function
 from lamplighter_cli.adopt.findings import Level
 from lamplighter_cli.adopt.jobs import MovedFunction, identifier
@@ -73,7 +73,9 @@ class StepMaker:
                 return name
         text = self._translator.text(node)
         self._translator.on_task(
-            Level.EDIT, node, f"the value of `{text[:60]}` reaches the job as text: convert it there"
+            Level.EDIT,
+            node,
+            f"the value of `{text[:60]}` reaches the job as text: convert it there",
         )
         return self._argument(f"str({text})")
 
@@ -133,15 +135,7 @@ class StepMaker:
                 raise CannotMoveError(f"it has no parameter {name!r}")
             texts[name] = "item"
             loop = self.value(node)
-        for name in moved.parameters:
-            if name in texts or name == "context":
-                continue
-            if name in OF_CONTEXT:
-                texts[name] = OF_CONTEXT[name]
-            elif name in _TEMPLATES:
-                texts[name] = self._argument(quoted(f"{{{{ {name} }}}}"))
-            elif name in moved.required:
-                raise CannotMoveError(f"its parameter {name!r} has no counterpart in a job")
+        texts |= dict(self._from_airflow(moved, texts))
         passed = [f"{name}={text}" for name, text in texts.items()]
         if moved.needs_context:
             passed.insert(0, "context=context")
@@ -152,6 +146,20 @@ class StepMaker:
         name = f"run_{moved.name.removesuffix('_function')}"
         self.step.job = self._translator.jobs.add_step(name, task_id, body, doc)
         return self.step
+
+    def _from_airflow(
+        self, moved: MovedFunction, given: dict[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the parameters that Airflow fills by their names."""
+        for name in moved.parameters:
+            if name in given or name == "context":
+                continue
+            if name in OF_CONTEXT:
+                yield name, OF_CONTEXT[name]
+            elif name in _TEMPLATES:
+                yield name, self._argument(quoted(f"{{{{ {name} }}}}"))
+            elif name in moved.required:
+                raise CannotMoveError(f"its parameter {name!r} has no counterpart in a job")
 
     def _body(self, call: str, moved: MovedFunction, *, skips: bool, loop: str) -> list[str]:
         if loop:
@@ -195,11 +203,6 @@ def find_function(
         if isinstance(statement, ast.FunctionDef) and statement.name == node.id:
             return statement, node.id, list(scope.around)
     return None
-
-
-def rendered(text: str) -> bool:
-    """Return whether a text is a template that has no problem here."""
-    return jinja.problem(jinja.translate(text)) is None
 
 
 def _has_no_star(elements: list[ast.expr]) -> bool:

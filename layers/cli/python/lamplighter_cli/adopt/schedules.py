@@ -62,11 +62,11 @@ def compare(known: KnownSchedule, *, at: DateTime) -> RunsComparison:
 
 
 def _without_start(known: KnownSchedule, at: DateTime) -> RunsComparison:
-    runs = [_describe(info) for info in _runs(_dag(known, _timetable_there(known), catchup=False), at)]
+    runs = [
+        _describe(info) for info in _runs(_dag(known, _timetable_there(known), catchup=False), at)
+    ]
     reason = "without a start date the DAG is refused, because catchup is True here unless the DAG"
-    return RunsComparison(
-        runs, runs, [], "run 1: there is none here", f"{reason} says otherwise"
-    )
+    return RunsComparison(runs, runs, [], "run 1: there is none here", f"{reason} says otherwise")
 
 
 def _timetable_there(known: KnownSchedule) -> Any:

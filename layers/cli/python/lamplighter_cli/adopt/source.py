@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CODING = re.compile(r"#.*?coding[:=]")
+# The rest of the line is for what stands around the call.
+_LONGEST_CALL = 92
 _PYTHON_2 = ("Missing parentheses in call to 'print'", "multiple exception types must be")
 
 
@@ -78,7 +80,6 @@ class Source:
     def segment(self, node: ast.expr | ast.stmt) -> str:
         """Return the text of a node."""
         return self.data[self.start(node) : self.end(node)].decode()
-
 
 
 def _read(path: Path) -> str:
@@ -152,9 +153,7 @@ class Edits:
 
     def replace(self, start: int, end: int, text: str) -> None:
         """Replace what is between two offsets."""
-        self._edits = [
-            edit for edit in self._edits if not (start <= edit[0] and edit[1] <= end)
-        ]
+        self._edits = [edit for edit in self._edits if not (start <= edit[0] and edit[1] <= end)]
         self._edits.append((start, end, text))
 
     def replace_node(self, node: ast.expr | ast.stmt, text: str) -> None:
@@ -189,7 +188,7 @@ class Edits:
 def call_text(function: str, arguments: list[str], indent: str) -> str:
     """Return a call, over several lines if it is long."""
     line = f"{function}({', '.join(arguments)})"
-    if len(indent) + len(line) <= 92 and "\n" not in line:
+    if len(indent) + len(line) <= _LONGEST_CALL and "\n" not in line:
         return line
     # Lists of several lines are written without indentation.
     deeper = [re.sub(r"\n(?=( {4}\S.*,\n)|\]$)", f"\n{indent}    ", each) for each in arguments]

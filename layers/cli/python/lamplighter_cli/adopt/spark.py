@@ -22,7 +22,14 @@ _DROPPED = frozenset(
     {"--master", "--deploy-mode", "--name", "--queue", "--principal", "--keytab", "--proxy-user"}
 )
 _FLAGS_ALONE = frozenset({"--verbose", "-v", "--supervise"})
-_JARS = frozenset({"--jars", "--packages", "--repositories", "--files", "--class", "--exclude-packages"})
+# What Spark knows as settings, too.
+SETTINGS = {
+    "jars": "spark.jars",
+    "packages": "spark.jars.packages",
+    "exclude_packages": "spark.jars.excludes",
+    "repositories": "spark.jars.repositories",
+    "files": "spark.files",
+}
 
 
 @dataclass
@@ -69,7 +76,7 @@ class SparkJob:
             cores = min(WORKERS, key=lambda each: (_misfit(worker, each), abs(each - worker.cores)))
             memory = fitting_heap(cores, worker.memory)
             said = f"{worker.kind}_cores={cores}, {worker.kind}_memory={memory!r}"
-            self.notes.append(f"{said} is the nearest size to {worker.problem()}")
+            self.notes.append(f"{said} is written, because {worker.problem()}")
             self.sizes |= {f"{worker.kind}_cores": cores, f"{worker.kind}_memory": memory}
 
     @property
@@ -135,7 +142,7 @@ def _take_flag(job: SparkJob, flag: str, value: str) -> None:
         job.py_files += [part for part in value.split(",") if part]
     elif flag == "--archives":
         job.archives += [part for part in value.split(",") if part]
-    elif flag in _JARS:
-        job.notes.append(f"{flag} is left out: pass spark.jars or spark.jars.packages in spark_conf")
+    elif (name := flag.removeprefix("--").replace("-", "_")) in SETTINGS:
+        job.set_conf(SETTINGS[name], value)
     elif flag not in _DROPPED:
         job.notes.append(f"{flag} is left out: it is not known")

@@ -59,10 +59,10 @@ class TaskCall:
             if func.attr == "expand_kwargs" or len(self._mapped) != 1 or "" in self._mapped:
                 self._problem = "tasks are not mapped over several arguments: loop in the job"
             func = func.value
-            if isinstance(func, ast.Call) and isinstance(func.func, ast.Attribute):
-                if func.func.attr == "partial":
-                    self._partial = {each.arg or "": each.value for each in func.keywords}
-                    func = func.func.value
+            match func:
+                case ast.Call(func=ast.Attribute(attr="partial", value=inner), keywords=keywords):
+                    self._partial = {each.arg or "": each.value for each in keywords}
+                    func = inner
         if isinstance(func, ast.Call) and isinstance(func.func, ast.Attribute):  # override
             self._options |= {each.arg: each.value for each in func.keywords if each.arg}
 

@@ -111,7 +111,10 @@ def _translate(
         made.files[f"jobs/{module}.py"] = translator.jobs.render()
     made.files |= translator.scripts
     beside = _modules_beside(source.path, root)
-    for place, made_text in (("DAG files are read", text), ("Python tasks run", _jobs_text(translator))):
+    for place, made_text in (
+        ("DAG files are read", text),
+        ("Python tasks run", _jobs_text(translator)),
+    ):
         for name in third_party(made_text, beside):
             message = f"{name} is not there where {place}: put it into lib/ if it is pure Python"
             line = _line_of_import(source.tree, name)
@@ -123,9 +126,7 @@ def _translate(
 
 def _clean(translator: Translator, before: set[str], label: str) -> str | None:
     try:
-        return clean(
-            translator.edits.text(), translator.imports, translator.handled, before, label
-        )
+        return clean(translator.edits.text(), translator.imports, translator.handled, before, label)
     except Leftover as left:
         line = _line_of(translator.source, str(left).partition(" ")[0]) or left.line
         translator.report.findings.append(Finding(Level.EDIT, line, str(left)))
@@ -173,9 +174,10 @@ def _resolve_stars(translator: Translator) -> None:
     if not starred:
         return
     for node in ast.walk(translator.source.tree):
-        if isinstance(node, ast.Name) and node.id not in names.imported:
-            if node.id in KEPT or node.id.endswith(("Operator", "Sensor")):
-                names.imported[node.id] = f"{starred[0]}.{last_part(node.id)}"
+        if not isinstance(node, ast.Name) or node.id in names.imported:
+            continue
+        if node.id in KEPT or node.id.endswith(("Operator", "Sensor")):
+            names.imported[node.id] = f"{starred[0]}.{node.id}"
 
 
 def _folder_of(source: Source) -> str:

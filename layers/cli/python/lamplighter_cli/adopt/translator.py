@@ -11,6 +11,9 @@ from lamplighter_cli.adopt.findings import DagReport, FileReport, Finding, Level
 from lamplighter_cli.adopt.jobs import JobsModule, identifier
 from lamplighter_cli.adopt.source import Edits, Source
 
+# The rest of the line is for its name and indentation.
+_LONGEST_LIST = 80
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -98,9 +101,7 @@ class Translator:
         findings = self.report.findings if dag is None else dag.findings
         findings.append(Finding(level, getattr(node, "lineno", 1), message))
 
-    def on_task(
-        self, level: Level, node: ast.AST, message: str, snippet: object = None
-    ) -> None:
+    def on_task(self, level: Level, node: ast.AST, message: str, snippet: object = None) -> None:
         """Say something about the task that is being translated."""
         line = getattr(node, "lineno", 1)
         task = self.current_task
@@ -173,7 +174,7 @@ class Translator:
 def list_text(items: list[str]) -> str:
     """Return a list, of which each item has a line of its own if they are long."""
     text = f"[{', '.join(items)}]"
-    if len(text) < 80:  # noqa: PLR2004 - beside its name and indentation
+    if len(text) < _LONGEST_LIST:
         return text
     return "[\n" + "".join(f"    {item},\n" for item in items) + "]"
 

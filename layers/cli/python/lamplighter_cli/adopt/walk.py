@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from lamplighter_cli.adopt.dags import DagTranslation
 from lamplighter_cli.adopt.findings import DagReport, Level
-from lamplighter_cli.adopt.names import ADVICE, BY_ENDING, KEPT, Operator, last_part, operator_of
+from lamplighter_cli.adopt.names import (
+    ADVICE,
+    BY_ENDING,
+    KEPT,
+    Operator,
+    advice_on,
+    last_part,
+    operator_of,
+    task_kind,
+)
 from lamplighter_cli.adopt.operators import OperatorCall
 from lamplighter_cli.adopt.taskflow import TaskCall, in_group
 from lamplighter_cli.adopt.translator import Scope, Statement, TaskFunction, TaskRef, Translator
@@ -68,12 +77,12 @@ class Walk:
         for statement in body:
             self._one(statement, scope)
 
-    def _one(self, node: ast.stmt, scope: Scope) -> None:
+    def _one(self, node: ast.stmt, scope: Scope) -> None:  # noqa: C901 - one case for each kind
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._function(node, scope)
             case ast.ClassDef():
-                self._class(node, scope)
+                self._class(node)
             case ast.With():
                 self._with(node, scope)
             case ast.For() | ast.AsyncFor():
@@ -176,7 +185,7 @@ class Walk:
     def _group_scope(self, call: ast.Call, scope: Scope) -> Scope:
         given = {each.arg: each.value for each in call.keywords}
         node = call.args[0] if call.args else given.get("group_id")
-        prefixed = self._translator.constants.value_or(given.get("prefix_group_id"), True)  # noqa: FBT003 - Airflow's default
+        prefixed = self._translator.constants.value_or(given.get("prefix_group_id"), True)
         return in_group(scope, self._translator.constants.text(node), is_prefixed=bool(prefixed))
 
     # Definitions.
@@ -188,7 +197,7 @@ class Walk:
             if path is None:
                 continue
             call = decorator if isinstance(decorator, ast.Call) else None
-            kind = _task_kind(path)
+            kind = task_kind(path)
             if last_part(path) == "dag":
                 self._dag_function(node, call, decorator, scope)
                 return
@@ -198,7 +207,7 @@ class Walk:
                 self._translator.task_functions[node.name] = made
                 self._translator.handled.add(node.name)
                 return
-            self._refuse(decorator, f"@{last_part(path)}: {_advice(path)}")
+            self._refuse(decorator, f"@{last_part(path)}: {advice_on(path)}")
             return
         inner = scope.inside(node.body)
         self._body(node.body, inner if scope.dag is None else replace(inner, dag=None, prefix=""))
@@ -212,12 +221,14 @@ class Walk:
     ) -> None:
         dag = DagTranslation(self._translator, call, decorator, default_id=node.name)
         self.dags.append(dag)
-        text = dag.translate(self._translator.need("dag"), self._translator.source.indent(decorator))
+        text = dag.translate(
+            self._translator.need("dag"), self._translator.source.indent(decorator)
+        )
         self._translator.edits.replace_node(decorator, text)
         inner = scope.inside(node.body)
         self._body(node.body, replace(inner, dag=dag.report, prefix="", in_loop=False))
 
-    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+    def _class(self, node: ast.ClassDef) -> None:
         for base in node.bases:
             path = self._names.airflow_path(base)
             name = last_part(path) if path else getattr(base, "id", "")
@@ -388,17 +399,3 @@ class Walk:
     def _is(self, call: ast.Call, name: str) -> bool:
         path = self._names.airflow_path(call.func)
         return path is not None and last_part(path) == name
-
-
-def _task_kind(path: str) -> str | None:
-    """Return the kind of task that a decorator makes: `@task`, `@task.branch` …"""
-    parts = path.split(".")
-    if parts[-1] == "task":
-        return "python"
-    if len(parts) > 1 and parts[-2] == "task":
-        return parts[-1]
-    return None
-
-
-def _advice(path: str) -> str:
-    return ADVICE.get(last_part(path), "has no counterpart here")
