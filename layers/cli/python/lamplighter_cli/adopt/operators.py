@@ -125,7 +125,7 @@ class OperatorCall:
         maker = StepMaker(translator, self._scope)
         is_skipping = self._entry.how == "short_circuit"
         step = maker.finish(moved, positional, named, self.report.task_id, skips=is_skipping)
-        self._say(Level.CHANGE, f"{self._entry.advice}: {name} moves to jobs/")
+        self._say(Level.CHANGE, f"{self._entry.advice}: {name} moves to jobs/{step.read}")
         for ref in step.inputs:
             if ref.variable is not None:
                 translator.statement.after.append(f"{ref.variable} >> {{}}")

@@ -1,6 +1,7 @@
 """Arguments of tasks and DAGs that have no counterpart, and what is said about them."""
 
 import ast
+from datetime import timedelta
 
 from lamplighter.dags.kinds import OPTIONS
 from lamplighter.dags.task import COMMON_OPTIONS
@@ -56,6 +57,8 @@ KEPT_OF_DAG = frozenset(
     | {"max_consecutive_failed_dag_runs", "params", "tags", "description", "doc_md"}
     | {"is_paused_upon_creation", "allowed_run_types", "default_args"}
 )
+_PYTHON = frozenset({"@task", "PythonOperator", "ShortCircuitOperator"})
+_LONGEST_PYTHON_TASK = timedelta(seconds=870)
 _OLD_RULES = {
     "dummy": "always",
     "none_failed_or_skipped": "none_failed_min_one_success",
@@ -88,7 +91,21 @@ def common(
     return made
 
 
+def _check_timeout(translator: Translator, node: ast.expr) -> None:
+    """Say what a push would refuse: a Python task has less time than Lambda."""
+    task, limit = translator.current_task, translator.constants.value_or(node)
+    if task is None or task.operator not in _PYTHON or not isinstance(limit, timedelta):
+        return
+    if limit > _LONGEST_PYTHON_TASK:
+        message = f"execution_timeout is at most {_LONGEST_PYTHON_TASK.total_seconds():.0f} seconds"
+        translator.on_task(
+            Level.EDIT, node, f"{message} for a PythonTask: use a SparkTask or split"
+        )
+
+
 def _value(translator: Translator, name: str, node: ast.expr) -> str:
+    if name == "execution_timeout":
+        _check_timeout(translator, node)
     if name == "trigger_rule":
         value = translator.constants.text(node)
         if value in _OLD_RULES:

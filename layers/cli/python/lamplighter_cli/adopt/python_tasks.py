@@ -23,6 +23,14 @@ class Step:
     pulls: list[str] = field(default_factory=list)
     job: str = ""
 
+    @property
+    def read(self) -> str:
+        """What is said about the tasks that it reads."""
+        ids = dict.fromkeys([*(ref.task_id or "" for ref in self.inputs), *self.pulls])
+        return (
+            f", and reads the outputs of {' and '.join(ids)}, which must be upstream" if ids else ""
+        )
+
     def options(self) -> list[str]:
         """Return the options of its `PythonTask`."""
         made = [f"job={self.job}"]

@@ -113,7 +113,7 @@ class TaskCall:
             skips=kind == "short_circuit",
             mapped=self._mapped,
         )
-        message = f"becomes a PythonTask: {node.name} moves to jobs/"
+        message = f"becomes a PythonTask: {node.name} moves to jobs/{step.read}"
         translator.on_task(Level.CHANGE, self._call, message)
         if self._mapped is not None:
             message = "the mapped tasks become one step, which goes over the items"

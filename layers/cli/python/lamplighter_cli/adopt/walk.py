@@ -274,7 +274,7 @@ class Walk:
         if isinstance(node.func, ast.Attribute) and self._plain_method(node, node.func):
             return
         if name == "DAG":
-            self._dag(node)
+            self._dag(node, scope)
         elif path is not None and name not in KEPT:
             self._airflow_call(node, name, scope)
         elif path is None and self._is_unknown_operator(node, root):
@@ -304,9 +304,13 @@ class Walk:
         has_id = any(each.arg == "task_id" for each in node.keywords)
         return has_id and not is_known and named.endswith(("Operator", "Sensor"))
 
-    def _dag(self, node: ast.Call) -> None:
+    def _dag(self, node: ast.Call, scope: Scope) -> None:
         dag = DagTranslation(self._translator, node, node)
         self.dags.append(dag)
+        if scope.in_loop or scope.around:
+            where = "loop" if scope.in_loop else "function"
+            message = f"a {where} that makes DAGs moves as it is when what it uses moves"
+            self._translator.on_dag(dag.report, Level.MOVES, node, message)
         indent = self._translator.source.indent(node)
         text = dag.translate(self._translator.need("DAG"), indent)
         self._translator.edits.replace_node(node, text)
