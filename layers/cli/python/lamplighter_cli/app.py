@@ -22,6 +22,7 @@ from lamplighter_cli import (
     variables,
     watchers,
 )
+from lamplighter_cli.adopt.command import adopt
 from lamplighter_cli.check import check
 from lamplighter_cli.demo import demo
 from lamplighter_cli.deploy import deploy, diff
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.command("init")(init)
 app.command("check")(check)
+app.command("adopt")(adopt)
 app.command("next")(next_runs)
 app.command("push")(push)
 app.command("promote")(promote)

@@ -15,6 +15,7 @@ from lamplighter.bundles.layout import dag_files, require_bundle
 from lamplighter.bundles.parsing import BundleReport, check_bundle
 from lamplighter.registry.definition import without_refused
 from lamplighter_cli import console
+from lamplighter_cli.adopt.advice import with_advice
 from lamplighter_cli.clock_reads import clock_reads
 from lamplighter_cli.definitions import task_groups, task_ids
 from lamplighter_cli.options import AsJson, BundleDir
@@ -39,7 +40,11 @@ def check(
             root, limits=Limits(seconds=seconds), on_file=lambda _: progress.advance(bar)
         )
     report = without_refused(report)
-    report = replace(report, warnings=(*report.warnings, *clock_reads(root)))
+    report = replace(
+        report,
+        warnings=(*report.warnings, *clock_reads(root)),
+        errors=with_advice(root, report.errors),
+    )
     if as_json:
         console.print_json(_as_json(report))
     else:

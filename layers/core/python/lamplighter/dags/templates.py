@@ -53,7 +53,7 @@ _LONGEST_FORMAT = 100
 # Searching for long texts may take the product of the lengths.
 _LONGEST_ARGUMENT = 1_000
 
-_GONE = {
+GONE = {
     "execution_date": "logical_date",
     "next_execution_date": "data_interval_end",
     "prev_execution_date": "data_interval_start.subtract(…)",
@@ -74,8 +74,8 @@ class _Missing(StrictUndefined):
     def _undefined_message(self) -> str:
         # Of a variable, not of an attribute.
         name = self._undefined_name if self._undefined_obj is missing else None
-        if name in _GONE:
-            return f"{name!r} is gone: write {_GONE[name]}"
+        if name in GONE:
+            return f"{name!r} is gone: write {GONE[name]}"
         if name in _DATED:
             return (
                 f"{name!r} has no value, because the run has no logical date: use dag_run.run_after"
@@ -373,11 +373,16 @@ def _environment() -> _Sandbox:
 def check_task(task: "Task") -> None:
     """Refuse templates that a task may not have; names without a value are among them."""
     for what, text in _templates_of(task):
-        for name in _without_value(text, what):
-            problem = f"{name!r} is not a variable of templates{did_you_mean(name, VARIABLES)}"
-            if name in _GONE:
-                problem = f"{name!r} is gone: write {_GONE[name]}"
-            raise DefinitionError(f"{what}: {text[:200]!r}: {problem}")
+        check_text(text, what=what)
+
+
+def check_text(text: str, *, what: str) -> None:
+    """Refuse a template that no task may have."""
+    for name in _without_value(text, what):
+        problem = f"{name!r} is not a variable of templates{did_you_mean(name, VARIABLES)}"
+        if name in GONE:
+            problem = f"{name!r} is gone: write {GONE[name]}"
+        raise DefinitionError(f"{what}: {text[:200]!r}: {problem}")
 
 
 def try_task(task: "Task") -> Iterator[str]:

@@ -1,0 +1,2 @@
+# Nothing but an import.
+import airflow
