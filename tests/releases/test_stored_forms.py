@@ -1,7 +1,9 @@
 """What a release has written is read: documents, rows, messages, contexts and reports."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +31,20 @@ def test_documents_of_dags_are_read_exactly(release: Path) -> None:
 @pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
 def test_rows_are_read_and_written_as_they_are(release: Path, model: type[Row]) -> None:
     """No value of a row is lost or changed by reading it, and none that is needed is missing."""
+    needed = {name for name, each in model.get_attributes().items() if not each.null}
     for item in fixture.read_tables(release).get(model.__name__, []):
-        row = model._complete(json.loads(json.dumps(item)) if not _has_bytes(item) else dict(item))
-        assert _item(row) == item
+        row = model.from_raw_data(deepcopy(item))
+        assert _sorted(_item(row)) == _sorted(item)
+        # Dates of a backfill are in rows of their own kind, with few columns.
+        assert "dates" in item or needed <= row.attribute_values.keys()
 
 
-def _has_bytes(item: dict[str, dict[str, object]]) -> bool:
-    return any(isinstance(each, bytes) for value in item.values() for each in value.values())
+def _sorted(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item with its sets in one order."""
+    return {
+        name: {kind: sorted(each) if kind == "SS" else each for kind, each in value.items()}
+        for name, value in item.items()
+    }
 
 
 def test_contexts_are_read(release: Path) -> None:

@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from pendulum import DateTime
+
+from lamplighter.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 
 _DAY = timedelta(days=1)
 
