@@ -43,12 +43,16 @@ class PreviousRelease:
         folders = [self.root / "layers" / name / "python" for name in _PACKAGES]
         return {"PYTHONPATH": os.pathsep.join(map(str, [*folders, self.root]))}
 
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a process that runs its code."""
+        return {**os.environ, **self.variables}
+
     def ask(self, code: str) -> str:
         """Return what a program says that imports its code."""
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=self.root,
-            env={**os.environ, **self.variables},
+            env=self.environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -61,13 +65,15 @@ class PreviousRelease:
         return Path(self.ask(f"from {APP} import layers; print(layers.runtime_files())"))
 
 
-def check_out(folder: Path) -> PreviousRelease:
-    """Return the previous release with its files in a new folder."""
+def check_out(folder: Path, *, with_layers: bool = True) -> PreviousRelease:
+    """Return the previous release with its files in a new folder, ready to be deployed or not."""
     done = _git("archive", COMMIT)
     assert done.returncode == 0, done.stderr
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
     release = PreviousRelease(folder)
+    if not with_layers:
+        return release
     # Whoever deploys it runs this Python, and its packages need not be fetched again.
     (folder / ".venv").symlink_to(Path(sys.prefix))
     ask = "print(layers._home('deps', layers.LOCK.read_bytes(), is_local=True))"
