@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo test check slow coverage format faults parity bench costs lock toolchain clean \
+.PHONY: help env demo dist test check slow coverage format faults parity bench costs lock toolchain clean \
         style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
@@ -147,6 +147,9 @@ account-smoke: cdk ## Deploy a small stage of its own to your account, check wha
 deploy-local: emulator $(VENV)/toolchain.env ## Deploy for real to an AWS on this machine, until Ctrl-C
 	@. $(VENV)/toolchain.env && $(PY) -m tests.tools.emulated
 
+dist: $(VENV)/linked ## Build the wheel and the source archive in dist/, the same bytes each time (RELEASE=1 for a release)
+	@$(PY) requirements/dist.py $(if $(RELEASE),--release)
+
 # --- Gates ----------------------------------------------------------------------------------------
 
 style: $(VENV)/linked
@@ -232,8 +235,8 @@ LOCKS := requirements/dev.txt requirements/parity.txt requirements/jdk.txt requi
 
 lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest versions)
 	@echo "lock: $(LOCKS)"
-	@$(COMPILE) $(EVERYWHERE) --extra cli --extra infra --group dev pyproject.toml -o requirements/dev.txt >/dev/null
-	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt pyproject.toml -o layers/deps/requirements.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) --extra infra --group dev pyproject.toml -o requirements/dev.txt >/dev/null
+	@$(COMPILE) $(LAMBDA) -c requirements/dev.txt layers/deps/requirements.in -o layers/deps/requirements.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) -c layers/deps/requirements.txt requirements/parity.in -o requirements/parity.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/jdk.in -o requirements/jdk.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/node.in -o requirements/node.txt >/dev/null

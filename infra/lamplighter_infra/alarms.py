@@ -44,18 +44,13 @@ class Alarms(Construct):
         key: kms.IKey,
         queues: Queues,
         compute: Compute,
+        topic: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, name)
         self._config = config
         self._queues = queues
         self._compute = compute
-        self.topic = sns.Topic(
-            self,
-            "Topic",
-            topic_name=f"{config.stack_name}-alarms",
-            master_key=key,
-            enforce_ssl=True,
-        )
+        self.topic = topic or self._topic(key)
         # A topic with a policy has no other: also alarms must be admitted.
         account = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         self.topic.add_to_resource_policy(
@@ -73,6 +68,17 @@ class Alarms(Construct):
         self._alarm_on_functions()
         if not config.is_local:  # no emulator has them
             self._save_queries()
+
+    def _topic(self, key: kms.IKey) -> sns.ITopic:
+        if self._config.notify:
+            return sns.Topic.from_topic_arn(self, "Topic", self._config.notify)
+        return sns.Topic(
+            self,
+            "Topic",
+            topic_name=f"{self._config.stack_name}-alarms",
+            master_key=key,
+            enforce_ssl=True,
+        )
 
     def _alarm_on_schedules(self) -> None:
         """Notify when runs come late, or only by repairs."""

@@ -17,7 +17,8 @@ def main() -> int:
         config = Config.from_context(app.node.get_all_context())
         account = config.account or os.environ.get("CDK_DEFAULT_ACCOUNT")
         region = config.region or os.environ.get("CDK_DEFAULT_REGION")
-        LamplighterStack(app, config, env=cdk.Environment(account=account, region=region))
+        env = cdk.Environment(account=account, region=region)
+        LamplighterStack(app, config=config, env=env)
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - what a person reads
         return 1

@@ -24,7 +24,7 @@ from lamplighter.executors.step_functions import EVENT_TYPE as EXECUTION_EVENT
 from lamplighter.settings import Settings
 from lamplighter.topology import FUNCTIONS, QUEUES, Function, queues_of
 from lamplighter_infra import layers
-from lamplighter_infra.config import Config
+from lamplighter_infra.config import Config, is_token
 from lamplighter_infra.environment import require_room
 from lamplighter_infra.functions import LIMITS, PERMISSIONS, limits_of
 from lamplighter_infra.permissions import Arns, function_statements
@@ -123,9 +123,7 @@ class Compute(Construct):
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_architecture(self._config),
             handler="handler.handler",
-            code=lambda_.Code.from_asset(
-                str(layers.ROOT / "functions" / name), exclude=["*", "!handler.py"]
-            ),
+            code=lambda_.Code.from_asset(str(layers.handler(name)), exclude=["*", "!handler.py"]),
             layers=self._layers,
             memory_size=limits.memory_mb,
             timeout=cdk.Duration.seconds(limits.timeout_seconds),
@@ -273,9 +271,11 @@ class Compute(Construct):
             arn = self._queues.queues[queue.name].queue_arn
             self._add_event_source(f"{title(queue.name)}Source", arn, target, batch_size)
         if name == "watch":
-            for other in self._config.watch_queues:
+            for number, other in enumerate(self._config.watch_queues, start=1):
                 arn = self._arns.external_queue(other)
-                self._add_event_source(f"Watched-{other}", arn, target, batch_size)
+                # A name that only AWS knows cannot be part of another.
+                label = str(number) if is_token(other) else other
+                self._add_event_source(f"Watched-{label}", arn, target, batch_size)
         if minutes := FUNCTIONS[name].every_minutes:
             rule = events.Rule(
                 self,

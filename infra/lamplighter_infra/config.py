@@ -32,6 +32,19 @@ _ACCESS_POINT = re.compile(
 )
 
 
+# What the CDK writes for a name that only AWS will know.
+_TOKEN = "${Token["  # noqa: S105 - no secret
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text stands for one that is known when AWS has made something."""
+    return _TOKEN in text
+
+
+def _fits(pattern: re.Pattern[str], text: str) -> bool:
+    return is_token(text) or pattern.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """One stage. Every field is a flag: `-c alarm_email=someone@example.com`.
@@ -54,6 +67,8 @@ class Config:
     keep_data: bool = True
     log_days: _LogDays = 30
     alarm_email: str = ""
+    # An SNS topic that exists, by ARN, as the target of alarms instead of one of the stack's own.
+    notify: str = ""
     # A customer-managed key that exists, by ARN, instead of one of the stack's own.
     kms_key_arn: str = ""
 
@@ -86,6 +101,8 @@ class Config:
     spark_cloudwatch_logs: bool = False
     # Buckets that jobs read and write, and further policies of theirs, by ARN.
     data_buckets: tuple[str, ...] = ()
+    # The keys that these are encrypted with, by ARN.
+    data_keys: tuple[str, ...] = ()
     job_policies: tuple[str, ...] = ()
     # What jobs may read of Secrets Manager and SSM: `secretsmanager:NAME`, `ssm:PARAMETER`.
     secrets: tuple[str, ...] = ()
@@ -130,6 +147,10 @@ class Config:
                 raise SettingsError(f"snap_start: {name!r} is not one of {names}")
         for problem in Sizes.of({}, self.settings).problems():
             raise SettingsError(f"default sizes of jobs (spark_…_cores, …_memory_gb): {problem}")
+        if self.alarm_email and self.notify:
+            raise SettingsError(
+                "alarm_email and notify exclude each other: subscribe the address to that topic"
+            )
         self._require_roles_and_secrets()
         self._require_names_of_state_machines()
         self._require_whole_network()
@@ -137,13 +158,13 @@ class Config:
 
     def _require_roles_and_secrets(self) -> None:
         for secret in self.secrets:
-            if not _SECRET.fullmatch(secret):
+            if not _fits(_SECRET, secret):
                 raise SettingsError(
                     f"secrets: {secret!r} must be secretsmanager:NAME or ssm:PARAMETER, without"
                     " wildcards"
                 )
         for bundle, arn in self.settings.bundle_roles.items():
-            if not _ROLE.fullmatch(arn):
+            if not _fits(_ROLE, arn):
                 raise SettingsError(
                     f"bundle_roles: {arn!r} for bundle {bundle!r} must be the ARN of a role, such"
                     " as arn:aws:iam::111111111111:role/orders-jobs"
@@ -151,7 +172,7 @@ class Config:
 
     def _require_names_of_state_machines(self) -> None:
         for name in self.state_machines:
-            if not _STATE_MACHINE.fullmatch(name):
+            if not _fits(_STATE_MACHINE, name):
                 raise SettingsError(
                     f"state_machines: {name!r} must be the name of a state machine of this account"
                     " and Region; one elsewhere can be started by one that is here"
@@ -180,7 +201,7 @@ class Config:
             return
         if not self.watch_subnets:
             raise SettingsError("watch_access_point is reached from subnets: give watch_subnets")
-        if not _ACCESS_POINT.fullmatch(self.watch_access_point):
+        if not _fits(_ACCESS_POINT, self.watch_access_point):
             raise SettingsError(
                 f"watch_access_point {self.watch_access_point!r} must be the ARN of an access"
                 " point of EFS, such as"
@@ -194,7 +215,7 @@ class Config:
 
     @property
     def stack_name(self) -> str:
-        """The name of the stack, which the command line knows it by."""
+        """What the names of its resources begin with; in an app of its own, the stack's name."""
         return self.name or f"lamplighter-{self.stage}"
 
     @property
@@ -221,15 +242,19 @@ class Config:
         chosen = {each.name for each in fields(ChosenSettings)}
         for key in given:
             require_known("flag", key, (*own, *chosen))
-        values = {
-            key: read_value(own[key], key, value) for key, value in given.items() if key in own
-        }
+        values = {key: value for key, value in given.items() if key in own}
+        return cls.of_stage(values, {key: given[key] for key in given if key in chosen})
+
+    @classmethod
+    def of_stage(cls, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> Self:
+        """Return a stage with these fields and settings; its others have the stage's defaults."""
+        types = {each.name: each.type for each in fields(cls)}
+        values = {name: read_value(types[name], name, value) for name, value in given.items()}
         stage = values.get("stage", "dev")
         # Of an application that exists already, only its owner knows the limits.
         limits = {} if values.get("emr_application_id") else _LIMITS.get(stage, _OTHER_LIMITS)
-        settings = {**limits, **{key: value for key, value in given.items() if key in chosen}}
         defaults = {"stage": stage, **_DEFAULTS.get(stage, {})}
-        made = cls(**{**defaults, **values}, settings=ChosenSettings.named(settings))
+        made = cls(**{**defaults, **values}, settings=ChosenSettings.named({**limits, **chosen}))
         if made.is_local:
             made = replace(made, account=_LOCAL_ACCOUNT, region=_LOCAL_REGION)
         return made

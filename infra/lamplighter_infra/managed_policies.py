@@ -67,6 +67,17 @@ OPERATOR = Permissions(
     publishes=True,
 )
 
+# For other parts of an app: who sends events of assets, and who pushes bundles but does no more.
+SENDER = Permissions(sends="events events.fifo")
+PUSHER = Permissions(
+    tables={
+        **dict.fromkeys(_TABLES, "BatchGetItem GetItem Query"),
+        **dict.fromkeys(("Dags/by_file", "AssetEvents/by_seq"), "Query"),
+    },
+    gets="bundles/*",
+    puts="bundles/* pushes/*",
+)
+
 
 class ManagedPolicies(Construct):
     """The policies `<stack>-reader-<region>` and `<stack>-operator-<region>`."""
@@ -99,7 +110,7 @@ class ManagedPolicies(Construct):
 
 
 def _describe_stack(arns: Arns) -> iam.PolicyStatement:
-    name = f"{arns.config.stack_name}/*"
+    name = f"{arns.stack.stack_name}/*"
     arn = arns.stack.format_arn(service="cloudformation", resource="stack", resource_name=name)
     return iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[arn])
 

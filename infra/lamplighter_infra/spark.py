@@ -159,6 +159,8 @@ class Spark(Construct):
         if arns:
             data = _statement([*_READ, *_WRITE], [*arns, *(f"{arn}/*" for arn in arns)])
             statements = [*statements, data]
+        if self._config.data_keys:
+            statements = [*statements, self._using_keys(list(self._config.data_keys))]
         statements = [*statements, *reading_secrets(stack, self._config)]
         this_account = {"StringEquals": {"aws:SourceAccount": stack.account}}
         return iam.Role(
@@ -190,10 +192,13 @@ class Spark(Construct):
         # Before it writes a file, Hadoop asks whether there is a folder of that name.
         below = {"StringLike": {"s3:prefix": list(_FOLDERS)}}
         listing = _statement(["s3:ListBucket"], [bucket.bucket_arn], below)
+        encrypting = self._using_keys([key.key_arn])
+        return [own, reports, listing, *self._writing_logs(), encrypting]
+
+    def _using_keys(self, arns: list[str]) -> iam.PolicyStatement:
         region = cdk.Stack.of(self).region
         via = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
-        encrypting = _statement(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], via)
-        return [own, reports, listing, *self._writing_logs(), encrypting]
+        return _statement(["kms:Decrypt", "kms:GenerateDataKey"], arns, via)
 
     def _writing_logs(self) -> list[iam.PolicyStatement]:
         """Return what jobs need to write to CloudWatch: their own role does it, not the service."""

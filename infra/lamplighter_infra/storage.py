@@ -33,11 +33,14 @@ _MORE_DAYS_FOR_JOBS = 30
 _KEEP_ACCESS_DAYS = 90
 
 
-def make_key(scope: Construct, config: Config) -> kms.IKey:
-    """Return the key of all that is stored: an existing one, or one of the stack's own."""
-    if config.kms_key_arn:
+def make_key(scope: Construct, config: Config, given: kms.IKey | None = None) -> kms.IKey:
+    """Return the key of all that is stored: an existing one, or one of the stack's own.
+
+    The policy of one that is `given` by the app that makes it is completed, too.
+    """
+    if given is None and config.kms_key_arn:
         return kms.Key.from_key_arn(scope, "Key", config.kms_key_arn)
-    key = kms.Key(
+    key = given or kms.Key(
         scope,
         "Key",
         alias=f"alias/{config.stack_name}",
@@ -45,7 +48,12 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
         enable_key_rotation=True,
         removal_policy=_removal(config),
     )
-    stack = cdk.Stack.of(scope)
+    _admit(key, config, cdk.Stack.of(scope))
+    return key
+
+
+def _admit(key: kms.IKey, config: Config, stack: cdk.Stack) -> None:
+    """Let services and senders use the key, each for what they do for this deployment."""
     # These put messages into our queues, whose policies name rules, buckets and accounts. Not all
     # that they do with a key says for whom it is done, but SQS always says for which queue.
     queues = stack.format_arn(service="sqs", resource=f"{config.stack_name}-*")
@@ -75,7 +83,6 @@ def make_key(scope: Construct, config: Config) -> kms.IKey:
         )
     )
     _allow_senders(key, config, stack)
-    return key
 
 
 def _statement(
@@ -89,7 +96,7 @@ def _statement(
     )
 
 
-def _allow_senders(key: kms.Key, config: Config, stack: cdk.Stack) -> None:
+def _allow_senders(key: kms.IKey, config: Config, stack: cdk.Stack) -> None:
     """Let those who may send events encrypt them, through SQS only."""
     via = {"StringEquals": {"kms:ViaService": f"sqs.{stack.region}.amazonaws.com"}}
     for arn in config.event_senders:
@@ -120,7 +127,10 @@ class Storage(Construct):
         self._config = config
         self._key = key
         self.prefix = f"{config.stack_name}-"
-        self.tables = [self._table(table) for table in table_definitions(self.prefix)]
+        self.tables = {
+            table.name.removeprefix(self.prefix): self._table(table)
+            for table in table_definitions(self.prefix)
+        }
         # S3 goes on writing for hours: where the data go with the stack, it could not be deleted.
         self.access_logs = self._access_logs() if config.keep_data else None
         self.bucket = self._bucket(queues)

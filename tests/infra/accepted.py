@@ -19,7 +19,7 @@ ACCEPTED = (
     Accepted("AwsSolutions-L1", "*/Custom::CDKBucketDeployment*", "the CDK chooses it"),
     Accepted(
         "AwsSolutions-S1",
-        "lamplighter-dev/Storage/Bucket/*",
+        "lamplighter-dev/*/Storage/Bucket/*",
         "it goes with its stack, which could not be deleted while S3 writes a log of it",
     ),
     Accepted(_LOGS, "*/Role/*", "Lambda names the streams of a log"),

@@ -111,7 +111,7 @@ def _synthesize(flags: str, *, has_layers: bool) -> Synthesis:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=context, outdir=str(folder))
     env = cdk.Environment(account=config.account or ACCOUNT, region=config.region or REGION)
-    LamplighterStack(app, config, env=env, has_layers=has_layers)
+    LamplighterStack(app, config=config, env=env, has_layers=has_layers)
     cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
     try:
         app.synth()

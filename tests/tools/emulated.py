@@ -31,7 +31,7 @@ from lamplighter_local.emr.fake_emr import FakeEmr
 from tests.hostile.as_lambda import drop_rights
 from tests.tools.emr_server import serving_emr
 
-ROOT = layers.ROOT
+ROOT = Path(__file__).parents[2]
 EMULATOR = ROOT / ".venv-emulator" / "bin" / "python"
 CDK = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
 REGION = "us-east-1"

@@ -15,7 +15,7 @@ import pytest
 
 from lamplighter.bundles.parsing import CheckedDag
 from lamplighter.errors import RefusedError
-from lamplighter_cli import simulate
+from lamplighter_cli import extras
 from lamplighter_cli.app import main
 from lamplighter_cli.simulate import durations
 
@@ -210,17 +210,17 @@ def test_missing_matplotlib_is_one_line_that_names_the_extra(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has not installed it learns how, before any day passes."""
-    monkeypatch.setattr(simulate, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     code, _, err = lamplighter(bundle, "--plot", tmp_path / "a.png")
-    assert code == 1
-    assert err == "error: --plot needs matplotlib: pip install 'lamplighter[plot]'\n"
+    assert code == 2
+    assert err == "error: matplotlib is not installed: pip install 'lamplighter[plot]'\n"
 
 
 def test_missing_emulator_is_one_line_that_names_the_extra(bundle: Path) -> None:
     """An installation for operators only has no moto, and says what to install."""
     with patch.dict(sys.modules, {"lamplighter_local.simulation.simulate": None}):
         code, _, err = lamplighter(bundle)
-    assert code == 1
+    assert code == 2
     assert err.endswith("is not installed: pip install 'lamplighter[local]'\n")
 
 

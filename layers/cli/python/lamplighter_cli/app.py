@@ -27,6 +27,7 @@ from lamplighter_cli.deployment import Target, choose
 from lamplighter_cli.dev import dev
 from lamplighter_cli.doctor import doctor
 from lamplighter_cli.errors import explain
+from lamplighter_cli.extras import MissingExtraError
 from lamplighter_cli.next import next_runs
 from lamplighter_cli.push import push
 from lamplighter_cli.simulate import simulate
@@ -93,9 +94,12 @@ def options(
 
 
 def main() -> None:
-    """Run the command; expected errors are one line on stderr and exit code 1."""
+    """Run the command; expected errors are one line on stderr and exit code 1, or 2."""
     try:
         app()
+    except MissingExtraError as error:
+        console.error(str(error))
+        sys.exit(2)
     except (LamplighterError, BotoCoreError, ClientError, StoreError) as error:
         console.error(explain(error) or str(error))
         sys.exit(1)

@@ -20,7 +20,7 @@ from rich.text import Text
 from lamplighter.errors import RefusedError
 from lamplighter_cli import console
 from lamplighter_cli.console import exit_on_ctrl_c
-from lamplighter_cli.options import needing_local
+from lamplighter_cli.extras import needing
 
 if TYPE_CHECKING:
     from lamplighter_local.demo import Done, OnChange, Seen
@@ -47,7 +47,7 @@ def demo(
     ] = False,
 ) -> None:
     """Run the example pipeline over simulated days, with Spark on this machine."""
-    with needing_local():
+    with needing("local"):
         from lamplighter_local import demo as example  # noqa: PLC0415 - only where it is needed
     example.require_java()
     began = time.monotonic()

@@ -19,12 +19,12 @@ from rich.text import Text
 
 from lamplighter_cli import console
 from lamplighter_cli.dev_output import activity_line, screen
+from lamplighter_cli.extras import needing
 from lamplighter_cli.options import (
     BundleDir,
     BundleName,
     Secrets,
     Variables,
-    needing_local,
     read_secrets,
     read_variables,
 )
@@ -90,7 +90,7 @@ def dev(
 
 
 def _session(path: Path, **options: Any) -> "AbstractContextManager[DevSession]":
-    with needing_local():
+    with needing("local"):
         from lamplighter_local.dev.session import dev_session  # noqa: PLC0415 - only where it is needed
     return dev_session(path, **options)
 

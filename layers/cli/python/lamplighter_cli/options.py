@@ -2,8 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,14 +99,3 @@ def read_secrets(file: Path | None) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
         raise RefusedError(f"--secrets {file} must be a JSON object of texts by reference")
     return found
-
-
-@contextmanager
-def needing_local() -> Iterator[None]:
-    """Say what to install if an import fails: moto and Spark are optional dependencies."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise RefusedError(
-            f"{missing.name} is not installed: pip install 'lamplighter[local]'"
-        ) from missing

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,12 +23,12 @@ from lamplighter.errors import RefusedError
 from lamplighter.zones import parse_instant
 from lamplighter_cli import console
 from lamplighter_cli.check import show_problems
+from lamplighter_cli.extras import needing, require_package
 from lamplighter_cli.options import (
     AsJson,
     BundleDir,
     PollRealSources,
     Variables,
-    needing_local,
     read_variables,
 )
 
@@ -80,7 +79,7 @@ def simulate(
     with runtime.using(clock=clock.FixedClock(start)):
         report = _check(root)
     lasting = durations(takes or (), report.dags)
-    with needing_local():
+    with needing("local"):
         from lamplighter_cli import simulate_output  # noqa: PLC0415 - only where it is needed
         from lamplighter_local.simulation.simulate import simulate as run_simulation  # noqa: PLC0415 - as above
     with _progress(start, days) as on_progress:
@@ -136,8 +135,7 @@ def _one_line_errors(file: Path) -> Iterator[None]:
 def _require_plotting(file: Path) -> None:
     if file.suffix.lower() not in _PLOT_FORMATS:
         raise RefusedError(f"--plot {file}: the file name must end in {' or '.join(_PLOT_FORMATS)}")
-    if find_spec("matplotlib") is None:
-        raise RefusedError("--plot needs matplotlib: pip install 'lamplighter[plot]'")
+    require_package("matplotlib", "plot")
 
 
 def _draw(simulation: "Simulation", file: Path) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 from lamplighter import clock
 from lamplighter.safe_text import masked, masked_text
 from lamplighter_cli import console
+from lamplighter_cli.extras import needing
 from lamplighter_cli.options import (
     AsJson,
     Conf,
@@ -21,7 +22,6 @@ from lamplighter_cli.options import (
     PollRealSources,
     Secrets,
     Variables,
-    needing_local,
     read_conf,
     read_secrets,
     read_time,
@@ -56,7 +56,7 @@ def run_test(
     """Run a DAG once on this machine; show its steps and logs. Exit code 1 if the run failed."""
     date = read_time("--at", at) if at else clock.now().replace(microsecond=0)
     params, variables, given = read_conf(conf), read_variables(var), read_secrets(secrets)
-    with needing_local():
+    with needing("local"):
         from lamplighter_local.try_run import try_run  # noqa: PLC0415 - only where it is needed
     with console.exit_on_ctrl_c():
         tried = try_run(

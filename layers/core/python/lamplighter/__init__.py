@@ -12,7 +12,7 @@ from lamplighter.dags import (
     dag,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DAG",

@@ -58,7 +58,12 @@ def frozen() -> str:
 @pytest.fixture
 def lamplighter(request: pytest.FixtureRequest, frozen: "datetime | str") -> Iterator[Deploy]:
     """Yield a function that opens a `LocalDeployment`, which is closed when the test is over."""
-    from lamplighter_local.deployment import LocalDeployment  # noqa: PLC0415 - see above
+    try:
+        from lamplighter_local.deployment import LocalDeployment  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as missing:
+        pytest.fail(
+            f"{missing.name} is not installed: pip install 'lamplighter[local]'", pytrace=False
+        )
 
     opened: list[tuple[LocalDeployment, bool]] = []
 
