@@ -3,10 +3,13 @@
 Owns: where they are found, one function for each kind of name. docs/compatibility.md has the list.
 """
 
+import ast
 import importlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -48,6 +51,7 @@ MODULES = (
     "lamplighter.triggers.shared_stream",
     "lamplighter.triggers.sources",
     "lamplighter.events.emit",
+    "lamplighter_infra",
     "lamplighter_job",
     "lamplighter_local",
 )
@@ -70,6 +74,7 @@ def surface() -> dict[str, Any]:
         "public_names": {name: dict(_names_of(name)) for name in MODULES},
         "settings": dict(_fields_of(settings.Settings)),
         "flags": dict(_fields_of(Config)),
+        "construct": construct(),
         "outputs": sorted(settings.output_key(name) for name in _single_settings()),
         "queues": {name: {"consumer": queue.consumer} for name, queue in QUEUES.items()},
         "columns": {model.__name__: dict(_columns(model)) for model in TABLES},
@@ -101,6 +106,38 @@ def metrics() -> dict[str, Any]:
     return {"namespace": NAMESPACE, "dimensions": ["service", "stack"], "names": found}
 
 
+def construct() -> dict[str, list[str]]:
+    """Return the props and the members of the construct, without importing the CDK for them."""
+    spec = find_spec("lamplighter_infra")
+    assert spec is not None
+    (folder,) = spec.submodule_search_locations or ()
+    found = {}
+    for module, name in (("props", "Props"), ("construct", "Lamplighter")):
+        tree = ast.parse((Path(folder) / f"{module}.py").read_text(encoding="utf-8"))
+        (body,) = [each.body for each in tree.body if getattr(each, "name", "") == name]
+        names = [
+            each.target.id if isinstance(each, ast.AnnAssign) else each.name
+            for each in body
+            if isinstance(each, ast.FunctionDef)
+            or (isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name))
+        ]
+        found[name] = sorted(each for each in names if not each.startswith("_"))
+    return found
+
+
+_STATEFUL = ("AWS::DynamoDB::", "AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SQS::Queue")
+
+
+def stateful(template: dict[str, Any]) -> dict[str, str]:
+    """Return the resources that hold something, by logical id: another id is another resource."""
+    found = {name: str(each["Type"]) for name, each in template["Resources"].items()}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if kind.startswith(_STATEFUL) and not kind.endswith("Policy")
+    }
+
+
 def _single_settings() -> list[str]:
     own = [each.name for each in fields(settings.Settings) if each.name != "queue_urls"]
     return [*own, *URL_SETTINGS.values()]
@@ -127,7 +164,8 @@ def _type_name(declared: Any) -> str:
 def _names_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     module = importlib.import_module(name)
     for each in sorted(_public(module)):
-        value = getattr(module, each)
+        # Those of the CDK need a Node to be imported: `construct` has them.
+        value = None if name == "lamplighter_infra" else getattr(module, each)
         yield each, _described(value, has_members=name != "lamplighter")
 
 

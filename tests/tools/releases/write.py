@@ -17,9 +17,10 @@ from lamplighter.dags.dag import PLAIN_ARGUMENTS
 from lamplighter.dags.kinds import KINDS
 from lamplighter.timetables.base import _BUILT_IN
 from lamplighter.zones import iso
+from tests.infra.synthesis import synthesize
 from tests.tools.releases import fixture, state, story
 from tests.tools.releases.json_keys import json_keys
-from tests.tools.releases.surface import surface
+from tests.tools.releases.surface import stateful, surface
 
 
 def main() -> int:
@@ -42,6 +43,7 @@ def main() -> int:
         fixture.write(folder, "objects", state.read_objects(lamp))
         fixture.write(folder, "jobs", state.read_jobs(lamp))
         fixture.write(folder, "json_keys", json_keys(lamp))
+    fixture.write(folder, "stateful", stateful(synthesize({"stage": "dev"}).template))
     for name, value in surface().items():
         fixture.write(folder, name, value)
     sys.stderr.write(f"{folder} is written\n")
