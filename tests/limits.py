@@ -19,7 +19,13 @@ from pytest_timeout import is_debugging
 _TESTS = Path(__file__).parent
 _FULL_SECONDS = 2_700
 # By folder: tests of these start processes that take their time, or rage for minutes.
-_FOLDER_SECONDS = {"concurrency": 1_500, "deployed": 1_800, "infra": 900, "spark": 900}
+_FOLDER_SECONDS = {
+    "concurrency": 1_500,
+    "deployed": 1_800,
+    "infra": 900,
+    "releases": 900,
+    "spark": 900,
+}
 # Whoever has kept the first for himself, such as a task of an event loop, gets another.
 _AGAIN_SECONDS = 20
 

@@ -16,6 +16,7 @@ _SYNTHESIZING = {
         "test_permissions.py",
         "test_settings.py",
         "test_spark.py",
+        "test_stored_resources.py",
         "test_template.py",
         "test_watch.py",
     )

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -185,26 +186,43 @@ def bootstrap(there: Emulator) -> None:
     _cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], there, cwd=there.folder)
 
 
-def deploy(there: Emulator, flags: Mapping[str, str]) -> str:
-    """Deploy the stack that flags describe, and the files of jobs; return what the CDK said."""
+def deploy(
+    there: Emulator,
+    flags: Mapping[str, str],
+    *,
+    tree: Path = ROOT,
+    runtime: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Deploy the stack that flags describe, and the files of jobs; return what the CDK said.
+
+    The code of another release has a tree and a runtime of its own, and variables that lead to it.
+    """
     given = [part for name, text in flags.items() for part in ("-c", f"{name}={text}")]
     command = ["deploy", "-c", "target=local", *given, "--require-approval", "never"]
-    said = _cdk([*command, "--output", str(there.folder / "cdk.out")], there, cwd=ROOT)
-    put_job_files(there, Config.from_context({"target": "local", **flags}).stack_name)
+    out = there.folder / "cdk.out"
+    said = _cdk([*command, "--output", str(out)], there, cwd=tree, variables=variables)
+    put_job_files(there, Config.from_context({"target": "local", **flags}).stack_name, runtime)
     return said
 
 
-def put_job_files(there: Emulator, stack: str) -> None:
+def put_job_files(there: Emulator, stack: str, runtime: Path | None = None) -> None:
     """Put the files that jobs take along into the bucket of a stack, as AWS would be made to."""
-    runtime = layers.runtime_files()
+    shipped = runtime or layers.runtime_files()
+    bucket = f"{stack}-{ACCOUNT}-{REGION}"
     with leading_to(there):
-        for path in sorted(runtime.iterdir()):
-            key = f"runtime/{runtime.name}/{path.name}"
-            bucket = f"{stack}-{ACCOUNT}-{REGION}"
+        for path in sorted(shipped.iterdir()):
+            key = f"runtime/{shipped.name}/{path.name}"
             aws.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
 
 
-def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
+def _cdk(
+    command: list[str],
+    there: Emulator,
+    *,
+    cwd: Path,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     found = node()
     assert found is not None
     process = subprocess.Popen(
@@ -213,6 +231,7 @@ def _cdk(command: list[str], there: Emulator, *, cwd: Path) -> str:
         env={
             **_own_variables(),
             **there.variables(),
+            **variables,
             "PATH": f"{Path(found).parent}{os.pathsep}{os.environ['PATH']}",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from lamplighter import DAG, Asset, AssetAlias, AssetWatcher, Param, SparkTask, TaskGroup
-from lamplighter.errors import DefinitionError, SerializationError
+from lamplighter.errors import DefinitionError, NewerFormError, SerializationError
 from lamplighter.loading import author_code_allowed
 from lamplighter.serialization import content_hash, decode_dag, encode_dag, to_json
 from lamplighter.timetables.base import Timetable
@@ -123,11 +123,20 @@ def test_hash_of_a_changed_definition_differs() -> None:
     assert content_hash(document) != content_hash(changed)
 
 
-@pytest.mark.parametrize("version", [0, 5, "4", None, 99])
+@pytest.mark.parametrize("version", [0, "4", None, 5.5])
 def test_document_of_unknown_version_is_refused(version: object) -> None:
-    """A document of another schema version is refused with both versions named."""
+    """A document of no version that ever was is refused with all versions named."""
     document = {**encode_dag(DAG("x")), "schema": version}
-    with pytest.raises(SerializationError, match="this library reads version 4"):
+    with pytest.raises(SerializationError, match="this library reads 1 to 4"):
+        decode_dag(document)
+
+
+@pytest.mark.parametrize("version", [5, 99])
+def test_document_of_newer_version_waits_for_an_upgrade(version: int) -> None:
+    """It is no mistake of its author: an upgrade may be under way, so the same call may succeed."""
+    document = {**encode_dag(DAG("x")), "schema": version}
+    expected = f"the document of DAG 'x' has version {version}, and this release reads 4: upgrade"
+    with pytest.raises(NewerFormError, match=expected):
         decode_dag(document)
 
 

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import lamplighter
 from lamplighter import aws, clock, settings
-from lamplighter.errors import MalformedRowError, SerializationError
+from lamplighter.errors import MalformedRowError, NewerFormError, SerializationError
 from lamplighter.executors.emr_releases import support_problem
 from lamplighter.registry.import_problems import all_problems
 from lamplighter.scheduler.claim_decision import PATIENT_FAILURES
@@ -250,7 +250,7 @@ def _versions() -> Finding:
     ours = f"lamplighter {lamplighter.__version__} on Python {platform.python_version()}"
     try:
         newest_documents(all_dags(consistent=False))
-    except SerializationError as error:
+    except (NewerFormError, SerializationError) as error:
         return Finding("versions", ERROR, f"{ours}: {error}", "install the deployed version")
     return Finding("versions", OK, f"{ours} can read all definitions")
 

@@ -9,7 +9,8 @@
     ├── RefusedError             someone asked for what the state does not allow
     ├── RejectedError            a producer mends what it sends
     ├── TransientError           nobody acts: the same call may succeed later
-    │   └── ThrottledError           too many calls: nothing has happened, the pace must fall
+    │   ├── ThrottledError           too many calls: nothing has happened, the pace must fall
+    │   └── NewerFormError           a newer release has written this: an upgrade is under way
     └── PermanentError           an operator acts: the same call will never succeed
 
 A definition error is also a `ValueError`, so that code written against Airflow, which raises that,
@@ -55,6 +56,21 @@ class TransientError(LamplighterError):
 
 class ThrottledError(TransientError):
     """A service refused a call because of its rate; the call had no effect."""
+
+
+class NewerFormError(TransientError):
+    """A newer release has written this form: it is refused, untouched, until this code is newer."""
+
+    def __init__(self, what: str, found: object, known: int) -> None:
+        super().__init__(
+            f"{what} has version {found!r}, and this release reads {known}: upgrade lamplighter, or"
+            " wait until the upgrade that is under way is complete"
+        )
+
+
+def is_newer(version: object, known: int) -> bool:
+    """Return whether a version number is one that only newer releases know."""
+    return isinstance(version, int) and not isinstance(version, bool) and version > known
 
 
 class PermanentError(LamplighterError):

@@ -2,7 +2,7 @@
 
 No pickle, no eval, no class outside a closed list. A change of the format adds one to `SCHEMA` and
 a step to `_UPGRADES` that turns a document of the version before into the next; documents from the
-future are refused.
+future are refused, and left as they are, because an upgrade of the deployment may be under way.
 """
 
 import hashlib
@@ -18,7 +18,13 @@ from lamplighter.dags.dag import DAG, PLAIN_ARGUMENTS
 from lamplighter.dags.kinds import KINDS
 from lamplighter.dags.params import join
 from lamplighter.dags.task import Task
-from lamplighter.errors import UNREADABLE, DefinitionError, SerializationError
+from lamplighter.errors import (
+    UNREADABLE,
+    DefinitionError,
+    NewerFormError,
+    SerializationError,
+    is_newer,
+)
 from lamplighter.identifiers import require_id
 from lamplighter.timetables.base import decode_timetable, encode_timetable
 from lamplighter.zones import Zone, encode_zone, iso, parse_instant, parse_zone
@@ -185,11 +191,13 @@ def _require_keys(data: dict[str, Any], keys: frozenset[str], what: str) -> None
 def upgrade(document: dict[str, Any]) -> dict[str, Any]:
     """Return `document` in the present version, or refuse it."""
     version = document.get("schema") if isinstance(document, dict) else None
+    if is_newer(version, SCHEMA):
+        raise NewerFormError(f"the document of DAG {document.get('dag_id')!r}", version, SCHEMA)
     while version != SCHEMA:
         if not isinstance(version, int) or version not in _UPGRADES:
             raise SerializationError(
-                f"document of schema version {version!r}: this library reads version {SCHEMA};"
-                " upgrade lamplighter, or push the bundle again"
+                f"document of schema version {version!r}: this library reads 1 to {SCHEMA};"
+                " push the bundle again"
             )
         document = _UPGRADES[version](document)
         version = document.get("schema")

@@ -22,6 +22,8 @@ from lamplighter.identifiers import OUTLET
 # A DynamoDB key is limited to 1,024 bytes; under an alias it includes the asset's id.
 MAX_EVENT_ID = 200
 MAX_KEY = 1_024
+# Of a plain message; one without a number is of the first.
+VERSION = 1
 _CREATED = "ObjectCreated:"
 
 
@@ -116,7 +118,14 @@ def _event_of(created: CreatedObject) -> AssetEvent:
     )
 
 
-def _read_plain(data: dict[str, Any], event_id: str) -> AssetEvent:
+def _read_plain(message: dict[str, Any], event_id: str) -> AssetEvent:
+    data = {name: value for name, value in message.items() if name != "version"}
+    version = message.get("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise RejectedError(
+            f"version {fields.shown(json.dumps(version))}: this deployment reads events of version"
+            f" {VERSION}; leave it out, or upgrade the deployment and send the event again"
+        )
     unknown = sorted(data.keys() - _READERS.keys())
     if unknown:
         raise RejectedError(

@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, unquote_plus
 from pendulum import DateTime
 
 from lamplighter import aws, clock, queues, settings
-from lamplighter.errors import RefusedError
+from lamplighter.errors import NewerFormError, RefusedError, is_newer
 from lamplighter.store import bundles, dags
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import Cause, TransactionCanceled, Write, transact_with_retry
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 # At doubling intervals, up to the longest pause, these take more than a day.
 MAX_RESENDS = 12
 _LONGEST_PAUSE_SECONDS = 4 * 3600
+# Of announcements; those without a number are of the first.
+FORMAT = 1
 # The maximum duration of a registration: the function's time limit.
 _REGISTER_SECONDS = 900
 
@@ -103,10 +105,11 @@ def end(push: Push, *, errors: int) -> None:
 
 def announce(push: Push) -> None:
     """Put the object that announces a push."""
+    said = {"format": FORMAT, "version": push.version, "skip_owed": push.skip_owed}
     aws.client("s3").put_object(
         Bucket=settings.current().require("bucket"),
         Key=announcement_key(push.bundle, push.number),
-        Body=json.dumps({"version": push.version, "skip_owed": push.skip_owed}).encode(),
+        Body=json.dumps(said).encode(),
         ContentType="application/json",
     )
 
@@ -121,6 +124,9 @@ def read_announcement(bucket: str, key: str) -> Push:
     _, bundle, name = key.split("/")
     data = json.loads(aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
     number = int(name.removesuffix(".json"))
+    if is_newer(data.get("format"), FORMAT):
+        what = f"the announcement of push {number} of bundle {bundle!r}"
+        raise NewerFormError(what, data["format"], FORMAT)
     return Push(bundle, data["version"], number, skip_owed=bool(data.get("skip_owed")))
 
 

@@ -25,7 +25,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.dags.kinds import ABOUT, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.task import Task
 from lamplighter.dags.template_rules import OUTPUTS
-from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
+from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, is_newer, readable
 from lamplighter.events import fields
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.executors.base import Job, JobRequest, data_of
@@ -35,6 +35,7 @@ from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso_or_none
 
 CONTEXT_VERSION = 1
+REPORT_VERSION = 1
 
 _PREFIX = "jobs"
 _CONTEXT = "context.json"
@@ -353,6 +354,13 @@ def _is_listed(s3: Any, bucket: str, key: str) -> bool:
 
 
 def _report_of(said: Mapping[str, Any]) -> JobReport:
+    if is_newer(said.get("version"), REPORT_VERSION):
+        # No error: author code may write any number, and the step would never end.
+        problem = (
+            f"the job's report has version {said['version']}, and this release reads"
+            f" {REPORT_VERSION}: upgrade the deployment"
+        )
+        return JobReport(reason=problem, problem=problem, is_trusted=True)
     reason = said.get("reason")
     outputs, problem = _outputs_of(said)
     return JobReport(

@@ -12,6 +12,7 @@ from lamplighter.dags.dag import DAG
 from lamplighter.errors import (
     UNREADABLE,
     MalformedRowError,
+    NewerFormError,
     PermanentError,
     RefusedError,
     TransientError,
@@ -208,7 +209,7 @@ def _documents(
     for row in DagVersions.batch_get(keys, malformed=malformed) if keys else ():
         try:
             documents[row.dag_id] = upgrade(_document(row))
-        except UNREADABLE:
+        except (*UNREADABLE, NewerFormError):
             if not skips_unreadable:
                 raise
     return documents
