@@ -122,7 +122,8 @@ class Work:
             return {"value": act()}
         except RefusedError as error:  # logged once: it may ask over and over
             if not self.was_refused:
-                log.warning(str(error), extra={"bundle": self.bundle})
+                about = {"bundle": self.bundle, "error": str(error)}
+                log.warning("watchers ask for what they may not have", extra=about)
             self.was_refused = True
             return {"error": str(error)}
         except Exception as error:  # the process sees it as its own call would have failed
