@@ -46,6 +46,14 @@ _TRY_IT = {
 }
 
 
+_PUSH = {
+    _STARTER: "lamplighter push",
+    # It has a run for each hour since its start.
+    Example.SHOP: "lamplighter variables set data_root s3://my-lake/shop"
+    "    # a bucket that app.py names as data_buckets\nlamplighter push --skip-owed",
+}
+
+
 def init(
     name: Annotated[str, typer.Argument(help="The new folder; its name is that of the bundle.")],
     *,
@@ -97,6 +105,7 @@ def _values(name: str, example: str) -> Mapping[str, str]:
         "version": f"{major}.{minor}.0",
         "title": _TITLES[example],
         "try_it": _TRY_IT[example],
+        "push": _PUSH[example],
         "cdk": CDK_VERSION,
     }
 
