@@ -119,3 +119,16 @@ HttpPollTrigger
 QUALITY
 SometimeAfterWorkdayTimetable
 greet
+
+# What CDK apps use of a deployment.
+_.events_fifo_queue
+_.events_queue
+_.function_roles
+_.grant_operate
+_.grant_push
+_.grant_read
+_.grant_send_events
+_.job_role
+
+# A property of stacks.
+_.termination_protection

@@ -22,8 +22,13 @@ from lamplighter_infra.compute import Compute
 from lamplighter_infra.config import Config
 from lamplighter_infra.dashboard import Dashboard
 from lamplighter_infra.job_runtime import ship_runtime
-from lamplighter_infra.managed_policies import PUSHER, SENDER, ManagedPolicies
-from lamplighter_infra.permissions import Arns
+from lamplighter_infra.managed_policies import (
+    PUSHER,
+    SENDER,
+    ManagedPolicies,
+    describe_stack,
+)
+from lamplighter_infra.permissions import Arns, statements
 from lamplighter_infra.props import Props, read_props
 from lamplighter_infra.python_tasks import PythonTasks
 from lamplighter_infra.queues import Queues
@@ -134,7 +139,7 @@ class Lamplighter(Construct):
 
         Those of other accounts, topics, buckets and rules are `event_senders`.
         """
-        grants.allow("grant_send_events", grantee, SENDER, self._arns)
+        grants.allow("grant_send_events", grantee, statements(SENDER, self._arns))
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Let a role, user or group look at everything with the command line."""
@@ -147,7 +152,8 @@ class Lamplighter(Construct):
 
     def grant_push(self, grantee: iam.IGrantable) -> None:
         """Let a role or user push bundles, with the preview of what that changes."""
-        grants.allow("grant_push", grantee, PUSHER, self._arns)
+        found = (*statements(PUSHER, self._arns), describe_stack(self._arns))
+        grants.allow("grant_push", grantee, found)
 
     def _name_all(self, stack: cdk.Stack) -> Arns:
         name = f"{self.config.stack_name}-{stack.account}-{stack.region}"

@@ -3,17 +3,18 @@
 Owns: that a grant which can have no effect is an error, and not silence.
 """
 
+from collections.abc import Iterable
+
 from aws_cdk import aws_iam as iam
 
 from lamplighter.errors import SettingsError
-from lamplighter_infra.permissions import Arns, Permissions, statements
 
 _ATTACHING = {"role_arn": "role", "user_arn": "user", "group_arn": "group"}
 
 
-def allow(name: str, grantee: iam.IGrantable, permissions: Permissions, arns: Arns) -> None:
-    """Add permissions to the policy of whoever gets them."""
-    for statement in statements(permissions, arns):
+def allow(name: str, grantee: iam.IGrantable, allowed: Iterable[iam.PolicyStatement]) -> None:
+    """Add statements to the policy of whoever gets them."""
+    for statement in allowed:
         if not grantee.grant_principal.add_to_principal_policy(statement).statement_added:
             raise SettingsError(
                 f"{name}: the policies of {grantee} cannot be changed here; give it a role, or a"

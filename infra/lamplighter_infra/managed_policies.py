@@ -71,8 +71,9 @@ OPERATOR = Permissions(
 SENDER = Permissions(sends="events events.fifo")
 PUSHER = Permissions(
     tables={
-        **dict.fromkeys(_TABLES, "BatchGetItem GetItem Query"),
-        **dict.fromkeys(("Dags/by_file", "AssetEvents/by_seq"), "Query"),
+        **dict.fromkeys(("AssetQueue", "Assets", "Dags"), "BatchGetItem"),
+        "Dags/by_file": "Query",
+        "Catalog": "UpdateItem",
     },
     gets="bundles/*",
     puts="bundles/* pushes/*",
@@ -89,7 +90,7 @@ class ManagedPolicies(Construct):
         logs = iam.PolicyStatement(
             actions=["logs:FilterLogEvents"], resources=[arns.log_group("task")]
         )
-        reading = [_describe_stack(arns), _read_queue_attributes(arns), listing, logs]
+        reading = [describe_stack(arns), _read_queue_attributes(arns), listing, logs]
         self.reader = self._policy("Reader", READER, arns, reading)
         self.operator = self._policy("Operator", OPERATOR, arns, _replay_to_external_queues(arns))
 
@@ -109,7 +110,8 @@ class ManagedPolicies(Construct):
         )
 
 
-def _describe_stack(arns: Arns) -> iam.PolicyStatement:
+def describe_stack(arns: Arns) -> iam.PolicyStatement:
+    """Return what the command line needs to find the deployment."""
     name = f"{arns.stack.stack_name}/*"
     arn = arns.stack.format_arn(service="cloudformation", resource="stack", resource_name=name)
     return iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[arn])

@@ -11,7 +11,7 @@ class Accepted(NamedTuple):
     reason: str
 
 
-_LOGS = "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:logs:*:log-group:/aws/lambda/*:[*]]"
+_LOGS = "AwsSolutions-IAM5[[]Resource::arn:*:logs:*:log-group:/aws/lambda/*:[*]]"
 _OURS = "AwsSolutions-IAM5[[]Resource::*/{}]"
 
 ACCEPTED = (
@@ -31,7 +31,7 @@ ACCEPTED = (
     Accepted(_OURS.format("logs/[*]"), "*", "EMR Serverless lays them out"),
     Accepted(_OURS.format("logs/[*]/SPARK_DRIVER/stderr.gz"), "*", "as above"),
     Accepted(
-        "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:logs:*:log-group:*[*]]",
+        "AwsSolutions-IAM5[[]Resource::arn:*:logs:*:log-group:*[*]]",
         "*/Spark/[JB]*Role*/*",
         "EMR Serverless names the streams, and looks the log group up by listing",
     ),
@@ -40,12 +40,12 @@ ACCEPTED = (
     Accepted(_OURS.format("jobs/[*]/report.json"), "*", "each job has a folder"),
     Accepted(_OURS.format("jobruns/[*]"), "*", "jobs get their ids when they start"),
     Accepted(
-        "AwsSolutions-IAM5[[]Resource::arn:<AWS::Partition>:states:*:execution:*:[*]]",
+        "AwsSolutions-IAM5[[]Resource::arn:*:states:*:execution:*:[*]]",
         "*",
         "executions are named by the submissions of steps",
     ),
     Accepted(
-        _OURS.format("lamplighter-*/[*]"),
+        "AwsSolutions-IAM5[[]Resource::*:stack/*/[*]]",
         "*/ManagedPolicies/*",
         "the id of a stack is made with it",
     ),

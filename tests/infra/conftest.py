@@ -11,6 +11,7 @@ _HERE = Path(__file__).parent
 _SYNTHESIZING = {
     _HERE / name
     for name in (
+        "test_construct.py",
         "test_dashboard.py",
         "test_permissions.py",
         "test_settings.py",

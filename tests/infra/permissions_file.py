@@ -194,17 +194,17 @@ def _on_tables(operation: str, given: Mapping[str, Any], prefix: str) -> Iterato
 # The file.
 
 
-def read_lines(name: str) -> list[Line]:
+def read_lines(name: str, file: Path = FILE) -> list[Line]:
     """Return the lines of one function, or of whoever else has a section."""
-    return read_sections()[name]
+    return read_sections(file)[name]
 
 
 @cache
-def read_sections() -> dict[str, list[Line]]:
+def read_sections(file: Path = FILE) -> dict[str, list[Line]]:
     """Return the lines of all sections."""
     sections: dict[str, list[Line]] = {}
     lines: list[Line] = []
-    for text in filter(None, FILE.read_text().splitlines()):
+    for text in filter(None, file.read_text().splitlines()):
         if text.startswith("["):
             lines = sections.setdefault(text.strip("[]"), [])
             continue
@@ -215,10 +215,10 @@ def read_sections() -> dict[str, list[Line]]:
     return sections
 
 
-def write_sections(sections: Mapping[str, Sequence[Line]]) -> None:
+def write_sections(sections: Mapping[str, Sequence[Line]], file: Path = FILE) -> None:
     """Replace the file."""
     texts = ["\n".join([f"[{name}]", *map(str, sections[name])]) for name in sorted(sections)]
-    FILE.write_text("\n\n".join(texts) + "\n")
+    file.write_text("\n\n".join(texts) + "\n")
     read_sections.cache_clear()
 
 

@@ -120,10 +120,11 @@ def _synthesize(flags: str, *, has_layers: bool) -> Synthesis:
         if not (folder / REPORT).is_file():
             raise
     path = folder / f"{config.stack_name}.template.json"
-    return Synthesis(config, json.loads(path.read_text()), path, list(_findings(folder)))
+    return Synthesis(config, json.loads(path.read_text()), path, list(findings_in(folder)))
 
 
-def _findings(folder: Path) -> Iterator[tuple[str, str]]:
+def findings_in(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield what cdk-nag has found, and where."""
     report = json.loads((folder / REPORT).read_text())
     for plugin in report["pluginReports"]:
         for violation in plugin.get("violations", ()):
@@ -144,6 +145,8 @@ def short(value: Any) -> str:
             return REGION
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
             return f"<{name}>"
+        case {"Fn::Select": [_, {"Fn::Split": [_, whole]}]}:
+            return short(whole)
         case {"Fn::Join": [str(between), list(parts)]}:
             return between.join(short(part) for part in parts)
         case {"Fn::Sub": str(text)}:
