@@ -12,7 +12,8 @@ from lamplighter.events.message import read_events
 from lamplighter.registry.pushes import announcement_key, read_announcement
 from lamplighter.store.models import Catalog, DagVersions
 from lamplighter_cli.doctor_checks import _versions
-from lamplighter_job.context import ContextError, context_from
+from lamplighter_job.context import context_from
+from lamplighter_job.errors import ContextError
 from lamplighter_local.emr.fake_emr import Outcome
 from tests.tools.checked_deployment import LocalDeployment
 

@@ -39,7 +39,7 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 _START_FOR = 60.0
 _END_FOR = 10.0
-_CDK_FOR = 300.0
+_CDK_FOR = 900.0
 
 
 class EmulatorError(LamplighterError):

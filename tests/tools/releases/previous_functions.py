@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from random import Random
-from typing import Any, TextIO
+from typing import IO, Any
 
 from botocore.exceptions import ClientError
 
@@ -103,13 +103,13 @@ class PreviousFunctions:
         return said["result"]
 
     def _tell(self, value: Any) -> None:
-        pipe: TextIO | None = self._process.stdin
+        pipe: IO[str] | None = self._process.stdin
         assert pipe is not None
         pipe.write(json.dumps(value, default=_encode) + "\n")
         pipe.flush()
 
     def _hear(self) -> dict[str, Any]:
-        pipe: TextIO | None = self._process.stdout
+        pipe: IO[str] | None = self._process.stdout
         assert pipe is not None
         line = pipe.readline()
         assert line, "the process of the previous release has ended: see its standard error"

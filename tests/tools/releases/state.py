@@ -154,7 +154,8 @@ def put_jobs(lamp: LocalDeployment, jobs: list[dict[str, Any]]) -> None:
     for job in jobs:
         lamp.stack.clock.move(to=parse_instant(job["at"]))
         fake = emr if job["service"] == "emr" else machines
-        fake.next_outcome(*job["step"], Outcome(**job["outcome"]))
+        dag, task = job["step"]
+        fake.next_outcome(dag, task, Outcome(**job["outcome"]))
         operation, key = _STARTS[job["service"]]
         made = fake.call(operation, job["request"])[key]
         assert made == job["id"], f"job {job['id']} was put back as {made}"

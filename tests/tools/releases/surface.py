@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-import click
 import typer.main
 
 from lamplighter import settings
@@ -110,16 +109,17 @@ def construct() -> dict[str, list[str]]:
     """Return the props and the members of the construct, without importing the CDK for them."""
     spec = find_spec("lamplighter_infra")
     assert spec is not None
-    (folder,) = spec.submodule_search_locations or ()
+    folder = next(iter(spec.submodule_search_locations or ()))
     found = {}
     for module, name in (("props", "Props"), ("construct", "Lamplighter")):
         tree = ast.parse((Path(folder) / f"{module}.py").read_text(encoding="utf-8"))
-        (body,) = [each.body for each in tree.body if getattr(each, "name", "") == name]
+        (made,) = [
+            each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name
+        ]
         names = [
-            each.target.id if isinstance(each, ast.AnnAssign) else each.name
-            for each in body
-            if isinstance(each, ast.FunctionDef)
-            or (isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name))
+            name_of
+            for each in made.body
+            if (name_of := getattr(each, "name", getattr(getattr(each, "target", None), "id", "")))
         ]
         found[name] = sorted(each for each in names if not each.startswith("_"))
     return found
@@ -235,15 +235,13 @@ def _indexes(create: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _commands(
-    command: click.Command, path: tuple[str, ...]
-) -> Iterator[tuple[str, dict[str, list[str]]]]:
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, dict[str, list[str]]]]:
     options = [
         name
         for parameter in command.params
         for name in (
             [parameter.name or ""]
-            if isinstance(parameter, click.Argument)
+            if parameter.param_type_name == "argument"
             else [*parameter.opts, *parameter.secondary_opts]
         )
         if name != "--help"

@@ -356,11 +356,11 @@ def _is_listed(s3: Any, bucket: str, key: str) -> bool:
 def _report_of(said: Mapping[str, Any]) -> JobReport:
     if is_newer(said.get("version"), REPORT_VERSION):
         # No error: author code may write any number, and the step would never end.
-        problem = (
+        newer = (
             f"the job's report has version {said['version']}, and this release reads"
             f" {REPORT_VERSION}: upgrade the deployment"
         )
-        return JobReport(reason=problem, problem=problem, is_trusted=True)
+        return JobReport(reason=newer, problem=newer, is_trusted=True)
     reason = said.get("reason")
     outputs, problem = _outputs_of(said)
     return JobReport(
