@@ -48,6 +48,15 @@ class DiskFiles:
         Path(uri).write_bytes(content)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _services_are_imported() -> None:
+    """Import moto's services once: each test forgets what it imports, and they take a second."""
+    with mock_aws():
+        boto3.client("secretsmanager", "us-east-1").create_secret(Name="any", SecretString="any")
+        parameters = boto3.client("ssm", "us-east-1")
+        parameters.put_parameter(Name="/any", Value="any", Type="SecureString")
+
+
 @pytest.fixture(autouse=True)
 def nothing_known() -> Iterator[None]:
     """Let each test begin in a process that has read no secrets."""

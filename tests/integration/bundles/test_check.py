@@ -61,7 +61,7 @@ def test_edit_of_the_same_size_in_the_same_second_is_seen(
 def test_file_under_another_clock_imports_what_the_clock_does_without(
     write_bundle: WriteBundle,
 ) -> None:
-    """What moves the clock leaves pytest out, which takes long; a file may import it all the same."""
+    """What moves the clock leaves pytest out, which takes long; a file may import it yet."""
     text = "import sys\nassert 'pytest' not in sys.modules\nimport pytest\n"
     root = write_bundle({"dags/a.py": text + GOOD})
     with runtime.using(clock=FixedClock(datetime(2026, 1, 5))):

@@ -133,7 +133,7 @@ def _client(service: str) -> Any:
 
 
 # Drawn by lot, or of the way that an answer took.
-_DIFFERENT = {"MessageId", "ReceiptHandle", "ResponseMetadata", "TableDescription", "QueueUrl"}
+_DIFFERENT = {"MessageId", "ReceiptHandle", "ResponseMetadata", "TableDescription"}
 
 
 def _comparable(value: Any) -> Any:
@@ -205,6 +205,14 @@ _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
             ],
         },
     ),
+    (
+        "dynamodb",
+        "update_time_to_live",
+        {
+            "TableName": _TRIAL,
+            "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "n"},
+        },
+    ),
     ("dynamodb", "put_item", {"TableName": _TRIAL, "Item": _item(2)}),
     ("dynamodb", "put_item", {"TableName": _TRIAL, "Item": _item(1)}),
     ("dynamodb", "update_item", {**_SET_AND_REMOVE, "ReturnValues": "ALL_NEW"}),
@@ -231,7 +239,12 @@ _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("dynamodb", "query", {**_IN_INDEX, "Limit": 1}),
     ("dynamodb", "query", {**_IN_INDEX, "ScanIndexForward": False}),
     ("dynamodb", "scan", {"TableName": _TRIAL}),
-    ("sqs", "create_queue", {"QueueName": _TRIAL}),
+    ("sqs", "create_queue", {"QueueName": _TRIAL, "Attributes": {"VisibilityTimeout": "7"}}),
+    (
+        "sqs",
+        "get_queue_attributes",
+        {"QueueUrl": "", "AttributeNames": ["QueueArn", "VisibilityTimeout"]},
+    ),
     ("sqs", "send_message", {"QueueUrl": "", "MessageBody": "one"}),
     (
         "sqs",
