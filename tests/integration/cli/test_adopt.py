@@ -28,6 +28,9 @@ from lamplighter_job.context import Context
 
 Command = Callable[..., Any]
 
+# In one process, because the bundle of all files is made and checked once.
+pytestmark = pytest.mark.xdist_group("adopt")
+
 HERE = Path(__file__).parent
 FILES = HERE / "airflow_files"
 GOLDEN = HERE / "airflow_golden"

@@ -6,6 +6,7 @@ understood.
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 from lamplighter_cli.adopt.names import advice_on
@@ -78,19 +79,23 @@ def third_party(text: str, local: set[str]) -> Iterator[str]:
 
 
 def names_used(tree: ast.AST) -> set[str]:
-    """Return the names that are read somewhere, also in quoted annotations."""
-    return {
+    """Return the names that are read somewhere."""
+    return set(_count_names(tree))
+
+
+def _count_names(tree: ast.AST) -> Counter[str]:
+    return Counter(
         node.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    )
 
 
 def _without_unused(text: str, handled: set[str], before: set[str]) -> str:
     """Take out functions that have moved, and imports that only they used, until all are used."""
     while True:
         tree = ast.parse(text)
-        used = names_used(tree)
+        used = _count_names(tree)
         spans = list(_unused(tree, used, handled, before))
         if not spans:
             return text
@@ -106,12 +111,12 @@ def _without_unused(text: str, handled: set[str], before: set[str]) -> str:
 
 
 def _unused(
-    tree: ast.Module, used: set[str], handled: set[str], before: set[str]
+    tree: ast.Module, used: Counter[str], handled: set[str], before: set[str]
 ) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the lines of the first definition or import that nothing uses, and what to write."""
     for parent, body in _bodies(tree):
         for node in body:
-            instead = _instead(tree, node, used, handled, before)
+            instead = _instead(node, used, handled, before)
             if instead is None:
                 continue
             if not instead and len(body) == 1 and not isinstance(parent, ast.Module):
@@ -124,12 +129,12 @@ def _unused(
 
 
 def _instead(
-    tree: ast.Module, node: ast.stmt, used: set[str], handled: set[str], before: set[str]
+    node: ast.stmt, used: Counter[str], handled: set[str], before: set[str]
 ) -> list[str] | None:
     """Return the lines that take the place of a statement; None if it stays as it is."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            is_used = name not in handled | before or _uses(tree, name) > _uses(node, name)
+            is_used = name not in handled | before or used[name] > _count_names(node)[name]
             return None if is_used else []
         case ast.ClassDef(name=name):
             return None if name not in handled | before or name in used else []
@@ -145,14 +150,6 @@ def _instead(
                 return None
             return [" " * node.col_offset + ast.unparse(_with_names(node, kept))] if kept else []
     return None
-
-
-def _uses(tree: ast.AST, name: str) -> int:
-    """Return how often a name is read."""
-    return sum(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        for node in ast.walk(tree)
-    )
 
 
 def _bodies(tree: ast.AST) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:

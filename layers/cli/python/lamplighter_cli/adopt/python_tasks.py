@@ -25,11 +25,9 @@ class Step:
 
     @property
     def read(self) -> str:
-        """What is said about the tasks that it reads."""
-        ids = dict.fromkeys([*(ref.task_id or "" for ref in self.inputs), *self.pulls])
-        return (
-            f", and reads the outputs of {' and '.join(ids)}, which must be upstream" if ids else ""
-        )
+        """What is said about the tasks that its function names, which nothing links to it."""
+        ids = " and ".join(dict.fromkeys(self.pulls))
+        return f", and reads the outputs of {ids}, which must be upstream" if ids else ""
 
     def options(self) -> list[str]:
         """Return the options of its `PythonTask`."""
