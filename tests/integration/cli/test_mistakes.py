@@ -68,14 +68,23 @@ COMMANDS: list[list[str]] = [
     ["watchers", "list"],
     ["watchers", "resume", "x"],
     ["push", EXAMPLES],
+    ["rollback", "x"],
+    ["bundles", "list"],
+    ["bundles", "show", "x"],
     ["doctor"],
 ]
 # New clients take long: with them, the others are tried in the long form.
 FEW = (["dags", "list"], ["assets", "emit", "x"], ["doctor"])
 FAR = [pytest.param(each, marks=() if each in FEW else pytest.mark.full) for each in COMMANDS]
-# They need no deployment, or make one.
+# They need no deployment, or make one, or two.
 OTHERS = {
+    ("init",),
     ("check",),
+    ("deploy",),
+    ("diff",),
+    ("destroy",),
+    ("template",),
+    ("promote",),
     ("next",),
     ("demo",),
     ("dev",),
