@@ -1,5 +1,6 @@
 """Python tasks in a local deployment: in real processes, and without Java."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,6 +156,32 @@ def test_smallest_example_has_a_green_run_without_java(
         (why,) = states_in(dev, "count", "success", "failed").values()
     assert "steps on Spark fail, others run: Spark needs Java" in told["Spark", "missing"]
     assert "Spark needs Java 17 to 22" in why
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_session_that_ends_takes_its_python_step_along(
+    write_bundle: WriteBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of a step that still runs is ended before the session is over."""
+    monkeypatch.setenv("LAMPLIGHTER_STATE_DIR", str(tmp_path / "state"))
+    mark = tmp_path / "pid"
+    program = (
+        "import os, time\ndef load(context):\n"
+        f"    with open({str(mark)!r}, 'w') as file:\n        file.write(str(os.getpid()))\n"
+        "    time.sleep(3_000)\n"
+        "def check(context): pass\n"
+        "def read(context): pass\n"
+    )
+    bundle = write_bundle({"dags/fx.py": DAG_FILE, "jobs/fx.py": program})
+    with dev_session(bundle) as dev:
+        dev._lamp.trigger("fx")
+        until = time.monotonic() + LONG_SECONDS
+        while not (mark.exists() and mark.read_text()) and time.monotonic() < until:
+            dev.step()
+            time.sleep(0.05)
+        pid = int(mark.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_dev_refuses_a_bundle_that_nothing_of_runs_without_java(write_bundle: WriteBundle) -> None:

@@ -16,6 +16,7 @@ from lamplighter import clock, queues, settings
 from lamplighter.executors.aws_lambda import LambdaFunction
 from lamplighter.executors.base import Job, JobState
 from lamplighter.executors.python_job import Host, run_job
+from lamplighter.store.jobs import cancel_job
 from lamplighter_job.secrets import GIVEN as SECRETS
 from lamplighter_local.aws_lambda.invocations import end_of_invocation, taking_invocations
 from lamplighter_local.emulator.moto_memory import put_log_lines
@@ -37,6 +38,7 @@ class LocalPython:
         self.listeners: list[OnChange] = []
         self._waiting: deque[str] = deque()
         self._folders: dict[str, Path] = {}
+        self._at_work: str | None = None
 
     def answering_calls(self, send: Callable[..., Any]) -> Callable[..., Any]:
         """Return what takes invocations of `task`, and sends all other calls."""
@@ -66,7 +68,9 @@ class LocalPython:
         self._tell(job_id, JobState.RUNNING)
         limit = settings.current().task_timeout_seconds
         # This machine sends no bill.
+        self._at_work = job_id
         has_run = run_job(job_id, Host(limit, None, lines.append, environment))
+        self._at_work = None
         if has_run:
             self._keep_log(job_id, lines)
             job = self.describe(job_id)
@@ -117,6 +121,8 @@ class BackgroundPython(LocalPython):
         finally:
             self._is_ending = True
             self._has_work.set()
+            if self._at_work is not None:
+                cancel_job(self._at_work)
             thread.join(_END_FOR)
 
     def _work(self) -> None:
