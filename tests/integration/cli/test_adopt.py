@@ -258,6 +258,40 @@ def test_plain_cron_of_airflow_3_becomes_its_timetable() -> None:
     assert "data intervals" in str(dag.runs.reason)
 
 
+def test_argument_timetable_of_another_call_tells_no_release() -> None:
+    """Only DAGs of Airflow 2 have it; a schedule on assets or time has it in Airflow 3, too."""
+    assert adopted("datasets_condition.py").report.airflow_reason == "it imports airflow.datasets"
+    assert adopted("custom_timetable.py").report.airflow_reason == "it has the argument timetable"
+
+
+def test_schedule_that_is_only_known_at_run_time_needs_an_edit() -> None:
+    """A cron text from the environment would mean data intervals here."""
+    said = messages(adopted("dynamic_dates.py"))
+    assert "the schedule is only known when the file runs" in said
+    assert "start_date is computed when the file is read" in said
+
+
+def test_module_that_is_not_there_needs_an_edit_of_the_dag() -> None:
+    """The function moves, and its package does not."""
+    made = adopted("local_modules.py")
+    assert "pandas is not there where Python tasks run" in messages(made)
+    assert made.report.dag_level(made.report.dags[0]).name == "EDIT"
+
+
+def test_comments_stay_and_lost_ones_are_said(tmp_path: Path) -> None:
+    """Only those inside of a call that is written anew are lost."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "from airflow import DAG  # the import\n\n# about x\nwith DAG(\n    'x',  # its id\n"
+        "    schedule=None,\n):\n    pass  # no tasks\n"
+    )
+    made = translate(path, "a.py", tmp_path, airflow=None, at=AT)
+    assert made is not None
+    assert "# about x\nwith DAG(" in made.files["dags/a.py"]
+    assert "pass  # no tasks" in made.files["dags/a.py"]
+    assert "the comment '# the import', and 1 more is lost" in messages(made)
+
+
 def test_airflow_2_without_schedule_runs_daily() -> None:
     """Its default is written out."""
     text = adopted("schedule_defaults_v2.py").files["dags/schedule_defaults_v2.py"]

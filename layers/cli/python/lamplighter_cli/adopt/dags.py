@@ -11,6 +11,7 @@ from lamplighter.zones import encode_zone, parse_zone
 from lamplighter_cli.adopt import schedules
 from lamplighter_cli.adopt.constants import UnknownValueError
 from lamplighter_cli.adopt.findings import DagReport, Level
+from lamplighter_cli.adopt.names import last_part
 from lamplighter_cli.adopt.options import KEPT_OF_DAG, about, translate_default_args
 from lamplighter_cli.adopt.schedules import AIRFLOW_3
 from lamplighter_cli.adopt.source import call_text
@@ -100,7 +101,8 @@ class DagTranslation:
         node, value = self._schedule_node, self._schedule_value()
         is_three = self._translator.airflow >= AIRFLOW_3
         text = "None" if node is None else self._translator.text(node)
-        self.report.schedule = text if value is _UNKNOWN else schedules.summary_of(value)
+        written = text if value is _UNKNOWN else schedules.summary_of(value)
+        self.report.schedule = " ".join(written.split())
         for name in _SCHEDULES[1:]:
             if name in self._given:
                 self._say(Level.CHANGE, f"{name} is called schedule", node)
@@ -119,8 +121,21 @@ class DagTranslation:
         return f"schedule={self._trigger_text(value, text, node)}"
 
     def _is_timetable_or_assets(self, node: ast.expr) -> bool:
-        node = self._translator.constants.node(node) or node
-        return isinstance(node, ast.List | ast.Tuple | ast.BinOp | ast.Call)
+        made = self._translator.constants.node(node)
+        if isinstance(made, ast.Call):
+            # Classes have names that begin with a capital; a function may return a cron text.
+            name = ast.unparse(made.func).rpartition(".")[2]
+            return name[:1].isupper()
+        return self._is_assets(node)
+
+    def _is_assets(self, node: ast.expr | None) -> bool:
+        match self._translator.constants.node(node):
+            case ast.List() | ast.Tuple() | ast.BinOp(op=ast.BitOr() | ast.BitAnd()):
+                return True
+            case ast.Call(func=func):
+                path = self._translator.source.names.airflow_path(func) or ""
+                return last_part(path).startswith(("Asset", "Dataset")) and "Time" not in path
+        return False
 
     def _trigger_text(self, value: object, text: str, node: ast.expr) -> str:
         module = "lamplighter.timetables.trigger"
@@ -188,6 +203,9 @@ class DagTranslation:
         catchup = self._given.get("catchup")
         if schedule is None:
             report.no_runs_because = "it has no schedule"
+            return
+        if self._is_assets(self._schedule_node):
+            report.no_runs_because = "it runs when its assets are updated"
             return
         try:
             known = None if catchup is None else self._translator.constants.value(catchup)

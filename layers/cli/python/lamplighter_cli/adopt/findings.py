@@ -118,11 +118,13 @@ class FileReport:
         return sorted(found, key=lambda finding: (finding.line, -finding.level, finding.message))
 
     def dag_level(self, dag: DagReport) -> Level:
-        """Return how a DAG moves; a file that is not translated needs an edit at least."""
-        return dag.level if self.is_translated else max(dag.level, self._level)
+        """Return how a DAG moves: what its file needs, it needs, too."""
+        if self.is_translated:
+            return max(dag.level, min(worst(self.findings), Level.EDIT))
+        return max(dag.level, self._level)
 
     def task_level(self, task: TaskReport) -> Level:
-        """Return how a task moves, as for DAGs."""
+        """Return how a task moves; a file that is not translated needs an edit at least."""
         return task.level if self.is_translated else max(task.level, self._level)
 
     @property

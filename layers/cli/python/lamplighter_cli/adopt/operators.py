@@ -310,7 +310,9 @@ class OperatorCall:
         message = f"{self._entry.advice}, as {machine!r}, and name it in the flag state_machines"
         self._say(Level.EDIT, f"{message} when you deploy", snippet)
         if resource.startswith("aws-sdk:"):
-            self._say(Level.EDIT, "the state only starts the work: let others wait for its end")
+            self._say(
+                Level.EDIT, "this state only starts the work: add states that wait for its end"
+            )
         options = [f"state_machine={quoted(machine)}"]
         options += [f"input={{{', '.join(made)}}}"] if made else []
         return self._task("StepFunctionsTask", options, *self._options)

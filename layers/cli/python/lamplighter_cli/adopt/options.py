@@ -11,7 +11,7 @@ from lamplighter_cli.adopt.translator import Translator, quoted
 
 _CALLBACK = "callbacks stay behind: subscribe to the event 'Run Finished' on EventBridge"
 _MAIL = "no mail is sent: subscribe to the event 'Run Finished' on EventBridge"
-_DEADLINE = "there are no SLAs: watch the run's duration, or set dagrun_timeout or"
+_DEADLINE = "is left out: there are no SLAs: watch the run's duration, or set dagrun_timeout or"
 _DEADLINE = f"{_DEADLINE} execution_timeout"
 
 # Without effect on what a task does.
@@ -34,7 +34,7 @@ _ADVISED: dict[str, tuple[Level, str]] = {
     "resources": (Level.EDIT, "is left out: sizes are options of SparkTask"),
     "run_as_user": (Level.EDIT, "is left out: jobs run with the role of the deployment"),
     "task_group": (Level.EDIT, "is left out: make the task in the `with` block of its group"),
-    "on_kill": (Level.EDIT, _CALLBACK),
+    "on_kill": (Level.EDIT, f"is left out: {_CALLBACK}"),
     "deadline": (Level.EDIT, _DEADLINE),
 }
 

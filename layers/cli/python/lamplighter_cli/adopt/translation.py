@@ -67,9 +67,12 @@ def release_of(source: Source) -> tuple[int, str]:
         if path == "airflow.sdk" or path.startswith("airflow.sdk."):
             return AIRFLOW_3, "it imports airflow.sdk"
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.keyword) and node.arg in {"schedule_interval", "timetable"}:
-            owner = node.arg
-            return AIRFLOW_2, f"it has the argument {owner}"
+        if isinstance(node, ast.keyword) and node.arg == "schedule_interval":
+            return AIRFLOW_2, "it has the argument schedule_interval"
+        if not isinstance(node, ast.Call) or last_part(source.names.path(node.func) or "") != "DAG":
+            continue
+        if any(each.arg == "timetable" for each in node.keywords):
+            return AIRFLOW_2, "it has the argument timetable"
     for path in paths:
         if _OLD_MODULES.match(path):
             return AIRFLOW_2, f"it imports {path}"
