@@ -38,6 +38,16 @@ def test_archive_uploaded_by_two_at_once_is_written_once(
     assert (pushed.number, stored(stack, key)) == (1, b"the first one's")
 
 
+def test_archive_is_uploaded_where_the_bucket_may_not_be_listed(
+    stack: LocalStack, write_bundle: WriteBundle
+) -> None:
+    """To whoever has `grant_push`, S3 does not say that an object is missing: it answers 403."""
+    archive = build_archive(write_bundle({"dags/a.py": ""}))
+    with patch.object(aws.client("s3"), "head_object", side_effect=refusal(403)):
+        pushed = push_archive(archive, "shop")
+    assert (pushed.number, stored(stack, bundle_key("shop", archive.hash))) == (1, archive.data)
+
+
 def refusal(status: int) -> ClientError:
     """Return S3's answer to a conditional upload that it does not carry out."""
     response = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}

@@ -23,11 +23,13 @@ from lamplighter.identifiers import bundle_key
 
 # For an archive over a slow connection.
 _TRANSFER_SECONDS = 120.0
-_NOT_FOUND = 404
+# S3 says 403 of a key that does not exist to whoever may not list the bucket.
+_NOT_FOUND = frozenset({403, 404})
 
 
 def put_archive(bundle: str, archive: Archive) -> None:
     """Upload an archive, unless it exists."""
+    # Only to save the upload: S3 itself refuses to write over an object.
     bucket, key = _bucket(), bundle_key(bundle, archive.hash)
     if not _exists(bucket, key):
         _put_if_absent(bucket, key, archive.data)
@@ -51,7 +53,7 @@ def _exists(bucket: str, key: str) -> bool:
     try:
         aws.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if _status(error) == _NOT_FOUND:
+        if _status(error) in _NOT_FOUND:
             return False
         raise
     return True
