@@ -83,6 +83,7 @@ def write_app(folder: Path, template: Mapping[str, Any] = TEMPLATE) -> None:
     }
     stack = {
         "type": "aws:cloudformation:stack",
+        "environment": "aws://unknown-account/unknown-region",
         "properties": {"templateFile": "STACK.template.json"},
         "dependencies": ["STACK.assets"],
     }

@@ -318,6 +318,63 @@ def test_destroy_says_what_goes_and_what_stays(alone: Command, calls: Path, depl
     assert _objects(deployed) == 0
 
 
+@pytest.mark.parametrize(
+    "place", ["unknown-account/eu-west-1", "111111111111/us-east-1", "111111111111/eu-west-1"]
+)
+def test_destroy_of_a_stack_elsewhere_is_refused(
+    alone: Command, calls: Path, deployed: str, folder: Path, place: str
+) -> None:
+    """A stack of the same name may be here too: its bucket is not emptied."""
+    file = folder / "assembly.json"
+    file.write_text(file.read_text().replace("unknown-account/unknown-region", place))
+    done = alone("destroy", "--yes")
+
+    wanted = place.replace("unknown-account", "123456789012")
+    assert done.err == (
+        f"error: stack 'lamplighter-dev' is in aws://{wanted}, but the credentials lead to"
+        " aws://123456789012/us-east-1: choose another --profile or --region\n"
+    )
+    assert (calls_of(calls), _objects(deployed)) == ([], 1)
+
+
+def test_parts_that_a_failed_deletion_has_left_are_all_there_is(deployed: str) -> None:
+    """What is gone already, or was never made, is neither told nor touched again."""
+    gone = [
+        {
+            "LogicalResourceId": name,
+            "ResourceType": kind,
+            "ResourceStatus": state,
+            "PhysicalResourceId": identifier,
+        }
+        for name, kind, state, identifier in (
+            ("Spark", "AWS::EMRServerless::Application", "DELETE_COMPLETE", "00gone"),
+            ("Log", "AWS::Logs::LogGroup", "CREATE_FAILED", ""),
+        )
+    ]
+    client = aws.client("cloudformation")
+    there = client.list_stack_resources(StackName="lamplighter-dev")["StackResourceSummaries"]
+    pages = [{"StackResourceSummaries": [*there, *gone]}]
+    with patch.object(client, "get_paginator") as paginator:
+        paginator.return_value.paginate.return_value = pages
+        found = contents_of("lamplighter-dev")
+
+    assert found is not None
+    assert (found.applications, found.going) == ((), (f"bucket {deployed}",))
+
+
+def test_bucket_that_cannot_be_emptied_ends_destroy(
+    alone: Command, calls: Path, deployed: str
+) -> None:
+    """What may not be deleted is named, and the stack is left alone."""
+    error = {"Key": "bundles/shop.zip", "Code": "AccessDenied", "Message": "Access Denied"}
+    with patch.object(aws.client("s3"), "delete_objects", lambda **_: {"Errors": [error]}):
+        done = alone("destroy", "--yes")
+
+    message = f"error: bundles/shop.zip in {deployed} stays: Access Denied\n"
+    assert (done.code, done.err.endswith(message)) == (1, True), done.err
+    assert not calls_of(calls)
+
+
 def test_destroy_without_anybody_to_ask_does_nothing(
     alone: Command, calls: Path, deployed: str
 ) -> None:

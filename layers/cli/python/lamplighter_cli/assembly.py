@@ -10,6 +10,7 @@ from lamplighter.errors import RefusedError
 from lamplighter.settings import output_key
 
 _OUR_OUTPUT = output_key("table_prefix")
+_UNKNOWN = frozenset({"unknown-account", "unknown-region"})
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Stack:
     # What the app calls it, and what CloudFormation does.
     id: str
     name: str
+    # Empty where the app leaves them to the credentials.
+    account: str
+    region: str
     template: Mapping[str, Any]
     # The files that a manifest of assets describes.
     assets: tuple[Mapping[str, Any], ...]
@@ -37,6 +41,16 @@ def our_stack(folder: Path) -> Stack:
     return found[0]
 
 
+def require_no_lookups(folder: Path) -> None:
+    """Refuse an app that has looked something up: without an answer the CDK writes a dummy."""
+    missing = json.loads((folder / "manifest.json").read_bytes()).get("missing")
+    if missing:
+        raise RefusedError(
+            f"the app looks up {missing[0]['key']} in an account: run `npx aws-cdk synth` once,"
+            " which keeps the answer in cdk.context.json"
+        )
+
+
 def _stacks(folder: Path) -> Iterator[Stack]:
     artifacts = json.loads((folder / "manifest.json").read_bytes())["artifacts"]
     for name, artifact in artifacts.items():
@@ -46,9 +60,17 @@ def _stacks(folder: Path) -> Iterator[Stack]:
                 folder,
                 artifact.get("displayName", name),
                 properties.get("stackName", name),
+                *_environment(artifact["environment"]),
                 json.loads((folder / properties["templateFile"]).read_bytes()),
                 tuple(_assets(folder, artifacts, artifact)),
             )
+
+
+def _environment(url: str) -> tuple[str, str]:
+    """Return the account and region of a URL such as aws://111111111111/unknown-region."""
+    parts = url.removeprefix("aws://").split("/")
+    account, region = ("" if part in _UNKNOWN else part for part in parts)
+    return account, region
 
 
 def _assets(

@@ -38,6 +38,8 @@ _OWN_CONTEXT = {
 }
 
 Stage = Annotated[str, typer.Option(help="The stage: dev, prod, or a name of yours.")]
+# An account and a region.
+Place = tuple[str, str]
 Flags = Annotated[
     list[str] | None,
     typer.Option("-c", metavar="NAME=VALUE", help="A flag of the deployment; repeatable."),
@@ -183,12 +185,17 @@ def _environment() -> dict[str, str]:
 # Without it.
 
 
-def synthesize(app: App, out: Path) -> None:
-    """Write what an app describes into a folder, as the CDK's command line has it done."""
+def synthesize(app: App, out: Path, here: Place | None = None) -> None:
+    """Write what an app describes into a folder, as the CDK's command line has it done.
+
+    That tells an app where the credentials lead.
+    """
     _require_node()
     # Flags are texts, as on a command line.
     context = {**app.configured, **app.flags}
     variables = {"CDK_OUTDIR": str(out.absolute()), "CDK_CONTEXT_JSON": json.dumps(context)}
+    if here is not None:
+        variables |= dict(zip(("CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"), here, strict=True))
     done = subprocess.run(
         ["/bin/sh", "-c", app.command],
         env={**_environment(), **variables},

@@ -4,23 +4,37 @@ from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
 
 from lamplighter import aws
 from lamplighter.errors import RefusedError
-from lamplighter_cli.cdk import CDK_VERSION, App
+from lamplighter_cli.assembly import Stack
+from lamplighter_cli.cdk import CDK_VERSION, App, Place
 
 
-def require_bootstrapped(app: App) -> None:
-    """Refuse an environment that the CDK cannot deploy to, with the command that changes it."""
-    account, region = _place()
-    if app.is_elsewhere:
-        return  # elsewhere: only the CDK knows with whose rights
-    if not _is_bootstrapped(app.qualifier):
-        where = f"aws://{account}/{region}"
+def require_bootstrapped(app: App) -> Place:
+    """Return where the credentials lead; refuse an environment that the CDK cannot deploy to."""
+    here = _place()
+    # Elsewhere, only the CDK knows with whose rights.
+    if not (app.is_elsewhere or _is_bootstrapped(app.qualifier)):
+        where = _url(here)
         raise RefusedError(
             f"{where} was never bootstrapped: run `npx aws-cdk@{CDK_VERSION} bootstrap {where}`"
         )
+    return here
 
 
-def _place() -> tuple[str, str]:
-    """Return account and region of the credentials."""
+def require_here(stack: Stack, here: Place) -> None:
+    """Refuse a stack of another place, where another one may have its name."""
+    wanted = stack.account or here[0], stack.region or here[1]
+    if wanted != here:
+        raise RefusedError(
+            f"stack {stack.name!r} is in {_url(wanted)}, but the credentials lead to {_url(here)}:"
+            " choose another --profile or --region"
+        )
+
+
+def _url(place: Place) -> str:
+    return f"aws://{'/'.join(place)}"
+
+
+def _place() -> Place:
     try:
         # STS alone would do without a region.
         region = aws.client("ssm").meta.region_name

@@ -23,7 +23,7 @@ from lamplighter_cli.cdk import (
     synthesize,
 )
 from lamplighter_cli.console import exit_on_ctrl_c
-from lamplighter_cli.deploy_checks import require_bootstrapped
+from lamplighter_cli.deploy_checks import require_bootstrapped, require_here
 from lamplighter_cli.deployment import on_account
 from lamplighter_cli.stack_contents import StackContents, contents_of, empty, stop_applications
 
@@ -41,10 +41,11 @@ def destroy(
 ) -> None:
     """Delete a stage with the AWS CDK, and say what stays. Exit code 3 if it was not confirmed."""
     app, command = app_here(stage, flags), cdk_command()
-    require_bootstrapped(app)
+    here = require_bootstrapped(app)
     with exit_on_ctrl_c(), TemporaryDirectory(prefix="lamplighter-cdk-") as folder:
-        synthesize(app, Path(folder))
+        synthesize(app, Path(folder), here)
         stack = our_stack(Path(folder))
+        require_here(stack, here)
         found = _require_deletable(stack.name)
         _tell(found)
         if not yes:

@@ -92,7 +92,10 @@ def _policies(template: Any) -> dict[str, str]:
 def _parts(client: Any, name: str) -> Iterator[dict[str, Any]]:
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     for page in pages:
-        yield from page["StackResourceSummaries"]
+        for part in page["StackResourceSummaries"]:
+            # A deletion that failed has left some parts and not others; some were never made.
+            if part["ResourceStatus"] != "DELETE_COMPLETE" and part.get("PhysicalResourceId"):
+                yield part
 
 
 def _named(part: dict[str, Any]) -> str:
@@ -121,6 +124,10 @@ def empty(bucket: str) -> int:
         found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
         if found:
             objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
-            client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+            answer = client.delete_objects(
+                Bucket=bucket, Delete={"Objects": objects, "Quiet": True}
+            )
+            for error in answer.get("Errors", ()):
+                raise RefusedError(f"{error['Key']} in {bucket} stays: {error.get('Message')}")
             count += len(found)
     return count
