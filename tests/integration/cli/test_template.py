@@ -62,6 +62,41 @@ def test_bucket_of_a_known_account_is_a_parameter_too(alone: Command, project: P
     assert code["S3Bucket"] == {"Ref": "AssetsBucket"}
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("111111111111/eu-central-1", "cdk-hnb659fds-assets-111111111111-eu-central-1"),
+        ("unknown-account/eu-central-1", "cdk-hnb659fds-assets-${AWS::AccountId}-eu-central-1"),
+    ],
+)
+def test_bucket_that_permissions_name_is_the_parameter_too(
+    alone: Command, project: Path, place: str, name: str
+) -> None:
+    """They leave account and region to AWS, also where the assets do not."""
+    files = json.loads((project / "assembly.json").read_text())
+    files["STACK.assets.json"] = files["STACK.assets.json"].replace(BUCKET, name)
+    files["manifest.json"] = files["manifest.json"].replace("unknown-account/unknown-region", place)
+    (project / "assembly.json").write_text(json.dumps(files))
+    alone("template", "--out", "out")
+
+    template = json.loads(_written("out")["template.json"])
+    copied = template["Resources"]["Copy"]["Properties"]["From"]
+    assert copied == {"Fn::Sub": "arn:${AWS::Partition}:s3:::${AssetsBucket}"}
+
+
+def test_app_that_has_to_look_something_up_is_refused(alone: Command, project: Path) -> None:
+    """Else the template would have the ids of a network that does not exist."""
+    files = json.loads((project / "assembly.json").read_text())
+    manifest = json.loads(files["manifest.json"])
+    manifest["missing"] = [{"key": "vpc-provider:account=1", "provider": "vpc-provider"}]
+    files["manifest.json"] = json.dumps(manifest)
+    (project / "assembly.json").write_text(json.dumps(files))
+    done = alone("template", "--out", "out")
+
+    assert done.err.startswith("error: the app looks up vpc-provider:account=1 in an account: run")
+    assert not Path("out").exists()
+
+
 def test_list_names_each_file_with_its_key(alone: Command) -> None:
     """The template is among them: it is too long to be sent."""
     alone("template", "--out", "out")
@@ -140,6 +175,18 @@ def test_folder_of_someone_else_is_refused(alone: Command, project: Path) -> Non
     done = alone("template", "--out", ".")
 
     assert done.err == "error: --out . is not empty: name a new folder\n"
+
+
+@pytest.mark.parametrize("text", ['{"main.js": "main.1.js"}', "[]", "assets"])
+def test_assets_of_someone_else_stay(alone: Command, text: str) -> None:
+    """Other tools write a list of that name, beside a folder of that name."""
+    Path("site/assets").mkdir(parents=True)
+    Path("site/assets/logo.svg").write_text("drawn")
+    Path("site/assets.json").write_text(text)
+    done = alone("template", "--out", "site")
+
+    assert done.err == "error: --out site is not empty: name a new folder\n"
+    assert Path("site/assets/logo.svg").exists()
 
 
 def test_app_without_a_deployment_is_refused(alone: Command, project: Path) -> None:

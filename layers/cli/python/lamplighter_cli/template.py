@@ -19,12 +19,14 @@ from rich.text import Text
 
 from lamplighter.errors import RefusedError
 from lamplighter_cli import console
-from lamplighter_cli.assembly import Stack, our_stack
+from lamplighter_cli.assembly import Stack, our_stack, require_no_lookups
 from lamplighter_cli.cdk import Flags, Stage, app_here, synthesize
 
 _FILES = Path(__file__).parent / "templates" / "terraform"
 _PARAMETER = "AssetsBucket"
 _LIST = "assets.json"
+# What the list says of the bucket.
+_BUCKET = {"parameter": _PARAMETER}
 # What the CDK adds to be sure of its own bucket.
 _OF_BOOTSTRAP = (("Parameters", "BootstrapVersion"), ("Rules", "CheckBootstrapVersion"))
 # The first instant a zip can hold: the real ones would make two zips of the same files differ.
@@ -42,6 +44,7 @@ def template(
     _require_room(out)
     with TemporaryDirectory(prefix="lamplighter-cdk-") as folder:
         synthesize(app, Path(folder))
+        require_no_lookups(Path(folder))
         stack = our_stack(Path(folder))
         written = _write(stack, out)
     text = f"stack {stack.name}: {written} files in {out}; begin with {out / 'README.md'}"
@@ -49,10 +52,18 @@ def template(
 
 
 def _require_room(out: Path) -> None:
-    if out.is_dir() and any(out.iterdir()) and not (out / _LIST).is_file():
+    if out.is_dir() and any(out.iterdir()) and not _is_ours(out / _LIST):
         raise RefusedError(f"--out {out} is not empty: name a new folder")
     if out.exists() and not out.is_dir():
         raise RefusedError(f"--out {out} is a file: name a new folder")
+
+
+def _is_ours(listed: Path) -> bool:
+    """Return whether a list is one of assets that was written here: others have that name too."""
+    try:
+        return bool(json.loads(listed.read_bytes())["bucket"] == _BUCKET)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _write(stack: Stack, out: Path) -> int:
@@ -64,7 +75,7 @@ def _write(stack: Stack, out: Path) -> int:
     key = f"{hashlib.sha256(text).hexdigest()}.template.json"
     (out / "template.json").write_bytes(text)
     listed = [{"file": name, "key": each} for name, each in {**files, "template.json": key}.items()]
-    described = {"bucket": {"parameter": _PARAMETER}, "template": key, "files": listed}
+    described = {"bucket": _BUCKET, "template": key, "files": listed}
     (out / _LIST).write_text(json.dumps(described, indent=2) + "\n")
     values = {"stack": stack.name, "parameter": _PARAMETER}
     for path in _FILES.iterdir():
@@ -105,7 +116,8 @@ def _zip(folder: Path, into: Path) -> None:
 
 def with_bucket_parameter(stack: Stack) -> dict[str, Any]:
     """Return the template with a parameter instead of the bucket of `cdk bootstrap`."""
-    names = {_destination(asset)["bucketName"] for asset in stack.assets}
+    known = {_destination(asset)["bucketName"] for asset in stack.assets}
+    names = {*known, *(_of_any_place(name, stack) for name in known)}
     changed: dict[str, Any] = _replaced(stack.template, names)
     for section, name in _OF_BOOTSTRAP:
         changed.get(section, {}).pop(name, None)
@@ -116,6 +128,13 @@ def with_bucket_parameter(stack: Stack) -> dict[str, Any]:
     described = "The bucket that holds the files which assets.json lists."
     parameters = {_PARAMETER: {"Type": "String", "Description": described}}
     return {**changed, "Parameters": {**parameters, **changed.get("Parameters", {})}}
+
+
+def _of_any_place(name: str, stack: Stack) -> str:
+    """Return the name of a bucket as permissions have it, which leave the place to AWS."""
+    for known, text in ((stack.account, "AWS::AccountId"), (stack.region, "AWS::Region")):
+        name = name.replace(known, f"${{{text}}}") if known else name
+    return name
 
 
 def _replaced(value: Any, names: set[str]) -> Any:
