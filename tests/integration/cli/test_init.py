@@ -131,6 +131,17 @@ def test_empty_folder_is_used(alone: Command, elsewhere: Path) -> None:
     assert 'name = "lamp"' in Path("pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize("name", ["lamplighter", "Lamplighter"])
+def test_name_of_the_package_is_refused(alone: Command, name: str) -> None:
+    """For pip the project would depend on itself."""
+    done = alone("init", name)
+
+    assert done.err == (
+        f"error: {name!r} is the package that the project needs: choose another name\n"
+    )
+    assert not Path(name).exists()
+
+
 @pytest.mark.parametrize("name", ["-lamp", "my lamp", "lamp$", "x" * 101, "ünder"])
 def test_name_that_cannot_be_one_is_refused(alone: Command, name: str) -> None:
     """It becomes the name of a bundle and of a Python project."""

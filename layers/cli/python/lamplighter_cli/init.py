@@ -88,6 +88,8 @@ def _require_name(name: str) -> None:
             f"{name!r} cannot be the name of a project: use up to 100 letters, digits and . _ -,"
             " with a letter or digit at both ends"
         )
+    if name.lower() == lamplighter.__name__:
+        raise RefusedError(f"{name!r} is the package that the project needs: choose another name")
 
 
 def _require_empty(root: Path) -> None:
