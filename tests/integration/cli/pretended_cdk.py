@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 _COMMAND = """\
 #!{python}
 import json, os, pathlib, sys
@@ -46,6 +48,19 @@ TEMPLATE = {
     },
     "Outputs": {"TablePrefix": {"Value": "STACK-"}},
 }
+
+
+def enter_folder_with_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to an empty folder, where there is a Node and nothing else; return it."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "node").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(bin_folder))
+    monkeypatch.delenv("JSII_NODE", raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    return home
 
 
 def write_command(folder: Path, name: str = "cdk", *, version: str = "2.1147.0") -> Path:

@@ -20,7 +20,12 @@ from lamplighter_cli import destroy as module
 from lamplighter_cli.stack_contents import contents_of, empty
 from lamplighter_local.stack import LocalStack
 from tests.integration.cli.conftest import Command
-from tests.integration.cli.pretended_cdk import calls_of, write_app, write_command
+from tests.integration.cli.pretended_cdk import (
+    calls_of,
+    enter_folder_with_node,
+    write_app,
+    write_command,
+)
 
 VERSION = "/cdk-bootstrap/hnb659fds/version"
 
@@ -28,15 +33,7 @@ VERSION = "/cdk-bootstrap/hnb659fds/version"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty folder, where the commands are typed, with a Node and nothing else."""
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    (bin_folder / "node").symlink_to("/bin/true")
-    monkeypatch.setenv("PATH", str(bin_folder))
-    monkeypatch.delenv("JSII_NODE", raising=False)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.chdir(home)
-    return home
+    return enter_folder_with_node(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -383,7 +380,7 @@ def test_destroy_without_anybody_to_ask_does_nothing(
 
     assert (done.code, done.err.splitlines()[-1]) == (
         3,
-        "error: nobody can be asked for the stack's name: pass --yes to delete lamplighter-dev",
+        "error: this is not a terminal: pass --yes to delete lamplighter-dev",
     )
     assert (calls_of(calls), _objects(deployed)) == ([], 1)
 

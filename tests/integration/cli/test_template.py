@@ -10,20 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.conftest import Command
-from tests.integration.cli.pretended_cdk import BUCKET, TEMPLATE, write_app
+from tests.integration.cli.pretended_cdk import (
+    BUCKET,
+    TEMPLATE,
+    enter_folder_with_node,
+    write_app,
+)
 
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project with an app, where the commands are typed; there is a Node, and no npm."""
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    (bin_folder / "node").symlink_to("/bin/true")
-    monkeypatch.setenv("PATH", str(bin_folder))
-    monkeypatch.delenv("JSII_NODE", raising=False)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.chdir(home)
+    home = enter_folder_with_node(tmp_path, monkeypatch)
     write_app(home)
     return home
 

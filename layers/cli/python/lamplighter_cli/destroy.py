@@ -93,5 +93,5 @@ def _confirm(name: str) -> None:
             return
         console.error(f"that is not {name}: nothing was deleted")
     else:
-        console.error(f"nobody can be asked for the stack's name: pass --yes to delete {name}")
+        console.error(f"this is not a terminal: pass --yes to delete {name}")
     raise typer.Exit(_UNCONFIRMED)
