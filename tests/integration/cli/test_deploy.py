@@ -334,6 +334,21 @@ def test_destroy_of_a_stack_elsewhere_is_refused(
     assert (calls_of(calls), _objects(deployed)) == ([], 1)
 
 
+@pytest.mark.usefixtures("deployed")
+def test_app_that_asks_where_it_is_deployed_can_be_destroyed(
+    alone: Command, calls: Path, folder: Path
+) -> None:
+    """The command line of the CDK sets these variables, and many apps cannot do without."""
+    app = folder / "app.py"
+    text = "import os\nassert os.environ['CDK_DEFAULT_ACCOUNT'] == '123456789012'\n"
+    app.write_text(
+        f"{text}assert os.environ['CDK_DEFAULT_REGION'] == 'us-east-1'\n{app.read_text()}"
+    )
+
+    assert alone("destroy", "--yes").code == 0
+    assert len(calls_of(calls)) == 1
+
+
 def test_parts_that_a_failed_deletion_has_left_are_all_there_is(deployed: str) -> None:
     """What is gone already, or was never made, is neither told nor touched again."""
     gone = [
