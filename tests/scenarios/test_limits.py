@@ -273,6 +273,15 @@ def test_jobs_never_ask_for_more_than_the_capacity() -> None:
             assert limits.free_of(row) == {"vcpus": 16, "memory_gb": 64}
 
 
+@pytest.mark.parametrize("limited", ["spark_vcpus", "spark_memory_gb", "spark_disk_gb"])
+def test_limit_on_one_resource_leaves_the_others_unlimited(limited: str) -> None:
+    """A setting of 0 means no limit, also beside one that is set."""
+    with LocalDeployment(hourly(3), at=AT, settings={limited: 200}) as lamp:
+        lamp.advance(minutes=10)
+        assert [run_of(lamp, f"dag{each:03}").state for each in range(3)] == ["success"] * 3
+        lamp.check_invariants()
+
+
 def test_large_steps_are_not_starved_by_small_ones() -> None:
     """Whoever is next waits for enough room, and nobody who comes later takes it away."""
     large = hourly(2, driver_cores=4)

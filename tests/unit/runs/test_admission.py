@@ -160,6 +160,12 @@ def test_step_larger_than_a_limit_can_never_start() -> None:
         admit(Admission(reader=Rows(pool(4))), Platform(), pool="db", pool_slots=5)
 
 
+def test_resource_without_a_limit_is_never_waited_for() -> None:
+    """Where only vCPUs are limited, memory is not counted."""
+    found = admit(Admission(reader=Rows()), Platform({"vcpus": 16}))
+    assert found == {"capacity:platform": {"vcpus": 4}}
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_capacity_is_that_of_the_executor(cores: int) -> None:
     """The row is made from what the executor has, and the step takes its part."""

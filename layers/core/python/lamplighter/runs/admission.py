@@ -188,8 +188,11 @@ def limits_of(task: Task, executor: Executor) -> dict[str, Amounts]:
     needed: dict[str, Amounts] = {}
     if task.pool is not None:
         needed[limits.pool_limit(task.pool)] = {"slots": task.pool_slots}
-    if executor.capacity():
-        needed[limits.capacity_limit(executor.name)] = executor.footprint(task.sizes)
+    if capacity := executor.capacity():
+        # Of what is not limited there is always enough: no counter has it.
+        footprint = executor.footprint(task.sizes).items()
+        counted = {resource: amount for resource, amount in footprint if resource in capacity}
+        needed[limits.capacity_limit(executor.name)] = counted
     return {limit_id: exact(amounts) for limit_id, amounts in needed.items()}
 
 
