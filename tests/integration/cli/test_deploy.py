@@ -307,7 +307,7 @@ def test_destroy_says_what_goes_and_what_stays(alone: Command, calls: Path, depl
         f"  bucket {deployed}",
         "what stays, and is billed until you delete it:",
         "  table kept",
-        f"deleted 1 objects in {deployed}",
+        f"deleted 1 object in {deployed}",
     ]
     (call,) = calls_of(calls)
     assert call["arguments"][0] == "destroy"
@@ -444,6 +444,31 @@ def test_destroy_stops_the_application_first(alone: Command, calls: Path) -> Non
     answer = emr.get_application(applicationId=identifier)
     assert answer["application"]["state"] == "STOPPED"
     assert len(calls_of(calls)) == 1
+
+
+def test_destroy_stops_scheduling_before_anything_else(
+    alone: Command, calls: Path, deployed: str
+) -> None:
+    """Else the tick would start the next job while the application stops."""
+    events = aws.client("events")
+    events.put_rule(Name="lamplighter-dev-tick", ScheduleExpression="rate(1 minute)")
+    found = contents_of("lamplighter-dev")
+    assert found is not None
+    changed: list[Any] = []
+
+    def update(**arguments: Any) -> None:
+        changed.append((arguments, _objects(deployed)))
+
+    live = replace(found, rules=("lamplighter-dev-tick", "gone"), mappings=("mapping",))
+    with (
+        patch.object(module, "contents_of", lambda _: live),
+        patch.object(aws.client("lambda"), "update_event_source_mapping", update),
+    ):
+        assert alone("destroy", "--yes").code == 0
+
+    assert events.describe_rule(Name="lamplighter-dev-tick")["State"] == "DISABLED"
+    assert changed == [({"UUID": "mapping", "Enabled": False}, 1)]
+    events.delete_rule(Name="lamplighter-dev-tick")
 
 
 @pytest.mark.usefixtures("deployed")

@@ -1,6 +1,7 @@
 """`lamplighter destroy`: deletes a deployment, after its name was typed.
 
-Owns: what is said before, and that the bucket is empty when CloudFormation deletes it.
+Owns: what is said before, and that nothing runs and the bucket is empty when CloudFormation deletes
+them.
 """
 
 from collections.abc import Iterable
@@ -25,7 +26,8 @@ from lamplighter_cli.cdk import (
 from lamplighter_cli.console import exit_on_ctrl_c
 from lamplighter_cli.deploy_checks import require_bootstrapped, require_here
 from lamplighter_cli.deployment import on_account
-from lamplighter_cli.stack_contents import StackContents, contents_of, empty, stop_applications
+from lamplighter_cli.stack_contents import StackContents, contents_of, empty
+from lamplighter_cli.stop_work import stop_application, stop_scheduling
 
 _UNCONFIRMED = 3
 
@@ -50,10 +52,12 @@ def destroy(
         _tell(found)
         if not yes:
             _confirm(found.name)
-        stop_applications(found.applications)
+        stop_scheduling(found.rules, found.mappings)
+        for application in found.applications:
+            stop_application(application, _say)
         if found.bucket is not None:
             count = empty(found.bucket)
-            _say(f"deleted {count:,} objects in {found.bucket}")
+            _say(f"deleted {count:,} object{'' if count == 1 else 's'} in {found.bucket}")
         arguments = ["destroy", "--app", folder, "--force", stack.id]
         code = run_command([*command, *arguments])
     raise typer.Exit(code)

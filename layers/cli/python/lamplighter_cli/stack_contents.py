@@ -4,17 +4,17 @@ Owns: that the bucket of a deployment is emptied only where the stack would dele
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lamplighter import aws, clock
+from lamplighter import aws
 from lamplighter.errors import RefusedError
 from lamplighter.settings import output_key
 
-# Whose deletion loses something that no deployment brings back.
+# Resources with data: another deployment does not bring it back.
 _DATA = {
     "AWS::DynamoDB::Table": "table",
     "AWS::S3::Bucket": "bucket",
@@ -23,8 +23,8 @@ _DATA = {
 }
 _BUCKET = "bucket"
 _APPLICATION = "AWS::EMRServerless::Application"
-_STOPPED = frozenset({"CREATED", "STOPPED", "TERMINATED"})
-_POLL_SECONDS = 5.0
+_RULE = "AWS::Events::Rule"
+_MAPPING = "AWS::Lambda::EventSourceMapping"
 _STAYS = frozenset({"Retain", "RetainExceptOnCreate"})
 
 
@@ -39,6 +39,9 @@ class StackContents:
     bucket: str | None
     # Of EMR Serverless, by id.
     applications: tuple[str, ...]
+    # What invokes its functions: rules of EventBridge, and event source mappings.
+    rules: tuple[str, ...]
+    mappings: tuple[str, ...]
     is_protected: bool
 
 
@@ -67,13 +70,13 @@ def contents_of(name: str) -> StackContents | None:
         tuple(staying),
         tuple(going),
         bucket if f"{_BUCKET} {bucket}" in going else None,
-        tuple(
-            part["PhysicalResourceId"]
-            for part in everything
-            if part["ResourceType"] == _APPLICATION
-        ),
-        bool(stack.get("EnableTerminationProtection")),
+        *(_ids(everything, kind) for kind in (_APPLICATION, _RULE, _MAPPING)),
+        is_protected=bool(stack.get("EnableTerminationProtection")),
     )
+
+
+def _ids(parts: Iterable[dict[str, Any]], kind: str) -> tuple[str, ...]:
+    return tuple(part["PhysicalResourceId"] for part in parts if part["ResourceType"] == kind)
 
 
 def _policies(template: Any) -> dict[str, str]:
@@ -100,21 +103,6 @@ def _parts(client: Any, name: str) -> Iterator[dict[str, Any]]:
 
 def _named(part: dict[str, Any]) -> str:
     return f"{_DATA[part['ResourceType']]} {part['PhysicalResourceId']}"
-
-
-def stop_applications(applications: Sequence[str]) -> None:
-    """Stop applications of EMR Serverless, which cannot be deleted while they run."""
-    client = aws.client("emr-serverless")
-    for each in applications:
-        client.stop_application(applicationId=each)
-    for each in applications:
-        while _state_of(client, each) not in _STOPPED:
-            clock.sleep(_POLL_SECONDS)
-
-
-def _state_of(client: Any, application: str) -> str:
-    found: str = client.get_application(applicationId=application)["application"]["state"]
-    return found
 
 
 def empty(bucket: str) -> int:
