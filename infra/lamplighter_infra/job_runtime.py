@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
@@ -25,18 +26,21 @@ def ship_runtime(
         retention=logs.RetentionDays.ONE_WEEK,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
+    files = s3_assets.Asset(scope, "RuntimeFiles", path=str(layers.runtime_files()))
     # The CDK would give its function all permissions on the whole bucket.
     role = iam.Role(
         scope,
         "RuntimeRole",
         description="Copies the files that jobs take along into the bucket",
         assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-        inline_policies={"permissions": iam.PolicyDocument(statements=_statements(arns))},
+        inline_policies={
+            "permissions": iam.PolicyDocument(statements=_statements(arns, files.bucket))
+        },
     )
     return deployment.BucketDeployment(
         scope,
         "JobRuntime",
-        sources=[deployment.Source.asset(str(layers.runtime_files()))],
+        sources=[deployment.Source.bucket(files.bucket, files.s3_object_key)],
         destination_bucket=bucket,
         destination_key_prefix=prefix,
         # What jobs of yesterday use stays where it is.
@@ -47,22 +51,18 @@ def ship_runtime(
     )
 
 
-def _statements(arns: Arns) -> list[iam.PolicyStatement]:
-    stack = arns.stack
-    synthesizer = cdk.DefaultStackSynthesizer
-    # As the account of this app was bootstrapped.
-    qualifier = stack.synthesizer.bootstrap_qualifier or synthesizer.DEFAULT_QUALIFIER
-    name = synthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME.replace("${Qualifier}", qualifier)
-    assets = cdk.Fn.sub(f"arn:${{AWS::Partition}}:s3:::{name}")
-    via = {"kms:ViaService": f"s3.{stack.region}.amazonaws.com"}
+def _statements(arns: Arns, assets: s3.IBucket) -> list[iam.PolicyStatement]:
+    via = {"kms:ViaService": f"s3.{arns.stack.region}.amazonaws.com"}
     return [
-        iam.PolicyStatement(actions=["s3:GetObject"], resources=[f"{assets}/*"]),
+        iam.PolicyStatement(actions=["s3:GetObject"], resources=[assets.arn_for_objects("*")]),
         iam.PolicyStatement(actions=["s3:PutObject"], resources=[arns.objects("runtime/*")]),
         iam.PolicyStatement(
             actions=["logs:CreateLogStream", "logs:PutLogEvents"],
             resources=[arns.log_streams("runtime")],
         ),
-        iam.PolicyStatement(actions=["s3:ListBucket"], resources=[assets, arns.bucket_arn]),
+        iam.PolicyStatement(
+            actions=["s3:ListBucket"], resources=[assets.bucket_arn, arns.bucket_arn]
+        ),
         iam.PolicyStatement(
             actions=["kms:Decrypt", "kms:GenerateDataKey"],
             resources=[arns.key_arn],

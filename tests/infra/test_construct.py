@@ -21,7 +21,7 @@ from lamplighter_infra.props import Props
 from tests.infra.accepted import ACCEPTED
 from tests.infra.foreign import GRANTS, STACK, Lakehouse, new_app
 from tests.infra.permissions_file import lines_of, read_sections, write_sections
-from tests.infra.synthesis import Synthesis, short, shortened
+from tests.infra.synthesis import ACCOUNT, REGION, Synthesis, short, shortened
 
 # Props are named as flags are, but for objects that have names and ARNs.
 _RENAMED = {"vpc_id": "vpc", "kms_key_arn": "key"}
@@ -233,3 +233,36 @@ def test_whole_stack_is_one_call(tmp_path: Path) -> None:
     stack = LamplighterStack(app, stage="qa", name="trains", log_days=14, has_layers=False)
     assert (stack.stack_name, stack.termination_protection) == ("trains", True)
     assert stack.lamplighter.config.log_days == 14
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "options", "bucket"),
+    [
+        ("DefaultStackSynthesizer", {"qualifier": "team"}, f"cdk-team-assets-{ACCOUNT}-{REGION}"),
+        ("DefaultStackSynthesizer", {"file_assets_bucket_name": "of-the-team"}, "of-the-team"),
+        ("CliCredentialsStackSynthesizer", {"file_assets_bucket_name": "theirs"}, "theirs"),
+        ("LegacyStackSynthesizer", {}, None),  # a parameter names it
+    ],
+)
+def test_copies_may_read_the_bucket_that_the_assets_are_in(
+    tmp_path: Path, synthesizer: str, options: dict[str, str], bucket: str | None
+) -> None:
+    """Which one that is, the synthesizer of the stack decides."""
+    app = cdk.App(outdir=str(tmp_path))
+    env = cdk.Environment(account=ACCOUNT, region=REGION)
+    stack = cdk.Stack(app, "Mine", env=env, synthesizer=getattr(cdk, synthesizer)(**options))
+    Lamplighter(stack, "Lamp", has_layers=False)
+    template = json.loads(Path(app.synth().directory, "Mine.template.json").read_text())
+
+    found = template["Resources"].items()
+    (copied,) = (each for _, each in found if each["Type"] == "Custom::CDKBucketDeployment")
+    (role,) = (each for name, each in found if name.startswith("LampRuntimeRole"))
+    (source,) = copied["Properties"]["SourceBucketNames"]
+    (policy,) = role["Properties"]["Policies"]
+    (read,) = (
+        each["Resource"]
+        for each in policy["PolicyDocument"]["Statement"]
+        if each["Action"] == "s3:GetObject"
+    )
+    assert short(read) == f"arn:aws:s3:::{short(source)}/*"
+    assert bucket is None or short(source) == bucket
