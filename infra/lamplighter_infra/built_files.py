@@ -38,8 +38,12 @@ def finished(home: Path) -> Iterator[Path]:
     try:
         yield unfinished
         _forget_circumstances(unfinished)
-        if not home.is_dir():  # or another process was quicker
+        try:
             unfinished.rename(home)
+        except OSError:
+            # Another process was quicker; it has built the same.
+            if not home.is_dir():
+                raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -154,6 +154,26 @@ def test_layer_that_could_not_be_built_leaves_nothing(
     assert list((tmp_path / "layers").iterdir()) == []
 
 
+def test_layer_that_another_process_has_built_meanwhile_is_taken(tmp_path: Path) -> None:
+    """Whichever process ends first has made the folder; nothing else is left beside it."""
+    home = tmp_path / "layers" / "one"
+    with built_files.finished(home) as folder:
+        (folder / "file").write_text("the slower one")
+        home.mkdir()
+        (home / "file").write_text("the quicker one")
+
+    assert [path.name for path in home.parent.iterdir()] == ["one"]
+    assert (home / "file").read_text() == "the quicker one"
+
+
+def test_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    """A file stands in its way, which is nothing that was built."""
+    home = tmp_path / "one"
+    home.touch()
+    with pytest.raises(NotADirectoryError), built_files.finished(home):
+        pass
+
+
 def test_layers_without_pip_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment that another tool made may have no pip; the line says what to type."""
     monkeypatch.setattr(layers, "find_spec", lambda _: None)
