@@ -100,6 +100,11 @@ class Lamplighter(Construct):
         self._put_out(stack)
 
     @property
+    def keeps_data(self) -> bool:
+        """Whether tables, bucket and key outlast the stack, which is to be protected then."""
+        return self.config.keep_data and not self.config.is_local
+
+    @property
     def events_queue(self) -> sqs.IQueue:
         """The queue that takes events of assets in any order."""
         return self._queues.queues["events"]

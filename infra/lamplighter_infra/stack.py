@@ -43,6 +43,5 @@ class LamplighterStack(cdk.Stack):
         self.lamplighter = Lamplighter(
             self, "Default", stage=stage, config=config, has_layers=has_layers, **props
         )
-        made = self.lamplighter.config
-        self.termination_protection = made.keep_data and not made.is_local
+        self.termination_protection = self.lamplighter.keeps_data
         cdk.Tags.of(self).add("lamplighter:stack", name)

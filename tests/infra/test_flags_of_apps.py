@@ -6,6 +6,7 @@ import aws_cdk as cdk
 import pytest
 
 from lamplighter.errors import SettingsError
+from lamplighter_infra import Lamplighter, LamplighterStack
 from lamplighter_infra.config import Config
 from lamplighter_infra.props import read_props
 
@@ -39,3 +40,23 @@ def test_what_the_app_decides_is_no_flag(name: str) -> None:
     """A construct is where its stack is."""
     with pytest.raises(SettingsError, match=f"flag {name}: with a construct, the app decides"):
         _read({f"lamplighter:{name}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("stage", "flags", "is_protected"),
+    [
+        ("dev", {}, False),
+        ("dev", {"lamplighter:keep_data": "true"}, True),
+        ("qa", {}, True),
+        ("qa", {"lamplighter:keep_data": "false"}, False),
+    ],
+)
+def test_stack_that_keeps_its_data_is_protected(
+    stage: str, flags: dict[str, str], *, is_protected: bool
+) -> None:
+    """An app has the rule of the package's own stack."""
+    app = cdk.App(context=flags)
+    lamp = Lamplighter(cdk.Stack(app, "Mine"), "Lamp", stage=stage, has_layers=False)
+    whole = LamplighterStack(app, stage=stage, has_layers=False)
+
+    assert (lamp.keeps_data, whole.termination_protection) == (is_protected, is_protected)

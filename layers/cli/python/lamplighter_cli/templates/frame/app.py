@@ -6,9 +6,11 @@ from lamplighter_infra import Lamplighter
 
 app = cdk.App()
 stage = app.node.try_get_context("stage") or "dev"
-stack = cdk.Stack(app, f"lamplighter-{stage}", termination_protection=stage != "dev")
+stack = cdk.Stack(app, f"lamplighter-{stage}")
 
 # Whatever else it takes, such as `data_buckets` or `vpc`, may be made in this app too.
-Lamplighter(stack, "Lamplighter", stage=stage)
+lamplighter = Lamplighter(stack, "Lamplighter", stage=stage)
+# Unless its data may go with it, as in dev.
+stack.termination_protection = lamplighter.keeps_data
 
 app.synth()
