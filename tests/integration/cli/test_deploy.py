@@ -197,6 +197,73 @@ def test_project_with_an_app_deploys_that(alone: Command, calls: Path, folder: P
     assert shutil.which("python", path=call["variables"]["PATH"]) is not None
 
 
+def _add_to_assembly(folder: Path, files: dict[str, Any], artifacts: dict[str, Any]) -> None:
+    """Give the app of a project further files, and further artifacts."""
+    file = folder / "assembly.json"
+    assembly = json.loads(file.read_text())
+    manifest = json.loads(assembly["manifest.json"])
+    manifest["artifacts"] |= artifacts
+    assembly |= {name: json.dumps(content) for name, content in files.items()}
+    file.write_text(json.dumps({**assembly, "manifest.json": json.dumps(manifest)}))
+
+
+def _stack_artifact(name: str, template: str) -> dict[str, Any]:
+    return {
+        "type": "aws:cloudformation:stack",
+        "environment": "aws://unknown-account/unknown-region",
+        "displayName": name,
+        "properties": {"templateFile": template},
+    }
+
+
+@pytest.mark.usefixtures("account")
+def test_stack_beside_the_deployment_is_left_alone(
+    alone: Command, calls: Path, folder: Path
+) -> None:
+    """The CDK refuses an app with several stacks if none is named; it adds what one depends on."""
+    write_app(folder)
+    _add_to_assembly(
+        folder, {"lake.json": {"Resources": {}}}, {"Lake": _stack_artifact("Lake", "lake.json")}
+    )
+    assert alone("deploy").code == 0
+
+    (call,) = calls_of(calls)
+    context = call["arguments"].index("-c")
+    assert call["arguments"][context - 1] == "lamplighter-dev"
+    assert "Lake" not in call["arguments"]
+
+
+@pytest.mark.usefixtures("account")
+def test_two_deployments_in_an_app_are_refused(alone: Command, calls: Path, folder: Path) -> None:
+    """Else `deploy --stage dev` could deploy another stage too."""
+    write_app(folder)
+    template = {"Outputs": {"TablePrefix": {"Value": "y"}}}
+    _add_to_assembly(
+        folder, {"prod.json": template}, {"Prod": _stack_artifact("Prod", "prod.json")}
+    )
+    done = alone("deploy")
+
+    assert (done.code, "it has lamplighter-dev, Prod:" in done.err) == (1, True), done.err
+    assert not calls_of(calls)
+
+
+@pytest.mark.usefixtures("account")
+def test_stack_in_a_stage_of_the_cdk_is_found(alone: Command, calls: Path, folder: Path) -> None:
+    """It is named by its path; its files are in a folder of their own."""
+    write_app(folder, {"Resources": {}})
+    inner = {"artifacts": {"Inner": _stack_artifact("Eu/Lamp", "lamp.json")}}
+    files = {
+        "assembly-Eu/manifest.json": inner,
+        "assembly-Eu/lamp.json": {"Outputs": {"TablePrefix": {"Value": "y"}}},
+    }
+    stage = {"type": "cdk:cloud-assembly", "properties": {"directoryName": "assembly-Eu"}}
+    _add_to_assembly(folder, files, {"assembly-Eu": stage})
+    assert alone("deploy").code == 0
+
+    (call,) = calls_of(calls)
+    assert "Eu/Lamp" in call["arguments"]
+
+
 @pytest.mark.usefixtures("account")
 def test_what_to_type_next_names_the_stack(alone: Command, calls: Path) -> None:
     """Of whichever app it is: it is found by its outputs."""

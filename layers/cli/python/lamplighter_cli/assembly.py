@@ -25,7 +25,7 @@ class Stack:
     account: str
     region: str
     template: Mapping[str, Any]
-    # The files that a manifest of assets describes.
+    # Its files beside the template, as the manifest of its assets lists them.
     assets: tuple[Mapping[str, Any], ...]
 
 
@@ -64,6 +64,9 @@ def _stacks(folder: Path) -> Iterator[Stack]:
                 json.loads((folder / properties["templateFile"]).read_bytes()),
                 tuple(_assets(folder, artifacts, artifact)),
             )
+        elif artifact["type"] == "cdk:cloud-assembly":
+            # A `cdk.Stage` has a folder of its own.
+            yield from _stacks(folder / artifact["properties"]["directoryName"])
 
 
 def _environment(url: str) -> tuple[str, str]:

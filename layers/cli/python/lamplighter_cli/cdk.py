@@ -114,7 +114,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     return found
 
 
-# Its command line.
+# The command line of the CDK.
 
 
 def cdk_command() -> list[str]:
@@ -182,13 +182,13 @@ def _environment() -> dict[str, str]:
     return found
 
 
-# Without it.
+# The app, run without the command line of the CDK.
 
 
 def synthesize(app: App, out: Path, here: Place | None = None) -> None:
-    """Write what an app describes into a folder, as the CDK's command line has it done.
+    """Run an app, which writes its stacks into a folder.
 
-    That tells an app where the credentials lead.
+    With `here`, it gets the account and region of the credentials, as from the CDK's command line.
     """
     _require_node()
     # Flags are texts, as on a command line.

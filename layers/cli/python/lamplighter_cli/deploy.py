@@ -9,7 +9,17 @@ import typer
 from rich.text import Text
 
 from lamplighter_cli import console
-from lamplighter_cli.cdk import Flags, Stage, app_here, cdk_command, run_cdk
+from lamplighter_cli.assembly import our_stack
+from lamplighter_cli.cdk import (
+    App,
+    Flags,
+    Place,
+    Stage,
+    app_here,
+    cdk_command,
+    run_cdk,
+    synthesize,
+)
 from lamplighter_cli.console import exit_on_ctrl_c
 from lamplighter_cli.deploy_checks import require_bootstrapped
 from lamplighter_cli.deployment import OUR_OUTPUT, on_account
@@ -26,14 +36,24 @@ def deploy(
 ) -> None:
     """Deploy a stage with the AWS CDK; exits as the CDK does."""
     app, command = app_here(stage, flags), cdk_command()
-    require_bootstrapped(app)
+    here = require_bootstrapped(app)
     with exit_on_ctrl_c(), TemporaryDirectory(prefix="lamplighter-outputs-") as folder:
         outputs = Path(folder, "outputs.json")
         approval = "never" if yes else "broadening"
         arguments = ["deploy", "--outputs-file", str(outputs), "--require-approval", approval]
+        arguments += _stack_of(app, here)
         if code := run_cdk(app, command, arguments):
             raise typer.Exit(code)
         _show_next(outputs)
+
+
+def _stack_of(app: App, here: Place) -> list[str]:
+    """Return the stack to deploy; the CDK adds those that it depends on, and no others."""
+    if app.is_own:
+        return []
+    with TemporaryDirectory(prefix="lamplighter-cdk-") as folder:
+        synthesize(app, Path(folder), here)
+        return [our_stack(Path(folder)).id]
 
 
 def _show_next(outputs: Path) -> None:
