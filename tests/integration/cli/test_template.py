@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,32 @@ def test_bucket_that_permissions_name_is_the_parameter_too(
     template = json.loads(_written("out")["template.json"])
     copied = template["Resources"]["Copy"]["Properties"]["From"]
     assert copied == {"Fn::Sub": "arn:${AWS::Partition}:s3:::${AssetsBucket}"}
+
+
+def _with_copied_from(substituted: list[Any]) -> dict[str, Any]:
+    copy = {"Type": "Custom::Copy", "Properties": {"From": {"Fn::Sub": substituted}}}
+    return {**TEMPLATE, "Resources": {**TEMPLATE["Resources"], "Copy": copy}}
+
+
+def test_bucket_beside_variables_is_the_parameter_too(alone: Command, project: Path) -> None:
+    """`Fn::Sub` has a form with variables, which may name the bucket as well."""
+    text, bucket = f"arn:${{Part}}:s3:::{BUCKET}/${{Key}}", {"Fn::Sub": BUCKET}
+    write_app(project, _with_copied_from([text, {"Part": "aws", "Key": bucket}]))
+    alone("template", "--out", "out")
+
+    template = json.loads(_written("out")["template.json"])
+    variables = {"Part": "aws", "Key": {"Ref": "AssetsBucket"}}
+    assert template["Resources"]["Copy"]["Properties"]["From"] == {
+        "Fn::Sub": ["arn:${Part}:s3:::${AssetsBucket}/${Key}", variables]
+    }
+
+
+def test_variable_of_the_parameters_name_is_refused(alone: Command, project: Path) -> None:
+    """It would hide the parameter."""
+    write_app(project, _with_copied_from([BUCKET, {"AssetsBucket": "mine"}]))
+    done = alone("template", "--out", "out")
+
+    assert done.err == "error: the template has a variable 'AssetsBucket' of its own\n"
 
 
 def test_app_that_has_to_look_something_up_is_refused(alone: Command, project: Path) -> None:

@@ -141,6 +141,10 @@ def _replaced(value: Any, names: set[str]) -> Any:
     match value:
         case {"Fn::Sub": str(text)}:
             return _substituted(text, names)
+        case {"Fn::Sub": [str(text), dict(variables)]} if any(name in text for name in names):
+            if _PARAMETER in variables:
+                raise RefusedError(f"the template has a variable {_PARAMETER!r} of its own")
+            return {"Fn::Sub": [_with_parameter(text, names), _replaced(variables, names)]}
         case dict():
             return {key: _replaced(each, names) for key, each in value.items()}
         case list():
@@ -153,6 +157,10 @@ def _replaced(value: Any, names: set[str]) -> Any:
 def _substituted(text: str, names: set[str]) -> dict[str, str]:
     if text in names:
         return {"Ref": _PARAMETER}
+    return {"Fn::Sub": _with_parameter(text, names)}
+
+
+def _with_parameter(text: str, names: set[str]) -> str:
     for name in names:
         text = text.replace(name, f"${{{_PARAMETER}}}")
-    return {"Fn::Sub": text}
+    return text
