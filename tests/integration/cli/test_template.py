@@ -156,7 +156,9 @@ def test_stage_is_that_of_the_app(alone: Command) -> None:
 
     assert done.out.startswith("stack lamplighter-qa: 6 files in out")
     assert 'name         = "lamplighter-qa"' in _written("out")["main.tf"].decode()
-    assert len(_written("out")["README.md"].decode().splitlines()) == 5
+    readme = _written("out")["README.md"].decode()
+    assert len(readme.splitlines()) == 6
+    assert "--enable-termination-protection --stack-name lamplighter-qa`" in readme
 
 
 def test_snippet_refers_to_what_it_declares(alone: Command) -> None:
@@ -172,6 +174,16 @@ def test_snippet_refers_to_what_it_declares(alone: Command) -> None:
     assert {*re.findall(r"asset\.(\w+)", text)} == listed["files"][0].keys()
     assert text.count("{") == text.count("}")
     assert "AssetsBucket = aws_s3_bucket" in text
+
+
+def test_bucket_of_the_snippet_is_closed(alone: Command) -> None:
+    """To the public, and to plain HTTP."""
+    alone("template", "--out", "out")
+
+    text = _written("out")["main.tf"].decode()
+    assert 'resource "aws_s3_bucket_public_access_block" "lamplighter_assets"' in text
+    policy = text.partition('resource "aws_s3_bucket_policy" "lamplighter_assets"')[2]
+    assert '"aws:SecureTransport" = "false"' in policy.partition("\n}")[0]
 
 
 def test_snippet_is_as_terraform_formats_it(alone: Command) -> None:

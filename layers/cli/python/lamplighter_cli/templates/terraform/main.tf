@@ -26,6 +26,23 @@ resource "aws_s3_bucket_public_access_block" "lamplighter_assets" {
   restrict_public_buckets = true
 }
 
+resource "aws_s3_bucket_policy" "lamplighter_assets" {
+  bucket = aws_s3_bucket.lamplighter_assets.id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid       = "OnlyTls"
+      Effect    = "Deny"
+      Principal = "*"
+      Action    = "s3:*"
+      Resource  = [aws_s3_bucket.lamplighter_assets.arn, "${aws_s3_bucket.lamplighter_assets.arn}/*"]
+      Condition = { Bool = { "aws:SecureTransport" = "false" } }
+    }]
+  })
+  # AWS refuses two changes of the access to a bucket at once.
+  depends_on = [aws_s3_bucket_public_access_block.lamplighter_assets]
+}
+
 resource "aws_s3_object" "lamplighter_assets" {
   # Keys are named by content: another content is another object.
   for_each = { for asset in local.lamplighter.files : asset.key => asset.file }
@@ -39,6 +56,7 @@ resource "aws_s3_object" "lamplighter_assets" {
   }
 }
 
+# It cannot protect the stack against deletion: README.md has the command.
 resource "aws_cloudformation_stack" "lamplighter" {
   name         = "$stack"
   template_url = "https://${aws_s3_bucket.lamplighter_assets.bucket_regional_domain_name}/${local.lamplighter.template}"
