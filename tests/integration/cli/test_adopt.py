@@ -298,6 +298,20 @@ def test_airflow_2_without_schedule_runs_daily() -> None:
     assert "schedule=timedelta(days=1)" in text
 
 
+def test_airflow_is_kept_from_the_translation(alone: Command, tmp_path: Path) -> None:
+    """The line for `.airflowignore` is told, where it matters and until it is there."""
+    root = tmp_path / "dags"
+    root.mkdir()
+    shutil.copy(FILES / "taskflow_simple.py", root)
+    told = f"add lamplighter_bundle to {root / '.airflowignore'}"
+
+    assert told in alone("adopt", root, "--write").err
+    assert "airflowignore" not in alone("adopt", root, "--to", tmp_path / "made").err
+    assert f"add own/lamp to {root}" in alone("adopt", root, "--to", root / "own" / "lamp").err
+    (root / ".airflowignore").write_text("old\nlamplighter_bundle\n")
+    assert "airflowignore" not in alone("adopt", root, "--write", "--force").err
+
+
 def test_existing_files_are_only_overwritten_by_force(alone: Command, tmp_path: Path) -> None:
     """The second time is refused, and changes nothing."""
     root = copied(tmp_path, "classic_v2.py")

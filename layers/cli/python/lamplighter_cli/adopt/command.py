@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from lamplighter import clock
 from lamplighter.errors import RefusedError
@@ -20,6 +21,7 @@ from lamplighter_cli.options import AsJson, read_time
 
 BUNDLE = "lamplighter_bundle"
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", BUNDLE})
+_IGNORED = ".airflowignore"
 _RELEASES = ("2", "3")
 
 
@@ -67,7 +69,9 @@ def adopt(
     if not made:
         raise RefusedError(f"{path} has no file that imports airflow")
     if write or to is not None:
-        _write(made, root, to or root / BUNDLE, force=force)
+        bundle = to or root / BUNDLE
+        _write(made, root, bundle, force=force)
+        _tell_airflow(root, bundle)
     reports = [each.report for each in made]
     if as_json:
         console.print_json(report_as_json(reports))
@@ -125,6 +129,19 @@ def _write(made: list[Translation], root: Path, bundle: Path, *, force: bool) ->
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(files[name], encoding="utf-8")
         owners[name].written.append(str(target))
+
+
+def _tell_airflow(root: Path, bundle: Path) -> None:
+    """Say how Airflow skips the translation, if it lies in the folder that Airflow reads."""
+    inside, outside = bundle.resolve(), root.resolve()
+    if inside == outside or not inside.is_relative_to(outside):
+        return
+    # Airflow 2 takes it for a regular expression, Airflow 3 for a glob; both match the folder.
+    line, ignored = inside.relative_to(outside).as_posix(), root / _IGNORED
+    if ignored.is_file() and line in ignored.read_text("utf-8", errors="replace").split():
+        return
+    text = f"if Airflow reads {root}, let it skip the translation: add {line} to {ignored}"
+    console.err().print(Text(text), soft_wrap=True)
 
 
 def _helpers(translation: Translation, root: Path) -> dict[str, str]:
