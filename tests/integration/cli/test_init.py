@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import lamplighter
 from lamplighter_cli import init as module
@@ -67,6 +68,51 @@ def test_no_placeholder_is_left(alone: Command, options: tuple[str, ...]) -> Non
     workflow = texts[".github/workflows/lamplighter.yml"]
     assert "${{ vars.AWS_PUSH_ROLE }}" in workflow
     assert "secrets." not in workflow
+
+
+GH = """\
+#!/bin/sh
+echo "$*" >> calls
+case "$*" in *--jq*) cat listed;; esac
+"""
+
+
+def _comment(tmp_path: Path, listed: str) -> list[str]:
+    """Run the step of the workflow that comments; return what was asked of `gh`."""
+    workflow = yaml.safe_load(Path("lamp/.github/workflows/lamplighter.yml").read_text())
+    job = workflow["jobs"]["preview"]
+    (step,) = (each["run"] for each in job["steps"] if "gh api" in each.get("run", ""))
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    (tmp_path / "listed").write_text(listed)
+    (tmp_path / "calls").unlink(missing_ok=True)
+    variables = {"GITHUB_REPOSITORY": "o/r", "PULL_REQUEST": "7", **job["env"]}
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(
+        ["/bin/bash", "-e", "-c", step], env={"PATH": path, **variables}, cwd=tmp_path, check=True
+    )
+    return (tmp_path / "calls").read_text().splitlines()
+
+
+def test_workflow_changes_its_own_comment(alone: Command, tmp_path: Path) -> None:
+    """It finds that by a marker: the last comment of the same user may be of another workflow."""
+    alone("init", "lamp")
+    url = "https://api.github.com/repos/o/r/issues/comments/1"
+
+    first, second = _comment(tmp_path, ""), _comment(tmp_path, f"{url}\n{url}2\n")
+    assert "startswith(env.MARKER)" in first[0]
+    assert first[1:] == ["api repos/o/r/issues/7/comments --field body=@preview.md --silent"]
+    assert second[1:] == [f"api --method PATCH {url} --field body=@preview.md --silent"]
+
+
+def test_preview_without_a_stack_is_skipped_with_a_reason(alone: Command) -> None:
+    """A new repository has no variables yet."""
+    alone("init", "lamp")
+
+    jobs = yaml.safe_load(Path("lamp/.github/workflows/lamplighter.yml").read_text())["jobs"]
+    assert "vars.LAMPLIGHTER_STACK != ''" in jobs["preview"]["if"]
+    assert "vars.LAMPLIGHTER_STACK == ''" in jobs["no-preview"]["if"]
+    assert "::notice" in jobs["no-preview"]["steps"][0]["run"]
 
 
 def test_app_is_about_fifteen_lines(alone: Command) -> None:
