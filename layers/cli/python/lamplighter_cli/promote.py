@@ -3,7 +3,7 @@
 Both check the archive, show what changes, and ask as `push` does.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import botocore.session
@@ -43,6 +43,17 @@ _Bundle = Annotated[str, typer.Argument(metavar="BUNDLE", help="The name of the 
 _Force = Annotated[bool, typer.Option("--force", help="Push it even if it has import errors.")]
 
 
+@dataclass(frozen=True)
+class _How:
+    """The options that both commands have."""
+
+    why: str | None
+    force: bool
+    yes: bool
+    skip_owed: bool
+    as_json: bool
+
+
 def promote(
     bundle: _Bundle,
     *,
@@ -72,15 +83,14 @@ def promote(
     """
     if chosen().is_local:
         raise RefusedError("promote needs two stacks: leave out --local")
-    name, reason = require_id(bundle, what="bundle"), require_why(why)
+    name = require_id(bundle, what="bundle")
+    how = _How(require_why(why), force=force, yes=yes, skip_owed=skip_owed, as_json=as_json)
     with in_force(_side(source, from_profile, from_region)):
         found = fetch_for_promotion(name, push)
         _require_sound(found, force=force)
     with in_force(_side(target, to_profile, to_region)):
         require_other_deployment(found)
-        _push_again(
-            "promoted", found, reason, force=force, yes=yes, skip_owed=skip_owed, as_json=as_json
-        )
+        _push_again("promoted", found, how)
 
 
 def _side(stack: str, profile: str, region: str) -> Target:
@@ -135,41 +145,31 @@ def rollback(
     Only code and definitions go back. Schedules go on from where they are: no run is created
     again or removed, and events that were consumed stay consumed. Exit codes as for `push`.
     """
-    name, reason = require_id(bundle, what="bundle"), require_why(why)
+    name = require_id(bundle, what="bundle")
+    how = _How(require_why(why), force=force, yes=yes, skip_owed=skip_owed, as_json=as_json)
     found = fetch_for_rollback(name, target)
     _require_sound(found, force=force)
-    _push_again(
-        "rolled back", found, reason, force=force, yes=yes, skip_owed=skip_owed, as_json=as_json
-    )
+    _push_again("rolled back", found, how)
 
 
-def _push_again(
-    verb: str,
-    found: Fetched,
-    why: str | None,
-    *,
-    force: bool,
-    yes: bool,
-    skip_owed: bool,
-    as_json: bool,
-) -> None:
+def _push_again(verb: str, found: Fetched, how: _How) -> None:
     settings.current().require("bucket")
     current = current_push_of(found)
     if current is not None:
-        _tell_current(found, current, as_json=as_json)
+        _tell_current(found, current, as_json=how.as_json)
         return
     with unpacked(found) as (root, archive):
         report = check_for_push(root)
         refusal = f"bundle {found.bundle!r} has errors and was not pushed; --force pushes it anyway"
-        require_pushable(report, force=force, refusal=refusal)
+        require_pushable(report, force=how.force, refusal=refusal)
         preview = confirmed_preview(
-            root, report, found.bundle, skip_owed=skip_owed, yes=yes, as_json=as_json
+            root, report, found.bundle, skip_owed=how.skip_owed, yes=how.yes, as_json=how.as_json
         )
-        note = Note(caller_arn(), why, found.origin, report.dags)
+        note = Note(caller_arn(), how.why, found.origin, report.dags)
         with console.progress() as progress:
             progress.add_task("Uploading", total=None)
-            pushed = push_archive(archive, found.bundle, skip_owed=skip_owed, note=note)
-    _tell_pushed(verb, found, pushed, report, preview, as_json=as_json)
+            pushed = push_archive(archive, found.bundle, skip_owed=how.skip_owed, note=note)
+    _tell_pushed(verb, found, pushed, report, preview, as_json=how.as_json)
 
 
 def _tell_current(found: Fetched, current: int, *, as_json: bool) -> None:

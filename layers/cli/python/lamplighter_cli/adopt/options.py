@@ -11,8 +11,13 @@ from lamplighter_cli.adopt.translator import Translator, quoted
 
 _CALLBACK = "callbacks stay behind: subscribe to the event 'Run Finished' on EventBridge"
 _MAIL = "no mail is sent: subscribe to the event 'Run Finished' on EventBridge"
-_DEADLINE = "is left out: there are no SLAs: watch the run's duration, or set dagrun_timeout or"
-_DEADLINE = f"{_DEADLINE} execution_timeout"
+_DEADLINE = (
+    "is left out: there are no SLAs: watch the run's duration, or set dagrun_timeout or"
+    " execution_timeout"
+)
+_SLOTS = "is left out: give the task a pool of that many slots"
+_SIZES = "is left out: sizes are options of SparkTask"
+_OTHERS_GO_ON = "is left out: other tasks of the run are not stopped"
 
 # Without effect on what a task does.
 _SILENT = frozenset(
@@ -26,12 +31,12 @@ _ADVISED: dict[str, tuple[Level, str]] = {
     "sla": (Level.EDIT, _DEADLINE),
     "wait_for_downstream": (Level.EDIT, "is left out: depends_on_past waits for the same task"),
     "weight_rule": (Level.CHANGE, "is left out: weights count all downstream tasks"),
-    "max_active_tis_per_dag": (Level.EDIT, "is left out: give the task a pool of that many slots"),
-    "task_concurrency": (Level.EDIT, "is left out: give the task a pool of that many slots"),
+    "max_active_tis_per_dag": (Level.EDIT, _SLOTS),
+    "task_concurrency": (Level.EDIT, _SLOTS),
     "max_active_tis_per_dagrun": (Level.EDIT, "is left out: use max_active_tasks of the DAG"),
     "queue": (Level.CHANGE, "is left out: there are no workers to choose from"),
-    "executor_config": (Level.EDIT, "is left out: sizes are options of SparkTask"),
-    "resources": (Level.EDIT, "is left out: sizes are options of SparkTask"),
+    "executor_config": (Level.EDIT, _SIZES),
+    "resources": (Level.EDIT, _SIZES),
     "run_as_user": (Level.EDIT, "is left out: jobs run with the role of the deployment"),
     "task_group": (Level.EDIT, "is left out: make the task in the `with` block of its group"),
     "on_kill": (Level.EDIT, f"is left out: {_CALLBACK}"),
@@ -48,8 +53,8 @@ _ADVISED_OF_DAG: dict[str, tuple[Level, str]] = {
     "user_defined_filters": (Level.EDIT, "is left out: compute the values in the job"),
     "jinja_environment_kwargs": (Level.EDIT, "is left out: templates are rendered strictly"),
     "render_template_as_native_obj": (Level.EDIT, "is left out: a template makes a text"),
-    "fail_stop": (Level.CHANGE, "is left out: other tasks of the run are not stopped"),
-    "fail_fast": (Level.CHANGE, "is left out: other tasks of the run are not stopped"),
+    "fail_stop": (Level.CHANGE, _OTHERS_GO_ON),
+    "fail_fast": (Level.CHANGE, _OTHERS_GO_ON),
     "deadline": (Level.EDIT, _DEADLINE),
 }
 KEPT_OF_DAG = frozenset(
