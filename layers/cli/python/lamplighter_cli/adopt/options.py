@@ -10,7 +10,6 @@ from lamplighter_cli.adopt.schedules import AIRFLOW_3
 from lamplighter_cli.adopt.translator import Translator, quoted
 
 _CALLBACK = "callbacks stay behind: subscribe to the event 'Run Finished' on EventBridge"
-_MAIL = "no mail is sent: subscribe to the event 'Run Finished' on EventBridge"
 _DEADLINE = (
     "is left out: there are no SLAs: watch the run's duration, or set dagrun_timeout or"
     " execution_timeout"
