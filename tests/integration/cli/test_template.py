@@ -85,7 +85,8 @@ def test_bucket_that_permissions_name_is_the_parameter_too(
 
 def _with_copied_from(substituted: list[Any]) -> dict[str, Any]:
     copy = {"Type": "Custom::Copy", "Properties": {"From": {"Fn::Sub": substituted}}}
-    return {**TEMPLATE, "Resources": {**TEMPLATE["Resources"], "Copy": copy}}
+    resources: Any = TEMPLATE["Resources"]
+    return {**TEMPLATE, "Resources": {**resources, "Copy": copy}}
 
 
 def test_bucket_beside_variables_is_the_parameter_too(alone: Command, project: Path) -> None:

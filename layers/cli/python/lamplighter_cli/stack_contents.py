@@ -70,7 +70,9 @@ def contents_of(name: str) -> StackContents | None:
         tuple(staying),
         tuple(going),
         bucket if f"{_BUCKET} {bucket}" in going else None,
-        *(_ids(everything, kind) for kind in (_APPLICATION, _RULE, _MAPPING)),
+        applications=_ids(everything, _APPLICATION),
+        rules=_ids(everything, _RULE),
+        mappings=_ids(everything, _MAPPING),
         is_protected=bool(stack.get("EnableTerminationProtection")),
     )
 
