@@ -79,6 +79,7 @@ FAR = [pytest.param(each, marks=() if each in FEW else pytest.mark.full) for eac
 # They need no deployment, or make one, or two.
 OTHERS = {
     ("init",),
+    ("adopt",),
     ("check",),
     ("deploy",),
     ("diff",),
