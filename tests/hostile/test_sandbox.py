@@ -82,6 +82,9 @@ DEAD = {
     "says half a character": ON_PIPE
     + "say(json.dumps(ok | dict(output='\\ud800')).encode() + b'\\n')",
     "says DAGs that are none": ON_PIPE + "say(json.dumps(ok | dict(dags=['x'])).encode() + b'\\n')",
+    "says a DAG of a newer release": ON_PIPE
+    + "dag = dict(dag_id='x', line=1, hash='x', document={'schema': 99})\n"
+    + "say(json.dumps(ok | dict(dags=[dag])).encode() + b'\\n')",
     "says texts for lists": ON_PIPE
     + "say(json.dumps(ok | dict(dags='', warnings='', errors='')).encode() + b'\\n')",
 }

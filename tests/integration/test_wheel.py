@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "lamplighter",
     "lamplighter_cli",
+    "lamplighter_infra",
     "lamplighter_local",
     "lamplighter_operations",
     "lamplighter_job",
@@ -40,7 +41,7 @@ def test_wheel_has_each_package_with_its_types(wheel: ZipFile) -> None:
 
 
 def test_wheel_has_nothing_else(wheel: ZipFile) -> None:
-    """Tests and their tools, caches and the CDK app are left out."""
+    """Tests and their tools, and caches, are left out."""
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == PACKAGES
     assert not [name for name in wheel.namelist() if "__pycache__" in name or name.endswith("c")]

@@ -23,6 +23,8 @@ from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
+import boto3
+
 from lamplighter import aws, runtime
 from lamplighter.errors import LamplighterError
 from lamplighter_infra import layers
@@ -176,7 +178,12 @@ def _end(process: subprocess.Popen[Any]) -> None:
 def leading_to(there: Emulator) -> Iterator[None]:
     """Let all clients of this process ask an emulator until the block ends."""
     variables = {**_own_variables(), **there.variables()}
-    with patch.dict(os.environ, variables, clear=True), runtime.using(new_clients=True):
+    with (
+        patch.dict(os.environ, variables, clear=True),
+        # It keeps the credentials with which its first client was made.
+        patch.object(boto3, "DEFAULT_SESSION", None),
+        runtime.using(new_clients=True),
+    ):
         yield
 
 

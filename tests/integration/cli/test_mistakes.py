@@ -78,6 +78,7 @@ FEW = (["dags", "list"], ["assets", "emit", "x"], ["doctor"])
 FAR = [pytest.param(each, marks=() if each in FEW else pytest.mark.full) for each in COMMANDS]
 # They need no deployment, or make one, or two.
 OTHERS = {
+    ("adopt",),
     ("init",),
     ("adopt",),
     ("check",),

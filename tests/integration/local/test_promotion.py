@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pendulum import datetime
 
+from lamplighter.store import bundles
 from lamplighter.store.bundles import read_records
 from lamplighter.store.models import Dags
 from lamplighter_local import LocalDeployment
@@ -169,3 +170,15 @@ def test_records_name_the_deployment_and_push_they_come_from(two: Two, tmp_path:
     with prod.in_own_runtime():
         origins = [(row.origin["kind"], row.origin["push"]) for row in read_records("shop")]
     assert origins[::-1] == [("promotion", 1), ("promotion", 2), ("rollback", 1), ("promotion", 2)]
+
+
+def test_push_that_a_newer_one_overtakes_is_not_recorded_as_registered(two: Two) -> None:
+    """What ends late was never in force, and is nothing to roll back to."""
+    dev, _ = two
+    with dev.in_own_runtime():
+        for number in (1, 2):
+            bundles.record_push("shop", number, "v", by=None, why=None, origin={"how": "push"})
+            assert bundles.begin_registration("shop", number) is not None
+        bundles.end_registration("shop", 1, "v", errors=0)
+        bundles.end_registration("shop", 2, "v", errors=0)
+        assert [each.outcome for each in read_records("shop")] == ["registered", None]

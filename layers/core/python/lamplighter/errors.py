@@ -68,11 +68,6 @@ class NewerFormError(TransientError):
         )
 
 
-def is_newer(version: object, known: int) -> bool:
-    """Return whether a version number is one that only newer releases know."""
-    return isinstance(version, int) and not isinstance(version, bool) and version > known
-
-
 class PermanentError(LamplighterError):
     """A service refuses what it was asked for, and will again: a mistake of ours, or no right."""
 

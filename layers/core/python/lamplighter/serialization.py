@@ -23,7 +23,6 @@ from lamplighter.errors import (
     DefinitionError,
     NewerFormError,
     SerializationError,
-    is_newer,
 )
 from lamplighter.identifiers import require_id
 from lamplighter.timetables.base import decode_timetable, encode_timetable
@@ -186,6 +185,11 @@ def _require_keys(data: dict[str, Any], keys: frozenset[str], what: str) -> None
     if set(data) != keys:
         missing, unknown = sorted(keys - set(data)), sorted(set(data) - keys)
         raise SerializationError(f"{what}: missing {missing}, unknown {unknown}")
+
+
+def is_newer(version: object, known: int) -> bool:
+    """Return whether a version number is one that only newer releases know."""
+    return isinstance(version, int) and not isinstance(version, bool) and version > known
 
 
 def upgrade(document: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from lamplighter.dags.upcoming import (
     query_timetable,
     upcoming_runs,
 )
-from lamplighter.serialization import encode_dag, zone_of_dag
+from lamplighter.serialization import SCHEMA, encode_dag, zone_of_dag
 from lamplighter.zones import as_utc, instant_in, iso, parse_instant
 
 if TYPE_CHECKING:
@@ -141,11 +141,15 @@ def _is_parsed_file(value: Any) -> bool:
     try:
         parsed = ParsedFile.from_json(value)
         ids = [(dag["dag_id"], dag["hash"], dag["line"]) for dag in parsed.dags]
+        # A newer one would be waited for, as if an upgrade were under way.
+        versions = {dag["document"]["schema"] for dag in parsed.dags}
     except (AttributeError, LookupError, TypeError):
         return False
     lists = (value["dags"], value["warnings"], value["errors"])
-    return all(isinstance(each, list) for each in lists) and all(
-        isinstance(dag_id, str) and isinstance(digest, str) for dag_id, digest, _ in ids
+    return (
+        versions <= {SCHEMA}
+        and all(isinstance(each, list) for each in lists)
+        and all(isinstance(dag_id, str) and isinstance(digest, str) for dag_id, digest, _ in ids)
     )
 
 

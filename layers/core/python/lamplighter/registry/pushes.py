@@ -14,7 +14,8 @@ from urllib.parse import quote_plus, unquote_plus
 from pendulum import DateTime
 
 from lamplighter import aws, clock, queues, settings
-from lamplighter.errors import NewerFormError, RefusedError, is_newer
+from lamplighter.errors import NewerFormError, RefusedError
+from lamplighter.serialization import is_newer
 from lamplighter.store import bundles, dags
 from lamplighter.store.models import Catalog, Dags
 from lamplighter.store.transactions import Cause, TransactionCanceled, Write, transact_with_retry

@@ -25,11 +25,12 @@ from lamplighter.dags.dag import DAG
 from lamplighter.dags.kinds import ABOUT, PythonTask, SparkTask, StepFunctionsTask
 from lamplighter.dags.task import Task
 from lamplighter.dags.template_rules import OUTPUTS
-from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, is_newer, readable
+from lamplighter.errors import UNREADABLE, DefinitionError, RejectedError, readable
 from lamplighter.events import fields
 from lamplighter.events.lineage import RunEvents, triggering_asset_events
 from lamplighter.executors.base import Job, JobRequest, data_of
 from lamplighter.identifiers import OUTLET, bundle_key
+from lamplighter.serialization import is_newer
 from lamplighter.store.models import Runs, Steps
 from lamplighter.store.rows import instant_text
 from lamplighter.zones import iso_or_none

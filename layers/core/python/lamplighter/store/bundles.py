@@ -49,20 +49,20 @@ def newest_push_check(bundle: str, push: int) -> Check:
 
 def end_registration(bundle: str, push: int, version: str, *, errors: int) -> None:
     """Record that a push is registered, unless a newer one has begun."""
-    _note_outcome(bundle, push, REGISTERED, errors=errors)
     actions = [
         Catalog.registered.set(push),
         Catalog.bundle_version.set(version),
         Catalog.updated_at.set(clock.now()),
     ]
-    update_if(Catalog(BUNDLE, bundle), actions, Catalog.registering == push)
+    if update_if(Catalog(BUNDLE, bundle), actions, Catalog.registering == push):
+        _note_outcome(bundle, push, REGISTERED, errors=errors)
 
 
 def mark_unreadable(bundle: str, push: int) -> None:
     """Record that a push is unreadable, unless a newer one has begun."""
-    _note_outcome(bundle, push, UNREADABLE, errors=1)
     actions = [Catalog.unreadable_push.set(push)]
-    update_if(Catalog(BUNDLE, bundle), actions, Catalog.registering == push)
+    if update_if(Catalog(BUNDLE, bundle), actions, Catalog.registering == push):
+        _note_outcome(bundle, push, UNREADABLE, errors=1)
 
 
 def note_resend(row: Catalog, *, next_at: DateTime) -> None:
