@@ -80,7 +80,6 @@ FAR = [pytest.param(each, marks=() if each in FEW else pytest.mark.full) for eac
 OTHERS = {
     ("adopt",),
     ("init",),
-    ("adopt",),
     ("check",),
     ("deploy",),
     ("diff",),
