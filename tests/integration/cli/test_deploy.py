@@ -441,6 +441,30 @@ def test_parts_that_a_failed_deletion_has_left_are_all_there_is(deployed: str) -
     assert (found.applications, found.going) == ((), (f"bucket {deployed}",))
 
 
+@pytest.mark.usefixtures("deployed")
+def test_what_invokes_functions_is_found_in_the_stack() -> None:
+    """By the ids that EventBridge and Lambda take."""
+    parts = [
+        {
+            "LogicalResourceId": name,
+            "ResourceType": kind,
+            "ResourceStatus": "CREATE_COMPLETE",
+            "PhysicalResourceId": name.lower(),
+        }
+        for name, kind in (
+            ("Tick", "AWS::Events::Rule"),
+            ("Claims", "AWS::Lambda::EventSourceMapping"),
+            ("Spark", "AWS::EMRServerless::Application"),
+        )
+    ]
+    with patch.object(aws.client("cloudformation"), "get_paginator") as paginator:
+        paginator.return_value.paginate.return_value = [{"StackResourceSummaries": parts}]
+        found = contents_of("lamplighter-dev")
+
+    assert found is not None
+    assert (found.rules, found.mappings, found.applications) == (("tick",), ("claims",), ("spark",))
+
+
 def test_bucket_that_cannot_be_emptied_ends_destroy(
     alone: Command, calls: Path, deployed: str
 ) -> None:
