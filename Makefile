@@ -13,6 +13,7 @@ PY := $(BIN)/python
 AIRFLOW_VENV := .venv-parity
 AIRFLOW_PY := $(AIRFLOW_VENV)/bin/python
 EMULATOR_VENV := .venv-emulator
+DOCS_VENV := .venv-docs
 
 # What is deployed: make deploy STAGE=prod FLAGS="-c alarm_email=people@example.com"
 STAGE ?= dev
@@ -36,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help env demo dist test check slow coverage format faults parity bench costs lock toolchain clean \
         style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
-        environments oldest oldest-units FORCE
+        environments oldest oldest-units docs FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -126,6 +127,14 @@ emulator-if-possible: $(VENV)/linked
 
 demo: $(VENV)/linked $(VENV)/toolchain.env ## Run the example pipeline over two simulated days, on a real Spark
 	@. $(VENV)/toolchain.env && $(BIN)/lamplighter demo
+
+# Apart from .venv: no code and no test imports it.
+$(DOCS_VENV)/installed: requirements/docs.txt FORCE
+	$(call build,$(DOCS_VENV),$<,docs: installing MkDocs into $(DOCS_VENV),$(PYTHON))
+
+docs: $(DOCS_VENV)/installed ## Build the documentation site into site/; links and anchors are checked
+	@echo "docs: building site/"
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --strict --clean
 
 # --- AWS ------------------------------------------------------------------------------------------
 
@@ -218,7 +227,7 @@ bench: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Measure speed beside Apache A
 	@echo "bench: measuring Lamplighter beside Apache Airflow"
 	@$(PY) tests/bench/run.py --airflow-python $(AIRFLOW_PY)
 
-costs: $(VENV)/linked ## Count what runs use and what that costs on AWS (WRITE=1 updates docs/deploy.md)
+costs: $(VENV)/linked ## Count what runs use and what that costs on AWS (WRITE=1 updates docs/costs.md)
 	@$(PY) -m tests.costs $(if $(WRITE),--write)
 
 # --- Care -----------------------------------------------------------------------------------------
@@ -231,7 +240,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-has
 EVERYWHERE := --universal --python-version 3.11
 LAMBDA := --python-platform aarch64-manylinux2014 --python-version 3.13
 LOCKS := requirements/dev.txt requirements/parity.txt requirements/jdk.txt requirements/node.txt \
-         requirements/emulator.txt layers/deps/requirements.txt
+         requirements/emulator.txt requirements/docs.txt layers/deps/requirements.txt
 
 lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest versions)
 	@echo "lock: $(LOCKS)"
@@ -241,10 +250,11 @@ lock: $(VENV)/installed ## Recompute the lock files (UPGRADE=1 takes the newest 
 	@$(COMPILE) $(EVERYWHERE) requirements/jdk.in -o requirements/jdk.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/node.in -o requirements/node.txt >/dev/null
 	@$(COMPILE) $(EVERYWHERE) requirements/emulator.in -o requirements/emulator.txt >/dev/null
+	@$(COMPILE) $(EVERYWHERE) requirements/docs.in -o requirements/docs.txt >/dev/null
 	@! grep -n '://' $(LOCKS) package-lock.json || { echo "lock: a lock file names an address" >&2; exit 1; }
 
 clean: ## Remove the environments and everything else that make or the tools produced
 	@echo "clean: environments, caches, reports"
-	@rm -rf $(VENV) $(OLDEST_VENV) $(AIRFLOW_VENV) $(EMULATOR_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf $(VENV) $(OLDEST_VENV) $(AIRFLOW_VENV) $(EMULATOR_VENV) $(DOCS_VENV) node_modules cdk.out build dist site .mypy_cache .ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,7 +2,7 @@
 
     python -m tests.costs [--json] [--write]
 
-Nothing is asked of AWS. `--write` puts the table into docs/deploy.md.
+Nothing is asked of AWS. `--write` puts the table into docs/costs.md.
 """
 
 import argparse
@@ -15,7 +15,7 @@ def main() -> None:
     """Print the bill."""
     parser = argparse.ArgumentParser(prog="python -m tests.costs", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--write", action="store_true", help="write the table of docs/deploy.md")
+    parser.add_argument("--write", action="store_true", help="write the table of docs/costs.md")
     given = parser.parse_args()
     runs, months = bill.count_runs(), bill.count_months()
     if given.write:

@@ -1,4 +1,4 @@
-"""The bill: counted units times prices, as lines, as JSON, and as the tables of docs/deploy.md.
+"""The bill: counted units times prices, as lines, as JSON, and as the tables of docs/costs.md.
 
 Owns: how dollars are added up and shown.
 """
@@ -32,7 +32,7 @@ from tests.costs.stories import (
     timed,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "costs.md"
 _BEGIN, _END = "<!-- costs: written by `make costs WRITE=1` -->", "<!-- end of costs -->"
 _LOGS = "logs of jobs in S3"
 
@@ -128,7 +128,7 @@ def _story(counted: Counted, *, times: float) -> dict[str, Any]:
     }
 
 
-# For docs/deploy.md.
+# For docs/costs.md.
 
 
 def table(runs: Sequence[Counted]) -> list[list[str]]:

@@ -1,7 +1,6 @@
 """Costs: what the documentation says is what the calls of the local deployment add up to."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.costs.stories import Counted
 # In one process, which counts once for all of them.
 pytestmark = pytest.mark.xdist_group("costs")
 
-_README = Path(__file__).parents[2] / "README.md"
 # Costs change a little with every change of the code; the page follows when they change by more.
 _TOLERANCE = 0.1
 _TOLERANCE_DOLLARS = 0.5
@@ -28,7 +26,7 @@ def runs() -> list[Counted]:
 
 
 def test_costs_on_the_page_are_those_that_are_counted(runs: list[Counted]) -> None:
-    """The table of docs/deploy.md has the dollars that `make costs` counts, nearly."""
+    """The table of docs/costs.md has the dollars that `make costs` counts, nearly."""
     counted, written = bill.table(runs), bill.written_table()
     assert [row[0] for row in written] == [row[0] for row in counted]
     assert written[0] == counted[0]
@@ -40,7 +38,7 @@ def test_costs_on_the_page_are_those_that_are_counted(runs: list[Counted]) -> No
 
 
 def test_months_on_the_page_are_those_that_are_counted() -> None:
-    """What costs money without runs stays within what docs/deploy.md says of it."""
+    """What costs money without runs stays within what docs/costs.md says of it."""
     polls, timers, keys = (
         sum(bill.dollars(each.units, times=1).values()) for each in bill.count_months()
     )
@@ -48,9 +46,9 @@ def test_months_on_the_page_are_those_that_are_counted() -> None:
     assert max(timers, keys) < 1
 
 
-def test_costs_in_the_readme_are_those_of_the_page() -> None:
-    """The README has the range of what scheduling a run costs."""
-    said = re.search(r"(\d+) to (\d+) per million runs", _README.read_text())
+def test_range_at_the_top_of_the_page_is_that_of_its_table() -> None:
+    """The page begins with the range of what scheduling a run costs."""
+    said = re.search(r"(\d+) to (\d+) per million runs", bill.PAGE.read_text())
     assert said is not None
     (together,) = (row[1:] for row in bill.written_table() if row[0] == "**together**")
     dollars = sorted(float(each) for each in together)

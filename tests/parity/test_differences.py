@@ -1,4 +1,4 @@
-"""The named differences, without Airflow: each has a recorded example, and the README lists it."""
+"""The named differences, without Airflow: each has a recorded example, and docs/airflow.md lists it."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.parity.answer import Library, library
 from tests.parity.differences import DIFFERENCES, Case, agree, explain
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parents[1] / "README.md"
+PAGE = HERE.parents[1] / "docs" / "airflow.md"
 EXAMPLES: dict[str, Any] = json.loads((HERE / "examples.json").read_text(encoding="utf-8"))
 NAMES = [known.name for known in DIFFERENCES]
 
@@ -56,9 +56,9 @@ def test_wrong_answer_of_ours_is_never_explained(name: str, lamplighter: Library
     assert explain(Case(example["question"], wrong, example["theirs"], lamplighter)) is None
 
 
-def test_readme_lists_exactly_the_named_differences() -> None:
+def test_page_lists_exactly_the_named_differences() -> None:
     """The table under the heading has one row for each name."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     below = text.split("# Deliberate differences in timetables\n")[1]
     section = re.split("^#", below, flags=re.MULTILINE)[0]
 

@@ -35,10 +35,10 @@ def test_floors_in_contributing_are_those_of_the_contract() -> None:
     assert code_block("CONTRIBUTING.md", "entry") == floors
 
 
-def tree_of_readme() -> Iterator[tuple[str, str]]:
-    """Yield the paths that the tree in the README names: the folder, and what stands below it."""
+def tree_of_the_page() -> Iterator[tuple[str, str]]:
+    """Yield the paths that the tree in docs/architecture.md names: the folder, and what stands below it."""
     folder = ""
-    for line in code_block("README.md", "layers/core/python/lamplighter/"):
+    for line in code_block("docs/architecture.md", "layers/core/python/lamplighter/"):
         # A description begins after two spaces; a line that is only one goes on with the last.
         indent = len(line) - len(line.lstrip())
         names = re.split(r" {2,}", line.strip())[0].split() if indent in {0, 2} else []
@@ -50,16 +50,16 @@ def tree_of_readme() -> Iterator[tuple[str, str]]:
                 yield folder, name
 
 
-@pytest.mark.parametrize(("folder", "name"), list(tree_of_readme()))
-def test_path_in_the_tree_of_the_readme_exists(folder: str, name: str) -> None:
+@pytest.mark.parametrize(("folder", "name"), list(tree_of_the_page()))
+def test_path_in_the_tree_of_the_page_exists(folder: str, name: str) -> None:
     """Every folder and file that the tree names is there."""
     assert (ROOT / folder / name).exists()
 
 
-def test_tree_of_the_readme_names_all_of_the_core() -> None:
+def test_tree_of_the_page_names_all_of_the_core() -> None:
     """No package or module of the core is left out of the tree."""
     named = {
-        Path(name).stem for folder, name in tree_of_readme() if folder.startswith("layers/core")
+        Path(name).stem for folder, name in tree_of_the_page() if folder.startswith("layers/core")
     }
 
     assert named == packages_of_core()
