@@ -1,4 +1,4 @@
-"""The named differences, without Airflow: each has a recorded example, and docs/airflow.md lists it."""
+"""The named differences, without Airflow: each has an example, and docs/airflow.md lists it."""
 
 import json
 import re

@@ -36,7 +36,7 @@ def test_floors_in_contributing_are_those_of_the_contract() -> None:
 
 
 def tree_of_the_page() -> Iterator[tuple[str, str]]:
-    """Yield the paths that the tree in docs/architecture.md names: the folder, and what stands below it."""
+    """Yield the paths that the tree on the page names: the folder, and what stands below it."""
     folder = ""
     for line in code_block("docs/architecture.md", "layers/core/python/lamplighter/"):
         # A description begins after two spaces; a line that is only one goes on with the last.

@@ -1,0 +1,83 @@
+"""The guides and the README: their Python blocks run, and their tests pass."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeAlias
+
+import pytest
+
+from lamplighter.dags.dag import collect_definitions
+from lamplighter_local import LocalDeployment
+
+ROOT = Path(__file__).parents[2]
+STARTER = ROOT / "layers/cli/python/lamplighter_cli/templates/starter"
+PAGES = [
+    "README.md",
+    "docs/assets.md",
+    "docs/get-started.md",
+    "docs/packages.md",
+    "docs/schedules.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/concepts").glob("*.md")),
+]
+# Blocks of these call what the reader's own project has.
+_FROM_THE_PROJECT = "from timetables.after_workday import"
+_LONGEST_README = 150
+
+Deploy: TypeAlias = Callable[..., LocalDeployment]
+
+
+def blocks(page: str) -> list[str]:
+    """Return the Python blocks of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def executed(page: str) -> dict[str, Any]:
+    """Return the names that the blocks of a page define, one block after the other."""
+    names: dict[str, Any] = {"__name__": "page"}
+    with collect_definitions():
+        for block in blocks(page):
+            if _FROM_THE_PROJECT not in block:
+                exec(compile(block, page, "exec"), names)  # noqa: S102 - our own page
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_of_the_page_run(page: str) -> None:
+    """What a reader copies into a file of a bundle can be imported."""
+    executed(page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tests_of_the_page_pass(
+    page: str, lamplighter: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a reader copies into a test passes, in the folder of a new project."""
+    monkeypatch.chdir(STARTER)
+    found = [each for name, each in executed(page).items() if name.startswith("test_")]
+    for test in found:
+        assert isinstance(test, FunctionType)
+        test(*[lamplighter] * test.__code__.co_argcount)
+
+
+def test_dags_of_get_started_are_those_of_a_new_project() -> None:
+    """The page shows the file that `lamplighter init` writes, without its comments."""
+    (shown,) = (each for each in blocks("docs/get-started.md") if _FROM_THE_PROJECT in each)
+    written = (STARTER / "dags/sales.py").read_text(encoding="utf-8").splitlines()
+    assert [line for line in shown.splitlines() if line not in written] == []
+
+
+def test_readme_stays_short() -> None:
+    """What does not fit on a few screens belongs into the pages."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= _LONGEST_README
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_the_document_lead_somewhere(document: str) -> None:
+    """The strict build of the site checks the pages; this checks what is outside of it."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", text)
+    assert [each for each in targets if not (ROOT / each).exists()] == []
