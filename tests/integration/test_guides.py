@@ -75,9 +75,23 @@ def test_readme_stays_short() -> None:
     assert len(lines) <= _LONGEST_README
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
-def test_links_of_the_document_lead_somewhere(document: str) -> None:
-    """The strict build of the site checks the pages; this checks what is outside of it."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", text)
-    assert [each for each in targets if not (ROOT / each).exists()] == []
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    ROOT / "functions/README.md",
+    ROOT / "infra/README.md",
+]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_of_the_document_lead_to_files(path: Path) -> None:
+    """Every file that a link names is there; `make docs` checks anchors too."""
+    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    assert [each for each in targets if not (path.parent / each).exists()] == []
+
+
+def test_navigation_of_the_site_names_every_page() -> None:
+    """A page that the navigation leaves out would not be found."""
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    named = re.findall(r"([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(pages)
