@@ -92,6 +92,19 @@ def test_links_of_the_document_lead_to_files(path: Path) -> None:
 
 def test_navigation_of_the_site_names_every_page() -> None:
     """A page that the navigation leaves out would not be found."""
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    named = re.findall(r"([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(pages)
+    docs = ROOT / "docs"
+    named = re.findall(r"([\w./*-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert [each for each in named if "*" not in each and not (docs / each).exists()] == []
+    assert set(docs.rglob("*.md")) == {path for each in named for path in docs.glob(each)}
+
+
+def test_list_of_decisions_names_every_decision() -> None:
+    """Each page of `docs/adr` has its row, with its title."""
+    folder = ROOT / "docs/adr"
+    titles = [path.read_text().splitlines()[0] for path in sorted(folder.glob("0*.md"))]
+    rows = re.findall(
+        r"^\| \[(\d+)\]\(\d+-[\w-]+\.md\) \| (.*) \|$",
+        (folder / "index.md").read_text(),
+        re.MULTILINE,
+    )
+    assert [f"# {number}. {title}" for number, title in rows] == titles
