@@ -37,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help env demo dist test check slow coverage format faults parity bench costs lock toolchain clean \
         style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
-        environments oldest oldest-units docs FORCE
+        environments oldest oldest-units FORCE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -132,6 +132,7 @@ demo: $(VENV)/linked $(VENV)/toolchain.env ## Run the example pipeline over two 
 $(DOCS_VENV)/installed: requirements/docs.txt FORCE
 	$(call build,$(DOCS_VENV),$<,docs: installing MkDocs into $(DOCS_VENV),$(PYTHON))
 
+.PHONY: docs
 docs: $(DOCS_VENV)/installed ## Build the documentation site into site/; links and anchors are checked
 	@echo "docs: building site/"
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --strict --clean

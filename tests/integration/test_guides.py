@@ -102,9 +102,6 @@ def test_list_of_decisions_names_every_decision() -> None:
     """Each page of `docs/adr` has its row, with its title."""
     folder = ROOT / "docs/adr"
     titles = [path.read_text().splitlines()[0] for path in sorted(folder.glob("0*.md"))]
-    rows = re.findall(
-        r"^\| \[(\d+)\]\(\d+-[\w-]+\.md\) \| (.*) \|$",
-        (folder / "index.md").read_text(),
-        re.MULTILINE,
-    )
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\d+)\]\([\w-]+\.md\) \| (.*) \|$", index, re.MULTILINE)
     assert [f"# {number}. {title}" for number, title in rows] == titles
