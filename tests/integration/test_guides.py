@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from lamplighter import DAG, Asset
 from lamplighter.dags.dag import collect_definitions
 from lamplighter_local import LocalDeployment
 
@@ -21,6 +22,15 @@ PAGES = [
     "docs/schedules.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/concepts").glob("*.md")),
 ]
+# Their tests are for a bundle that the page describes.
+PAGES_WITHOUT_TESTS = ["docs/dags.md", "docs/jobs.md", "docs/step-functions.md"]
+ELSEWHERE = {
+    "docs/asset-events.md": "below: the queues are those of a deployment",
+    "docs/backfill.md": "needs a bundle of the reader's; tests/scenarios/test_backfills.py has the calls",
+    "docs/deploy.md": "parts of a CDK app; tests/infra/test_construct.py builds such apps",
+    "docs/testing.md": "tests/integration/local/test_pytest_plugin.py",
+    "docs/watchers.md": "tests/integration/triggers/test_watchers_page.py",
+}
 # Blocks of these call what the reader's own project has.
 _FROM_THE_PROJECT = "from timetables.after_workday import"
 _LONGEST_README = 150
@@ -44,7 +54,27 @@ def executed(page: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("page", PAGES)
+def test_blocks_of_every_page_run_somewhere() -> None:
+    """A page with Python blocks is executed here, or has a reason."""
+    pages = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
+    with_blocks = {page for page in pages if blocks(page) and "/reference/" not in page}
+    assert with_blocks <= {*PAGES, *PAGES_WITHOUT_TESTS, *ELSEWHERE}
+
+
+def test_messages_of_the_page_on_events_are_recorded(lamplighter: Deploy) -> None:
+    """The library and plain boto3 send what `ingest` takes."""
+    orders = Asset("orders", "s3://lake/orders")
+    lamp = lamplighter([DAG("revenue", schedule=orders)])
+    for block in blocks("docs/asset-events.md"):
+        names = {"url": lamp.queue_url("events")}
+        exec(compile(block, "docs/asset-events.md", "exec"), names)  # noqa: S102 - our own page
+    lamp.run_until_idle()
+    consumed = [event.asset for run in lamp.runs("revenue") for event in run.events]
+    assert consumed == ["orders"] * 3
+    assert lamp.dead_letters() == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PAGES_WITHOUT_TESTS])
 def test_blocks_of_the_page_run(page: str) -> None:
     """What a reader copies into a file of a bundle can be imported."""
     executed(page)
