@@ -26,10 +26,10 @@ PAGES = [
 PAGES_WITHOUT_TESTS = ["docs/dags.md", "docs/jobs.md", "docs/step-functions.md"]
 ELSEWHERE = {
     "docs/asset-events.md": "below: the queues are those of a deployment",
-    "docs/backfill.md": "needs a bundle of the reader's; tests/scenarios/test_backfills.py has the calls",
+    "docs/backfill.md": "a bundle of the reader's; tests/scenarios/test_backfills.py has the calls",
     "docs/deploy.md": "parts of a CDK app; tests/infra/test_construct.py builds such apps",
-    "docs/testing.md": "tests/integration/local/test_pytest_plugin.py",
-    "docs/watchers.md": "tests/integration/triggers/test_watchers_page.py",
+    "docs/testing.md": "in local/test_pytest_plugin.py, but for bundles of the reader's",
+    "docs/watchers.md": "in triggers/test_watchers_page.py",
 }
 # Blocks of these call what the reader's own project has.
 _FROM_THE_PROJECT = "from timetables.after_workday import"
