@@ -1,0 +1,60 @@
+"""The page about metrics, from the reports that handlers publish."""
+
+from lamplighter.backfill.advance import AdvanceReport
+from lamplighter.entry import NAMESPACE, BatchReport
+from lamplighter.events.ingest import IngestReport
+from lamplighter.registry.register import RegisterReport
+from lamplighter.runs.decision import RunsReport
+from lamplighter.scheduler.claim import ClaimReport
+from lamplighter.scheduler.tick import TickReport
+from lamplighter.streams.delivery_rounds import WatchReport
+from lamplighter.sweep import SweepReport
+from tests.reference.markdown import Page, code, sentence
+from tests.reference.source import Entry, definition
+
+PUBLISHED: dict[str, tuple[type, ...]] = {
+    "tick": (TickReport,),
+    "claim": (ClaimReport, AdvanceReport, BatchReport),
+    "ingest": (IngestReport,),
+    "watch": (WatchReport,),
+    "register": (RegisterReport, BatchReport),
+    "submit": (RunsReport, BatchReport),
+    "settle": (RunsReport, BatchReport),
+    "sweep": (SweepReport,),
+}
+"""What each function publishes; a test holds it against the handlers."""
+
+
+def page() -> Page:
+    """Return the page."""
+    made = Page(
+        "Metrics",
+        f"Functions publish these to CloudWatch in the namespace {code(NAMESPACE)}, with the dimensions `service`, the"
+        " function, and `stack`, the `name` of the deployment. A metric is the sum of a minute; one that ends in"
+        " `Seconds` is a distribution, and is the only kind that is published when it is zero.",
+    )
+    for function, reports in PUBLISHED.items():
+        made.heading(function)
+        made.table(
+            ("metric", "unit", "meaning"),
+            (row_of(each) for report in reports for each in fields_of(report)),
+        )
+    return made
+
+
+def fields_of(report: type) -> list[Entry]:
+    """Return the fields of a report that become metrics, those it inherits last."""
+    found: dict[str, Entry] = {}
+    for kind in report.__mro__[:-1]:
+        for each in definition(f"{kind.__module__}.{kind.__name__}").fields():
+            found.setdefault(each.name, each)
+    return [each for each in found.values() if each.type != "Push"]
+
+
+def row_of(each: Entry) -> tuple[str, str, str]:
+    """Return the row of a field."""
+    name = each.name.title().replace("_", "")
+    unit = "seconds" if name.endswith("Seconds") else "count"
+    if each.type.startswith("Counter"):
+        name = f"{name}: <reason>"
+    return code(name), unit, sentence(each.meaning)
