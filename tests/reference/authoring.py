@@ -6,7 +6,7 @@ from lamplighter.dags.task import COMMON_OPTIONS
 from lamplighter.identifiers import RUN_TYPES
 from tests.reference.markdown import Page, code, paragraphs
 from tests.reference.source import Entry, definition, shown
-from tests.reference.tables_of_definitions import arguments, class_section, methods
+from tests.reference.tables_of_definitions import arguments, class_section
 
 _KINDS = "lamplighter.dags.kinds"
 _ASSETS = "lamplighter.assets.asset"
@@ -47,6 +47,7 @@ def _tasks(made: Page) -> None:
         found = definition(f"{_KINDS}.{kind.__name__}")
         made.heading(kind.__name__)
         made.text(paragraphs(found.doc))
+        made.text(code(f"from lamplighter import {kind.__name__}"))
         given = [each for each in found.arguments() if not each.name.startswith("*")]
         own = options(f"{_KINDS}.{kind.__name__.replace('Task', 'Options')}")
         arguments(made, [*given, *own])
@@ -69,5 +70,3 @@ def _function(made: Page, path: str) -> None:
     made.text(paragraphs(found.doc))
     arguments(made, found.arguments())
 
-
-__all__ = ["methods", "options", "page"]

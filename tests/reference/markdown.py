@@ -35,7 +35,9 @@ def sentence(text: str) -> str:
     if not text:
         return ""
     ending = "" if text[-1] in ".!?:" else "."
-    return prose(text[0].upper() + text[1:] + ending)
+    # A path or a name of code keeps its first letter.
+    is_word = re.match(r"[a-z]+(?=[\s,;:.']|$)", text) is not None
+    return prose((text[0].upper() + text[1:] if is_word else text) + ending)
 
 
 def paragraphs(text: str) -> str:
@@ -71,7 +73,9 @@ class Page:
             return
         lines = [[header[at] for at in kept], ["---"] * len(kept)]
         lines += [[row[at] for at in kept] for row in found]
-        self._blocks.append("\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines))
+        self._blocks.append(
+            "\n".join("".join(f"| {cell} " if cell else "| " for cell in line) + "|" for line in lines)
+        )
 
     def __str__(self) -> str:
         return "\n\n".join(self._blocks) + "\n"

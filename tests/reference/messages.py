@@ -7,7 +7,7 @@ from typing import Any
 from lamplighter.runs import effects
 from lamplighter.topology import FUNCTIONS, MAX_RECEIVES, QUEUES, RETENTION_DAYS
 from tests.reference.markdown import Page, code, sentence
-from tests.reference.source import definition, module
+from tests.reference.source import module
 from tests.reference.tables_of_docs import DOCS
 
 _SENDERS = ("send", "_send_runs")
@@ -54,7 +54,7 @@ def _form(each: dict[str, Any], named: dict[str, Any]) -> tuple[str, str]:
 
 def _run_finished(made: Page) -> None:
     made.heading("Run Finished")
-    made.text(sentence(definition("lamplighter.runs.effects.publish_run_finished").doc))
+    made.text("When a run has ended, this event is put on the deployment's EventBridge bus, as far as that succeeds.")
     made.text(f"Its `source` is {code(effects.EVENT_SOURCE)}, its `detail-type` {code(effects.RUN_FINISHED)}.")
     texts, instants = effects._TEXTS, effects._INSTANTS
     made.text(f"The `detail` has {', '.join(map(code, texts))}, and as instants or null {', '.join(map(code, instants))}.")

@@ -33,22 +33,23 @@ def page() -> Page:
         " function, and `stack`, the `name` of the deployment. A metric is the sum of a minute; one that ends in"
         " `Seconds` is a distribution, and is the only kind that is published when it is zero.",
     )
-    for function, reports in PUBLISHED.items():
-        made.heading(function)
-        made.table(
-            ("metric", "unit", "meaning"),
-            (row_of(each) for report in reports for each in fields_of(report)),
-        )
+    for report, functions in _by_report().items():
+        found = definition(f"{report.__module__}.{report.__name__}")
+        made.heading(report.__name__)
+        made.text(f"{sentence(found.doc)} From {', '.join(map(code, functions))}.")
+        metrics = [row_of(each) for each in found.fields() if each.type != "Push"]
+        made.table(("metric", "unit", "meaning"), metrics)
     return made
 
 
-def fields_of(report: type) -> list[Entry]:
-    """Return the fields of a report that become metrics, those it inherits last."""
-    found: dict[str, Entry] = {}
-    for kind in report.__mro__[:-1]:
-        for each in definition(f"{kind.__module__}.{kind.__name__}").fields():
-            found.setdefault(each.name, each)
-    return [each for each in found.values() if each.type != "Push"]
+def _by_report() -> dict[type, list[str]]:
+    """Return which functions publish each report, those that a report inherits from too."""
+    found: dict[type, list[str]] = {}
+    for function, reports in PUBLISHED.items():
+        for report in reports:
+            for kind in report.__mro__[:-1]:
+                found.setdefault(kind, []).append(function)
+    return found
 
 
 def row_of(each: Entry) -> tuple[str, str, str]:

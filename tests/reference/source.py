@@ -12,6 +12,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,10 +81,11 @@ class Module:
             value = importlib.import_module(self.name)
             for part in text.split("."):
                 value = getattr(value, part, text)
-            text = shown(value) if not isinstance(value, str) else text
+            # A mark for "left out" means nothing to a reader.
+            text = "…" if type(value) is object or isinstance(value, Enum) else shown(value)
         made = re.fullmatch(r"field\(default_factory=(?:lambda: )?(\w+).*\)", text)
         known = {"dict": "{}", "list": "[]", "set": "set()"}
-        text = known.get(made[1], "") if made else text
+        text = known.get(made[1], made[1]) if made else text
         return "{}" if text == "MappingProxyType({})" else text.replace("datetime.timedelta", "timedelta")
 
 
@@ -227,6 +229,7 @@ _ALIASES = {
     "Delta": "timedelta or relativedelta",
     "Instant": "datetime or str",
     "Bundle": "str or Path or Iterable[DAG]",
+    "Tasks": "task, TaskGroup or list of them",
 }
 
 

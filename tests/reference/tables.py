@@ -28,7 +28,7 @@ def page() -> Page:
     made = Page(
         "Tables",
         "The tables of a deployment in DynamoDB; the names begin with that of the stack and a hyphen. A column that may"
-        " be missing is marked. A meaning goes on for the columns below it that have none of their own.",
+        " be missing is marked. A column whose name says it all has no meaning beside it.",
         "Instants are ISO texts in UTC with microseconds, so that they sort by time. JSON columns are texts.",
     )
     for model in TABLES:

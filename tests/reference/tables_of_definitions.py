@@ -32,7 +32,8 @@ def fields(page: Page, entries: Iterable[Entry]) -> None:
 
 def methods(page: Page, of: Definition, *, skip: Iterable[str] = ()) -> None:
     """Add a table of the methods and properties of a class, then the arguments that need words."""
-    found = [each for each in of.methods() if each.name not in set(skip)]
+    # One without a docstring overrides a method that has one.
+    found = [each for each in of.methods() if each.name not in set(skip) and each.doc]
     page.table(
         ("method or property", "meaning"),
         ((code(each.signature), sentence(each.summary)) for each in found),

@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 
 _LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")
-_LINE = re.compile(r"^\| (.*) \|$", re.MULTILINE)
+_LINE = re.compile(r"^\|(.*)\|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,9 @@ class DocsTable:
     rows: tuple[tuple[str, ...], ...]
 
     def meanings(self) -> dict[str, str]:
-        """Return the last cell of each name in the first."""
-        return {
-            name: self._moved(row[-1]) for row in self.rows for name in re.findall(r"`(\w+)`", row[0])
-        }
+        """Return the last cell of each row that is about one name."""
+        named = [(re.findall(r"`(\w+)`", row[0]), row[-1]) for row in self.rows]
+        return {names[0]: self._moved(text) for names, text in named if len(names) == 1}
 
     def _moved(self, text: str) -> str:
         def move(link: re.Match[str]) -> str:
@@ -47,7 +46,7 @@ def table_with(header: str) -> DocsTable:
             _, is_there, rest = path.read_text(encoding="utf-8").partition(f"\n{header}\n")
             if is_there:
                 lines = _LINE.findall(rest.partition("\n\n")[0])
-                rows = [tuple(cell.strip() for cell in line.split(" | ")) for line in lines]
+                rows = [tuple(cell.strip() for cell in line.split("|")) for line in lines]
                 found.append(DocsTable(path, tuple(rows)))
     if len(found) != 1:
         raise LookupError(f"{len(found)} pages of docs/ have a table with the header {header!r}")

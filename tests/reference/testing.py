@@ -1,11 +1,23 @@
 """The page about tests of DAGs: the local deployment, the fixture, and what can go wrong."""
 
+from dataclasses import replace
+
+from lamplighter.store import models
 from tests.reference.markdown import Page, code, paragraphs
 from tests.reference.source import definition
+from tests.reference.tables import comments_of
 from tests.reference.tables_of_definitions import arguments, class_section, fields, methods
 
 _LOCAL = "lamplighter_local"
 _VIEWS = "lamplighter_operations.views"
+# What a view shows is what its columns mean.
+_MODELS = {
+    "Run": "Runs",
+    "Step": "Steps",
+    "Event": "AssetEvents",
+    "Dag": "Dags",
+    "Backfill": "Backfills",
+}
 
 
 def page() -> Page:
@@ -38,7 +50,14 @@ def page() -> Page:
         found = definition(f"{_VIEWS}.{name}")
         made.heading(name)
         made.text(paragraphs(found.doc))
-        fields(made, found.fields())
+        columns = comments_of(getattr(models, _MODELS[name]))
+        fields(
+            made,
+            (
+                replace(each, meaning=each.meaning or columns.get(each.name, ""))
+                for each in found.fields()
+            ),
+        )
         methods(made, found)
     return made
 

@@ -33,6 +33,8 @@ def page() -> Page:
         made.heading(found.name)
         made.text(paragraphs(found.doc))
         methods(made, found)
+    made.text("Queue and polling triggers also have:")
+    methods(made, definition(f"{_SOURCES}._FedTrigger"))
     for name in ("SourceItem", "QueueMessage"):
         found = definition(f"{_SOURCES}.{name}")
         made.heading(name)

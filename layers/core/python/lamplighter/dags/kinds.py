@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class SparkOptions(CommonOptions, total=False):
     """Everything about a `SparkTask` but its id."""
 
-    entry_point: str | None
-    job: str | None
-    arguments: Sequence[str]
-    inputs: Sequence[Task | str]
-    spark_conf: Mapping[str, str]
-    py_files: Sequence[str]
-    archives: Sequence[str]
-    restrict_data: bool
-    driver_cores: int | None
+    entry_point: str | None  # A script in the bundle, such as "jobs/load.py".
+    job: str | None  # A function `(spark, context)`, such as "jobs.orders:clean".
+    arguments: Sequence[str]  # Texts for the program; templates.
+    inputs: Sequence[Task | str]  # Upstream tasks whose outputs the program reads.
+    spark_conf: Mapping[str, str]  # Further Spark settings; their values are templates.
+    py_files: Sequence[str]  # URIs of Python files and archives for the import path.
+    archives: Sequence[str]  # URIs of archives that are unpacked for the job.
+    restrict_data: bool  # Whether S3 holds nothing for the job but its inlets and outlets.
+    driver_cores: int | None  # The next five are sizes of the deployment, if they are left out.
     driver_memory: str | None
     executor_cores: int | None
     executor_memory: str | None

@@ -45,20 +45,23 @@ class Option(NamedTuple):
 class CommonOptions(TypedDict, total=False):
     """What every kind of task takes beside its id. All of it is allowed in `default_args`, too."""
 
-    retries: int
-    retry_delay: datetime.timedelta | float
+    retries: int  # Tries after the first one has failed.
+    retry_delay: datetime.timedelta | float  # The pause before a retry; a number is seconds.
+    # By which factor the delay grows with each retry; True is 2, False and 0 are no growth.
     retry_exponential_backoff: bool | float
-    max_retry_delay: datetime.timedelta | float | None
-    execution_timeout: datetime.timedelta | None
-    trigger_rule: str
+    max_retry_delay: datetime.timedelta | float | None  # The longest delay.
+    execution_timeout: datetime.timedelta | None  # After this time a try fails.
+    trigger_rule: str  # Which states of the upstream tasks let it start.
+    # Whether it waits until the same task of the previous run has succeeded or was skipped.
     depends_on_past: bool
-    inlets: Sequence[Asset | AssetAlias | AssetRef]
-    outlets: Sequence[Asset | AssetAlias]
-    start_date: datetime.datetime | None
-    end_date: datetime.datetime | None
+    inlets: Sequence[Asset | AssetAlias | AssetRef]  # The assets that it reads.
+    outlets: Sequence[Asset | AssetAlias]  # Each has an event when it succeeds; at most 90.
+    start_date: datetime.datetime | None  # Runs of earlier dates leave it out.
+    end_date: datetime.datetime | None  # Runs of later dates leave it out.
+    # With the weights of all downstream tasks: the heaviest of the waiting steps starts first.
     priority_weight: int
-    pool: str | None
-    pool_slots: int
+    pool: str | None  # The pool whose slots it needs while it runs.
+    pool_slots: int  # How many of them.
 
 
 COMMON_OPTIONS: dict[str, Option] = {
