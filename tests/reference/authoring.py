@@ -1,5 +1,7 @@
 """The page about what DAG files are made of."""
 
+from dataclasses import replace
+
 from lamplighter.dags.arguments import TRIGGER_RULES
 from lamplighter.dags.kinds import KINDS
 from lamplighter.dags.task import COMMON_OPTIONS
@@ -10,6 +12,10 @@ from tests.reference.tables_of_definitions import arguments, class_section
 
 _KINDS = "lamplighter.dags.kinds"
 _ASSETS = "lamplighter.assets.asset"
+_OF_ALL = {
+    "task_id": "Its id in the DAG: up to 200 letters, digits and `. _ ~ -`",
+    "dag": "Its DAG; the one whose block is open by default",
+}
 
 
 def page() -> Page:
@@ -48,7 +54,11 @@ def _tasks(made: Page) -> None:
         made.heading(kind.__name__)
         made.text(paragraphs(found.doc))
         made.text(code(f"from lamplighter import {kind.__name__}"))
-        given = [each for each in found.arguments() if not each.name.startswith("*")]
+        given = [
+            replace(each, meaning=_OF_ALL[each.name])
+            for each in found.arguments()
+            if not each.name.startswith("*")
+        ]
         own = options(f"{_KINDS}.{kind.__name__.replace('Task', 'Options')}")
         arguments(made, [*given, *own])
         made.text("And the [options of all tasks](#options-of-all-tasks).")
@@ -69,4 +79,3 @@ def _function(made: Page, path: str) -> None:
     made.heading(found.name)
     made.text(paragraphs(found.doc))
     arguments(made, found.arguments())
-

@@ -16,7 +16,9 @@ _NAME = "lamplighter"
 
 def page() -> Page:
     """Return the page."""
-    made = Page("Command line", "Every command with its arguments and options. All commands have `--help`.")
+    made = Page(
+        "Command line", "Every command with its arguments and options. All commands have `--help`."
+    )
     root = typer.main.get_command(app)
     made.heading(_NAME)
     made.text("These options stand before the command:")

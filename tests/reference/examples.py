@@ -98,11 +98,15 @@ TIMETABLES = (
 
 
 def sqs() -> AssetWatcher:
-    return AssetWatcher("large", SqsTrigger("shop-orders", match={"amount": [{"numeric": [">", 100]}]}))
+    return AssetWatcher(
+        "large", SqsTrigger("shop-orders", match={"amount": [{"numeric": [">", 100]}]})
+    )
 
 
 def event_bridge() -> AssetWatcher:
-    return AssetWatcher("paid", EventBridgeTrigger({"source": ["shop.orders"], "detail-type": ["Paid"]}))
+    return AssetWatcher(
+        "paid", EventBridgeTrigger({"source": ["shop.orders"], "detail-type": ["Paid"]})
+    )
 
 
 def s3_object() -> AssetWatcher:

@@ -26,7 +26,11 @@ def page() -> Page:
         fields(made, found.arguments())
         if has_methods:
             methods(made, found, skip=("facts", "additions"))
-    for path in (f"{_CONTEXT}.current_context", f"{_CONTEXT}.secret", "lamplighter_job.errors.SkipStep"):
+    for path in (
+        f"{_CONTEXT}.current_context",
+        f"{_CONTEXT}.secret",
+        "lamplighter_job.errors.SkipStep",
+    ):
         found = definition(path)
         made.heading(found.name)
         made.text(code(found.signature))

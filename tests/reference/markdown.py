@@ -34,9 +34,9 @@ def sentence(text: str) -> str:
     text = " ".join(text.split())
     if not text:
         return ""
-    ending = "" if text[-1] in ".!?:" else "."
+    ending = "" if text[-1] in ".!?:…" else "."
     # A path or a name of code keeps its first letter.
-    is_word = re.match(r"[a-z]+(?=[\s,;:.']|$)", text) is not None
+    is_word = re.match(r"[a-z]+(?=[,;:.']?(\s|$)|'s\s)", text) is not None
     return prose((text[0].upper() + text[1:] if is_word else text) + ending)
 
 
@@ -74,7 +74,9 @@ class Page:
         lines = [[header[at] for at in kept], ["---"] * len(kept)]
         lines += [[row[at] for at in kept] for row in found]
         self._blocks.append(
-            "\n".join("".join(f"| {cell} " if cell else "| " for cell in line) + "|" for line in lines)
+            "\n".join(
+                "".join(f"| {cell} " if cell else "| " for cell in line) + "|" for line in lines
+            )
         )
 
     def __str__(self) -> str:

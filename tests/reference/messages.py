@@ -54,10 +54,16 @@ def _form(each: dict[str, Any], named: dict[str, Any]) -> tuple[str, str]:
 
 def _run_finished(made: Page) -> None:
     made.heading("Run Finished")
-    made.text("When a run has ended, this event is put on the deployment's EventBridge bus, as far as that succeeds.")
-    made.text(f"Its `source` is {code(effects.EVENT_SOURCE)}, its `detail-type` {code(effects.RUN_FINISHED)}.")
+    made.text(
+        "When a run has ended, this event is put on the deployment's EventBridge bus, as far as that succeeds."
+    )
+    made.text(
+        f"Its `source` is {code(effects.EVENT_SOURCE)}, its `detail-type` {code(effects.RUN_FINISHED)}."
+    )
     texts, instants = effects._TEXTS, effects._INSTANTS
-    made.text(f"The `detail` has {', '.join(map(code, texts))}, and as instants or null {', '.join(map(code, instants))}.")
+    made.text(
+        f"The `detail` has {', '.join(map(code, texts))}, and as instants or null {', '.join(map(code, instants))}."
+    )
     made.text("Their meanings are those of the columns of [Runs](tables.md#runs).")
 
 
@@ -82,13 +88,19 @@ def _queues(made: Page) -> None:
         ),
     )
     made.heading("Bodies", level=3)
-    made.text("What functions send one another. These forms are not for use by others; asset events are.")
+    made.text(
+        "What functions send one another. These forms are not for use by others; asset events are."
+    )
     made.table(("queue", "keys", "meaning"), sorted(_bodies()))
     made.heading("Functions", level=3)
     made.table(
         ("function", "timer", "meaning"),
         (
-            (code(name), f"every {each.every_minutes} min" if each.every_minutes else "", sentence(each.description))
+            (
+                code(name),
+                f"every {each.every_minutes} min" if each.every_minutes else "",
+                sentence(each.description),
+            )
             for name, each in FUNCTIONS.items()
         ),
     )

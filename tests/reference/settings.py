@@ -37,12 +37,19 @@ def page() -> Page:
     made.table(
         ("setting", "type", "default", "meaning"),
         (
-            (code(each.name), type_of(each), code(_text(getattr(ChosenSettings(), each.name))), said[each.name])
+            (
+                code(each.name),
+                type_of(each),
+                code(_text(getattr(ChosenSettings(), each.name))),
+                said[each.name],
+            )
             for each in fields(ChosenSettings)
         ),
     )
     made.heading("Flags")
-    made.text("What only the stack knows: the sizes and names of what is made, and what it shares with others.")
+    made.text(
+        "What only the stack knows: the sizes and names of what is made, and what it shares with others."
+    )
     made.table(
         ("flag", "type", "default", "meaning"),
         (

@@ -86,7 +86,11 @@ class Module:
         made = re.fullmatch(r"field\(default_factory=(?:lambda: )?(\w+).*\)", text)
         known = {"dict": "{}", "list": "[]", "set": "set()"}
         text = known.get(made[1], made[1]) if made else text
-        return "{}" if text == "MappingProxyType({})" else text.replace("datetime.timedelta", "timedelta")
+        return (
+            "{}"
+            if text == "MappingProxyType({})"
+            else text.replace("datetime.timedelta", "timedelta")
+        )
 
 
 class Definition:
@@ -120,7 +124,10 @@ class Definition:
             if constructor is None:
                 return self.fields()
             found = constructor.arguments()
-            return [replace(each, meaning=self._meanings.get(each.name) or each.meaning) for each in found]
+            return [
+                replace(each, meaning=self._meanings.get(each.name) or each.meaning)
+                for each in found
+            ]
         given = self.node.args
         plain = [*given.posonlyargs, *given.args]
         defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)

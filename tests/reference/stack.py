@@ -17,12 +17,18 @@ _FLAG_OF = {"vpc": "vpc_id", "key": "kms_key_arn"}
 
 def page() -> Page:
     """Return the page."""
-    made = Page("Stack", "The construct, what it offers to the rest of an app, and the outputs of its stack.")
+    made = Page(
+        "Stack",
+        "The construct, what it offers to the rest of an app, and the outputs of its stack.",
+    )
     construct = definition(_CONSTRUCT)
     made.heading(construct.name)
     made.text(paragraphs(construct.doc))
     made.text(code("from lamplighter_infra import Lamplighter"))
-    arguments(made, (each for each in construct.arguments() if each.name in {"stage", "config", "has_layers"}))
+    arguments(
+        made,
+        (each for each in construct.arguments() if each.name in {"stage", "config", "has_layers"}),
+    )
     _props(made)
     made.heading("Attributes", level=3)
     found = list(construct.methods())
@@ -60,7 +66,9 @@ def _outputs(made: Page) -> None:
         "The command line finds a deployment by them. Besides these, every [setting](settings.md#settings) is an"
         f" output, such as {code(output_key('run_retention_days'))}. An output without a value is left out."
     )
-    said = {each.name: each.meaning for each in definition("lamplighter.settings.Settings").fields()}
+    said = {
+        each.name: each.meaning for each in definition("lamplighter.settings.Settings").fields()
+    }
     own = {each.name for each in fields(Settings)} - {each.name for each in fields(ChosenSettings)}
     made.table(
         ("output", "meaning"),
@@ -70,6 +78,9 @@ def _outputs(made: Page) -> None:
                 for each in fields(Settings)
                 if each.name in own - {"queue_urls"}
             ),
-            *((code(output_key(name)), f"The URL of the queue {code(queue)}.") for queue, name in URL_SETTINGS.items()),
+            *(
+                (code(output_key(name)), f"The URL of the queue {code(queue)}.")
+                for queue, name in URL_SETTINGS.items()
+            ),
         ),
     )

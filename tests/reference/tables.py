@@ -38,7 +38,12 @@ def page() -> Page:
         made.table(
             ("column", "type", "", "meaning"),
             (
-                (code(name), _TYPES[type(each).__name__], _role(each), sentence(comments.get(name, "")))
+                (
+                    code(name),
+                    _TYPES[type(each).__name__],
+                    _role(each),
+                    sentence(comments.get(name, "")),
+                )
                 for name, each in sorted(
                     model.get_attributes().items(), key=lambda item: list(comments).index(item[0])
                 )
@@ -81,7 +86,9 @@ def comments_of(model: type[Row]) -> dict[str, str]:
     """Return the comments beside the columns, in the order of the model."""
     found = module(model.__module__)
     (node,) = (
-        each for each in found.tree.body if isinstance(each, ast.ClassDef) and each.name == model.__name__
+        each
+        for each in found.tree.body
+        if isinstance(each, ast.ClassDef) and each.name == model.__name__
     )
     return {
         each.targets[0].id: found.comment_of(each)

@@ -22,7 +22,10 @@ _MODELS = {
 
 def page() -> Page:
     """Return the page."""
-    made = Page("Testing", "The pytest fixture, and what it returns. `pip install 'lamplighter[local]'` brings both.")
+    made = Page(
+        "Testing",
+        "The pytest fixture, and what it returns. `pip install 'lamplighter[local]'` brings both.",
+    )
     made.heading("Fixtures")
     plugin = f"{_LOCAL}.pytest_plugin"
     made.table(
@@ -33,7 +36,9 @@ def page() -> Page:
         ),
     )
     made.text("The function that `lamplighter` yields takes:")
-    (call,) = (each for each in definition(f"{plugin}.Deploy").all_methods() if each.name == "__call__")
+    (call,) = (
+        each for each in definition(f"{plugin}.Deploy").all_methods() if each.name == "__call__"
+    )
     arguments(made, call.arguments())
     class_section(made, f"{_LOCAL}.deployment.LocalDeployment", has_methods=True)
     made.heading("GivenSource")
@@ -67,5 +72,7 @@ def _faults(made: Page) -> None:
     made.text("`lamp.faults` makes the functions of a deployment fail.")
     own = definition(f"{_LOCAL}.faults.deployment_faults.DeploymentFaults")
     fields(made, own.attributes())
-    methods(made, definition(f"{_LOCAL}.faults.call_faults.CallFaults"), skip=("pass_on", "pending"))
+    methods(
+        made, definition(f"{_LOCAL}.faults.call_faults.CallFaults"), skip=("pass_on", "pending")
+    )
     methods(made, own, skip=("injected_into", "pending"))

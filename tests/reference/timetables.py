@@ -31,10 +31,15 @@ def page() -> Page:
         _timetable(made, example)
     made.heading("Writing your own")
     made.text(paragraphs(definition(f"{_BASE}.Timetable").doc))
-    made.text("The [contract test](testing.md#check_timetable) says whether the scheduler can rely on it.")
+    made.text(
+        "The [contract test](testing.md#check_timetable) says whether the scheduler can rely on it."
+    )
     made.table(
         ("attribute", "default"),
-        ((code(each.name), code(each.default)) for each in definition(f"{_BASE}.Timetable").fields()),
+        (
+            (code(each.name), code(each.default))
+            for each in definition(f"{_BASE}.Timetable").fields()
+        ),
     )
     methods(made, definition(f"{_BASE}.Timetable"))
     for name in ("DagRunInfo", "DataInterval", "TimeRestriction"):
@@ -52,10 +57,16 @@ def _short_forms(made: Page) -> None:
     made.table(
         ("schedule", "means"),
         (
-            ("a cron expression of five fields", f"{cron} in the time zone of `start_date`, UTC without one"),
+            (
+                "a cron expression of five fields",
+                f"{cron} in the time zone of `start_date`, UTC without one",
+            ),
             (presets, f"{cron} of that expression"),
             ("a `timedelta` or `relativedelta`", code("DeltaDataIntervalTimetable")),
-            ("an asset, a condition such as `a & b`, or a list of assets", code("AssetTriggeredTimetable")),
+            (
+                "an asset, a condition such as `a & b`, or a list of assets",
+                code("AssetTriggeredTimetable"),
+            ),
             ("`@once`", code("OnceTimetable")),
             ("`@continuous`", code("ContinuousTimetable")),
             ("`None`", code("NullTimetable")),

@@ -24,11 +24,19 @@ def page() -> Page:
         made.heading(found.name)
         made.text(paragraphs(found.doc))
         has_own = "__init__" in vars(trigger)
-        arguments(made, (found if has_own else definition(f"{_ROOT}.aws._ObjectTrigger")).arguments())
+        arguments(
+            made, (found if has_own else definition(f"{_ROOT}.aws._ObjectTrigger")).arguments()
+        )
         made.block("python", block_of(example, "watcher"))
     made.heading("Writing your own")
-    made.text("Subclass one of these in the bundle. All arguments of a trigger must be JSON values.")
-    for path in (f"{_SOURCES}.PollingTrigger", f"{_SOURCES}.QueueTrigger", f"{_ROOT}.base.BaseEventTrigger"):
+    made.text(
+        "Subclass one of these in the bundle. All arguments of a trigger must be JSON values."
+    )
+    for path in (
+        f"{_SOURCES}.PollingTrigger",
+        f"{_SOURCES}.QueueTrigger",
+        f"{_ROOT}.base.BaseEventTrigger",
+    ):
         found = definition(path)
         made.heading(found.name)
         made.text(paragraphs(found.doc))

@@ -20,7 +20,12 @@ ALIAS = "alias"
 class Outlet:
     """One outlet of the running step: an asset with facts to fill in, or an alias to add to."""
 
-    def __init__(self, kind: str, name: str, uri: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,  # `asset` or `alias`.
+        name: str,  # Of the asset or alias.
+        uri: str | None = None,  # Where the data is.
+    ) -> None:
         self.kind = kind
         self.name = name
         self.uri = uri

@@ -61,7 +61,8 @@ class Asset(AssetLeaf):
         uri: str | None = None,  # Where the data is; the name by default.
         *,
         group: str | None = None,  # A word to sort assets by; "asset" by default.
-        extra: Mapping[str, Any] | None = None,  # Facts about it, at most 32,000 characters of JSON.
+        extra: Mapping[str, Any]
+        | None = None,  # Facts about it, at most 32,000 characters of JSON.
         watchers: Sequence[AssetWatcher] = (),  # What reports events of it from outside.
     ) -> None:
         if name is None and uri is None:
