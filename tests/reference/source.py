@@ -125,7 +125,7 @@ class Definition:
                 return self.fields()
             found = constructor.arguments()
             return [
-                replace(each, meaning=self._meanings.get(each.name) or each.meaning)
+                replace(each, meaning=self._meanings.get(each.name.lstrip("*")) or each.meaning)
                 for each in found
             ]
         given = self.node.args

@@ -23,10 +23,9 @@ def page() -> Page:
         found = definition(f"{_ROOT}.aws.{trigger.__name__}")
         made.heading(found.name)
         made.text(paragraphs(found.doc))
-        has_own = "__init__" in vars(trigger)
-        arguments(
-            made, (found if has_own else definition(f"{_ROOT}.aws._ObjectTrigger")).arguments()
-        )
+        has_own = not found.name.startswith("S3")
+        described = found if has_own else definition(f"{_ROOT}.aws._ObjectTrigger")
+        arguments(made, described.arguments())
         made.block("python", block_of(example, "watcher"))
     made.heading("Writing your own")
     made.text(
