@@ -55,7 +55,8 @@ class Config:
     Lists are JSON (`-c watch_buckets='["landing"]'`) or one name.
     """
 
-    stage: str  # "dev" and "prod" have defaults of their own; any other name has those of the fields.
+    # "dev" and "prod" have defaults of their own; all other names have the same ones.
+    stage: str
     # What the names of all resources begin with; empty is `lamplighter-` and the stage.
     name: str = ""
     account: str = ""  # Where to deploy; empty is the account of the credentials.

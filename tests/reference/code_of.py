@@ -12,8 +12,9 @@ def block_of(example: Callable[[], object], name: str) -> str:
     """Return the code that binds `name` to what an example returns."""
     function = ast.parse(textwrap.dedent(inspect.getsource(example))).body[0]
     assert isinstance(function, ast.FunctionDef)
-    (answer,) = function.body
-    assert isinstance(answer, ast.Return) and answer.value is not None
+    _docstring, answer = function.body
+    assert isinstance(answer, ast.Return)
+    assert answer.value is not None
     text = ast.get_source_segment(textwrap.dedent(inspect.getsource(example)), answer.value)
     assert text is not None
     first, *rest = text.splitlines()

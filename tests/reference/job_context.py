@@ -11,7 +11,8 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Job context",
-        "Every name of `from lamplighter_job import …`, the package that is shipped with every job. A function that"
+        "Every name of `from lamplighter_job import …`, the package that is shipped with every"
+        " job. A function that"
         " `job=` names is given the context; a script asks for it.",
     )
     for path, has_methods in (

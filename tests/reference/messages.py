@@ -55,14 +55,17 @@ def _form(each: dict[str, Any], named: dict[str, Any]) -> tuple[str, str]:
 def _run_finished(made: Page) -> None:
     made.heading("Run Finished")
     made.text(
-        "When a run has ended, this event is put on the deployment's EventBridge bus, as far as that succeeds."
+        "When a run has ended, this event is put on the deployment's EventBridge bus, as far as"
+        " that succeeds."
     )
     made.text(
-        f"Its `source` is {code(effects.EVENT_SOURCE)}, its `detail-type` {code(effects.RUN_FINISHED)}."
+        f"Its `source` is {code(effects.EVENT_SOURCE)}, its `detail-type`"
+        f" {code(effects.RUN_FINISHED)}."
     )
     texts, instants = effects._TEXTS, effects._INSTANTS
     made.text(
-        f"The `detail` has {', '.join(map(code, texts))}, and as instants or null {', '.join(map(code, instants))}."
+        f"The `detail` has {', '.join(map(code, texts))}, and as instants or null"
+        f" {', '.join(map(code, instants))}."
     )
     made.text("Their meanings are those of the columns of [Runs](tables.md#runs).")
 
@@ -70,7 +73,8 @@ def _run_finished(made: Page) -> None:
 def _queues(made: Page) -> None:
     made.heading("Queues")
     made.text(
-        f"Each queue has a dead-letter queue. Both keep messages for {RETENTION_DAYS} days; SQS moves a message there"
+        f"Each queue has a dead-letter queue. Both keep messages for {RETENTION_DAYS} days; SQS"
+        " moves a message there"
         f" after {MAX_RECEIVES:,} deliveries, functions do so by its age."
     )
     made.table(

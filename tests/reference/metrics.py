@@ -29,8 +29,10 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Metrics",
-        f"Functions publish these to CloudWatch in the namespace {code(NAMESPACE)}, with the dimensions `service`, the"
-        " function, and `stack`, the `name` of the deployment. A metric is the sum of a minute; one that ends in"
+        f"Functions publish these to CloudWatch in the namespace {code(NAMESPACE)}, with the"
+        " dimensions `service`, the"
+        " function, and `stack`, the `name` of the deployment. A metric is the sum of a minute;"
+        " one that ends in"
         " `Seconds` is a distribution, and is the only kind that is published when it is zero.",
     )
     for report, functions in _by_report().items():

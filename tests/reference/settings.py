@@ -25,12 +25,14 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Settings and deploy flags",
-        "Each is given to `lamplighter deploy` or `cdk deploy` as `-c name=value`; lists and objects are JSON.",
+        "Each is given to `lamplighter deploy` or `cdk deploy` as `-c name=value`; lists and"
+        " objects are JSON.",
     )
     made.heading("Settings")
     made.text(
         "What functions, commands and local deployments know of a deployment. In a test:"
-        " `LocalDeployment(settings={…})`; for one process on this machine: the variable `LAMPLIGHTER_` and the name"
+        " `LocalDeployment(settings={…})`; for one process on this machine: the variable"
+        " `LAMPLIGHTER_` and the name"
         " in capital letters. With the construct: `settings={…}`."
     )
     said = table_with(SETTINGS_HEADER).meanings()
@@ -48,7 +50,8 @@ def page() -> Page:
     )
     made.heading("Flags")
     made.text(
-        "What only the stack knows: the sizes and names of what is made, and what it shares with others."
+        "What only the stack knows: the sizes and names of what is made, and what it shares with"
+        " others."
     )
     made.table(
         ("flag", "type", "default", "meaning"),
@@ -82,7 +85,7 @@ def type_of(each: Field[Any]) -> str:
         case [OneOf() as values]:
             return ", ".join(code(str(value)) for value in values)
     named = {tuple[str, ...]: "names", dict[str, str]: "object of texts"}
-    return _TYPES.get(kind) or named[kind]  # type: ignore[arg-type, index] # declared types
+    return _TYPES.get(kind) or named[kind]
 
 
 def _defaults(name: str) -> str:

@@ -10,13 +10,15 @@ import importlib
 import inspect
 import re
 import tokenize
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SECTION = re.compile(r"^(Args|Attributes):\n((?:(?:    .*)?(?:\n|$))+)", re.MULTILINE)
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
@@ -42,7 +44,8 @@ class Module:
 
     def __init__(self, name: str) -> None:
         spec = find_spec(name)
-        assert spec is not None and spec.origin is not None, name
+        assert spec is not None, name
+        assert spec.origin is not None, name
         self.name = name
         text = Path(spec.origin).read_text(encoding="utf-8")
         self.tree = ast.parse(text)
@@ -78,7 +81,7 @@ class Module:
             return ""
         text = ast.unparse(node)
         if _CONSTANT.fullmatch(text.rpartition(".")[2]):
-            value = importlib.import_module(self.name)
+            value: object = importlib.import_module(self.name)
             for part in text.split("."):
                 value = getattr(value, part, text)
             # A mark for "left out" means nothing to a reader.
@@ -200,7 +203,7 @@ class Definition:
         if self.is_property or isinstance(self.node, ast.ClassDef):
             return self.name
         has_only_names = [arg.arg for arg in self.node.args.kwonlyargs]
-        parts = []
+        parts: list[str] = []
         for each in self.arguments():
             if each.name in has_only_names and not any(part.startswith("*") for part in parts):
                 parts.append("*")

@@ -63,8 +63,10 @@ def _props(made: Page) -> None:
 def _outputs(made: Page) -> None:
     made.heading("Outputs")
     made.text(
-        "The command line finds a deployment by them. Besides these, every [setting](settings.md#settings) is an"
-        f" output, such as {code(output_key('run_retention_days'))}. An output without a value is left out."
+        "The command line finds a deployment by them. Besides these, every"
+        " [setting](settings.md#settings) is an"
+        f" output, such as {code(output_key('run_retention_days'))}. An output without a value"
+        " is left out."
     )
     said = {
         each.name: each.meaning for each in definition("lamplighter.settings.Settings").fields()

@@ -27,9 +27,11 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Tables",
-        "The tables of a deployment in DynamoDB; the names begin with that of the stack and a hyphen. A column that may"
+        "The tables of a deployment in DynamoDB; the names begin with that of the stack and a"
+        " hyphen. A column that may"
         " be missing is marked. A column whose name says it all has no meaning beside it.",
-        "Instants are ISO texts in UTC with microseconds, so that they sort by time. JSON columns are texts.",
+        "Instants are ISO texts in UTC with microseconds, so that they sort by time. JSON"
+        " columns are texts.",
     )
     for model in TABLES:
         made.heading(model.__name__)

@@ -23,8 +23,10 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Timetables",
-        "What `schedule=` of a [DAG](authoring.md#dag) may be. The next runs below are computed by the code for a DAG"
-        f" with `start_date` {START:YYYY-MM-DD HH:mm} UTC and `catchup=True` at ten past midnight, when none of its runs exists yet.",
+        "What `schedule=` of a [DAG](authoring.md#dag) may be. The next runs below are computed"
+        " by the code for a DAG"
+        f" with `start_date` {START:YYYY-MM-DD HH:mm} UTC and `catchup=True` at ten past"
+        " midnight, when none of its runs exists yet.",
     )
     _short_forms(made)
     for example in examples.TIMETABLES:
@@ -87,6 +89,7 @@ def _timetable(made: Page, example: Callable[[], Timetable]) -> None:
         made.text(code(f"from {kind.__module__} import {kind.__name__}"))
         parent = next(each for each in kind.__mro__ if "__init__" in vars(each))
         arguments(made, definition(f"{parent.__module__}.{parent.__name__}").arguments())
+    made.text(example.__doc__ or "")
     made.block("python", block_of(example, "schedule"))
     runs = list(next_runs(timetable))
     if not runs:

@@ -15,7 +15,8 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Triggers",
-        "What an [AssetWatcher](authoring.md#assetwatcher) watches a source with. Each event of a trigger becomes an"
+        "What an [AssetWatcher](authoring.md#assetwatcher) watches a source with. Each event of"
+        " a trigger becomes an"
         " event of the asset, with the payload in its `extra`.",
     )
     for example in examples.TRIGGERS:
@@ -26,6 +27,7 @@ def page() -> Page:
         has_own = not found.name.startswith("S3")
         described = found if has_own else definition(f"{_ROOT}.aws._ObjectTrigger")
         arguments(made, described.arguments())
+        made.text(example.__doc__ or "")
         made.block("python", block_of(example, "watcher"))
     made.heading("Writing your own")
     made.text(

@@ -78,7 +78,7 @@ class DAG:
         max_active_runs: How many runs may be queued or running at once, at most 500.
         max_active_tasks: How many steps of one run may be running at once.
         dagrun_timeout: After this time a run fails, and its jobs are cancelled.
-        max_consecutive_failed_dag_runs: After so many failed runs in a row it is paused; 0 is never.
+        max_consecutive_failed_dag_runs: After so many failed runs it is paused; 0 is never.
         default_args: Options of its tasks, where these do not give them.
         params: Defaults by name, or a `Param` with a schema; the `conf` of a run overrides them.
         tags: Words to find it by.
