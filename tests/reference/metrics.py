@@ -37,7 +37,7 @@ def page() -> Page:
     )
     for report, functions in _by_report().items():
         found = definition(f"{report.__module__}.{report.__name__}")
-        made.heading(report.__name__)
+        made.heading(report.__name__.removesuffix("Report"))
         made.text(f"{sentence(found.doc)} From {', '.join(map(code, functions))}.")
         metrics = [row_of(each) for each in found.fields() if each.type != "Push"]
         made.table(("metric", "unit", "meaning"), metrics)

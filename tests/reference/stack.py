@@ -54,9 +54,11 @@ def _props(made: Page) -> None:
     special = table_with(PROPS_HEADER).meanings()
     rows = []
     for each in definition("lamplighter_infra.props.Props").fields():
-        meaning = meaning_of_flag(_FLAG_OF.get(each.name, each.name))
+        is_mapping = each.name == "settings"
+        meaning = "" if is_mapping else meaning_of_flag(_FLAG_OF.get(each.name, each.name))
         note = special.get(each.name, "")
-        rows.append((code(each.name), code(each.type), "; ".join(filter(None, (meaning, note)))))
+        said = "; ".join(filter(None, (meaning.rstrip("."), note)))
+        rows.append((code(each.name), code(each.type), said))
     made.table(("prop", "type", "meaning"), rows)
 
 

@@ -141,8 +141,8 @@ class CronTriggerTimetable(_CronTrigger):
         *,
         timezone: _ZoneLike,  # In which it is read; a number is seconds east of UTC.
         interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
-        # Without a start date: True begins with the tick that has just passed, a timedelta with
-        # that one if it is no longer ago, False if it is not ten percent of the way back.
+        # Without a start date: whether the first run is that of the tick before now. A timedelta:
+        # if it is no longer ago. False: if it was five minutes or a tenth of the distance ago.
         run_immediately: _RunImmediately = False,
     ) -> None:
         super().__init__(cron, timezone, run_immediately)
