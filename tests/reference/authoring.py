@@ -22,8 +22,8 @@ def page() -> Page:
     """Return the page."""
     made = Page(
         "Authoring",
-        "Every name of `from lamplighter import …` with its arguments. Arguments after the first"
-        " are given by name.",
+        "Every name of `from lamplighter import …` with its arguments. Give all of them by name,"
+        " apart from ids and names.",
     )
     class_section(made, "lamplighter.dags.dag.DAG")
     made.text(f"Run types: {', '.join(map(code, sorted(RUN_TYPES)))}.")

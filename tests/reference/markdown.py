@@ -30,14 +30,19 @@ def prose(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a meaning as a sentence: with a capital letter and a full stop."""
+    """Return a meaning as a sentence, safe in a cell."""
+    return prose(as_sentence(text))
+
+
+def as_sentence(text: str) -> str:
+    """Return a text with a capital letter and a full stop."""
     text = " ".join(text.split())
     if not text:
         return ""
     ending = "" if text[-1] in ".!?:…" else "."
     # A path or a name of code keeps its first letter.
     is_word = re.match(r"[a-z]+(?=[,;:.']?(\s|$)|'s\s)", text) is not None
-    return prose((text[0].upper() + text[1:] if is_word else text) + ending)
+    return (text[0].upper() + text[1:] if is_word else text) + ending
 
 
 def paragraphs(text: str) -> str:

@@ -57,7 +57,7 @@ def _props(made: Page) -> None:
         is_mapping = each.name == "settings"
         meaning = "" if is_mapping else meaning_of_flag(_FLAG_OF.get(each.name, each.name))
         note = special.get(each.name, "")
-        said = "; ".join(filter(None, (meaning.rstrip("."), note)))
+        said = " ".join(filter(None, (meaning, note)))
         rows.append((code(each.name), code(each.type), said))
     made.table(("prop", "type", "meaning"), rows)
 

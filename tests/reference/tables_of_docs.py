@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.reference.markdown import as_sentence
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
@@ -27,7 +29,9 @@ class DocsTable:
     def meanings(self) -> dict[str, str]:
         """Return the last cell of each row that is about one name."""
         named = [(re.findall(r"`(\w+)`", row[0]), row[-1]) for row in self.rows]
-        return {names[0]: self._moved(text) for names, text in named if len(names) == 1}
+        return {
+            names[0]: self._moved(as_sentence(text)) for names, text in named if len(names) == 1
+        }
 
     def _moved(self, text: str) -> str:
         def move(link: re.Match[str]) -> str:

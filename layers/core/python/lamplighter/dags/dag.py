@@ -72,8 +72,8 @@ class DAG:
     Args:
         dag_id: Its id in the deployment: up to 200 letters, digits and `. _ ~ -`.
         schedule: When runs are created: a timetable, one of its short forms, or assets.
-        start_date: No run has an earlier logical date. Its time zone is that of a cron schedule.
-        end_date: No run has a later logical date.
+        start_date: Where the schedule begins. Its time zone is that of a cron expression.
+        end_date: Where the schedule ends; that instant still counts.
         catchup: Whether missed runs are created; with False, only the newest one is.
         max_active_runs: How many runs may be queued or running at once, at most 500.
         max_active_tasks: How many steps of one run may be running at once.
