@@ -18,7 +18,7 @@ from lamplighter.store.models import TABLES
 from lamplighter.timetables.base import _BUILT_IN
 from lamplighter.topology import FUNCTIONS
 from lamplighter_infra.config import Config
-from tests.reference import metrics, pages
+from tests.reference import examples, metrics, pages
 from tests.reference.command_line import commands
 from tests.reference.tables_of_docs import REFERENCE, ROOT
 
@@ -127,3 +127,22 @@ def test_every_function_that_publishes_metrics_is_there() -> None:
     for name, reports in metrics.PUBLISHED.items():
         has_batch = "process_messages(" in publishing[name]
         assert (BatchReport in reports) == has_batch, name
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "made"),
+    [
+        ("timetables.md", "schedule", [each() for each in examples.TIMETABLES]),
+        ("triggers.md", "watcher", [each() for each in examples.TRIGGERS]),
+    ],
+)
+def test_examples_of_a_page_run_as_they_are_printed(
+    page: str, name: str, made: list[object]
+) -> None:
+    """A block imports what it uses, and makes what the page speaks of."""
+    found = []
+    for block in re.findall(r"```python\n(.*?)```", written()[page], re.DOTALL):
+        names: dict[str, object] = {}
+        exec(compile(block, page, "exec"), names)  # noqa: S102 - our own page
+        found.append(names[name])
+    assert found == made
