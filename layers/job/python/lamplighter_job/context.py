@@ -88,13 +88,13 @@ class Context:
     inlets: tuple[Inlet, ...] = ()
     outlets: tuple[Outlet, ...] = ()
     arguments: tuple[str, ...] = ()
-    # What the steps left that the task names, by step; `input` returns a copy.
+    # The outputs of the steps in the task's `inputs`, by task; `input` returns a copy.
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # What this step leaves for later ones: JSON values, to be filled in.
+    # The outputs of this step: a dict of JSON values to fill in.
     output: dict[str, Any] = field(default_factory=dict)
 
     def input(self, task_id: str) -> dict[str, Any]:
-        """Return what an earlier step of this run left; empty if it left nothing."""
+        """Return the outputs of an earlier step of this run; empty if it left none."""
         if task_id not in self.inputs:
             named = ", ".join(map(repr, self.inputs)) or "none"
             raise ContextError(
@@ -104,11 +104,11 @@ class Context:
         return copy.deepcopy(self.inputs[task_id])
 
     def outlet(self, asset: object) -> Outlet:
-        """Return the outlet of this task that an asset, an alias or the name of one means."""
+        """Return an outlet of this task, by asset, alias or name."""
         return find_outlet(self.outlets, asset)
 
     def secret(self, name: str) -> str:
-        """Return the secret that a variable refers to; or name the reference itself."""
+        """Return the secret that a variable refers to, or that a reference names."""
         return resolve(str(self.variables.get(name, name)))
 
 
