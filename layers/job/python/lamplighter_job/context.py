@@ -56,13 +56,13 @@ class Context:
         task_id: The id of the task.
         try_number: 1 for the first try, one more for each retry.
         submission: Counts all jobs of the step, also those that cost no try.
-        run_after: From when on the run could be created.
+        run_after: The earliest time at which the run could be created.
         logical_date: The date of the run, which is the start of its data interval.
-        data_interval_start: Where the data of the run begins, included.
-        data_interval_end: Where the data of the run ends, excluded.
+        data_interval_start: The start of the run's data, inclusive.
+        data_interval_end: The end of the run's data, exclusive.
         partition_key: The partition that the run builds.
         params: The params of the DAG, with the conf of the run over them.
-        conf: What was given when the run was triggered.
+        conf: The parameters that were given when the run was triggered.
         variables: The variables of the deployment, by name.
         triggering_asset_events: The events that the run consumed, by the name of the asset.
         inlets: The assets that the task says it reads.

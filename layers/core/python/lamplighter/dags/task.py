@@ -45,9 +45,9 @@ class Option(NamedTuple):
 class CommonOptions(TypedDict, total=False):
     """What every kind of task takes beside its id. All of it is allowed in `default_args`, too."""
 
-    retries: int  # Tries after the first one has failed.
+    retries: int  # How often a failed step is tried again.
     retry_delay: datetime.timedelta | float  # The pause before a retry; a number is seconds.
-    # By which factor the delay grows with each retry; True is 2, False and 0 are no growth.
+    # The factor by which the delay grows with each retry; True is 2, False and 0 mean no growth.
     retry_exponential_backoff: bool | float
     max_retry_delay: datetime.timedelta | float | None  # The longest delay.
     execution_timeout: datetime.timedelta | None  # After this time a try fails.
@@ -55,13 +55,13 @@ class CommonOptions(TypedDict, total=False):
     # Whether it waits until the same task of the previous run has succeeded or was skipped.
     depends_on_past: bool
     inlets: Sequence[Asset | AssetAlias | AssetRef]  # The assets that it reads.
-    outlets: Sequence[Asset | AssetAlias]  # Each has an event when it succeeds; at most 90.
+    outlets: Sequence[Asset | AssetAlias]  # Assets that it updates, at most 90; each gets an event.
     start_date: datetime.datetime | None  # Runs of earlier dates leave it out.
     end_date: datetime.datetime | None  # Runs of later dates leave it out.
-    # With the weights of all downstream tasks: the heaviest of the waiting steps starts first.
+    # Of the steps that wait, the heaviest starts first; weights of downstream tasks are added.
     priority_weight: int
-    pool: str | None  # The pool whose slots it needs while it runs.
-    pool_slots: int  # How many of them.
+    pool: str | None  # The pool in which it occupies slots while it runs.
+    pool_slots: int  # How many slots it occupies.
 
 
 COMMON_OPTIONS: dict[str, Option] = {

@@ -25,8 +25,8 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
     def __init__(
         self,
         *,
-        timetable: Timetable,  # Any of this page that is not on assets.
-        assets: AssetCondition | Collection[AssetCondition],  # A condition; of a list, all.
+        timetable: Timetable,  # Any timetable but those on assets.
+        assets: AssetCondition | Collection[AssetCondition],  # A condition, or a list: all of them.
     ) -> None:
         super().__init__(assets)
         if not isinstance(timetable, Timetable):

@@ -286,7 +286,7 @@ class CronTimetable(TickTimetable):
     def __init__(
         self,
         cron: str,  # An expression of five fields, or a preset such as "@daily".
-        timezone: str | int | tzinfo,  # In which it is read; a number is seconds east of UTC.
+        timezone: str | int | tzinfo,  # The time zone; a number is seconds east of UTC.
     ) -> None:
         if not isinstance(cron, str):
             raise InvalidTimetableError(f"cron {cron!r} must be a string such as '0 6 * * *'")

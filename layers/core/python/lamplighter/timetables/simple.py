@@ -96,7 +96,7 @@ class AssetTriggeredTimetable(NullTimetable):
 
     def __init__(
         self,
-        assets: AssetCondition | Collection[AssetCondition],  # A condition; of a list, all.
+        assets: AssetCondition | Collection[AssetCondition],  # A condition, or a list: all of them.
     ) -> None:
         if not isinstance(assets, AssetCondition):
             # A set has no order of its own, and the definition must not change from parse to parse.

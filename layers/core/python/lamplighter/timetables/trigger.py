@@ -139,10 +139,10 @@ class CronTriggerTimetable(_CronTrigger):
         self,
         cron: str,  # An expression of five fields, or a preset such as "@daily".
         *,
-        timezone: _ZoneLike,  # In which it is read; a number is seconds east of UTC.
+        timezone: _ZoneLike,  # The time zone; a number is seconds east of UTC.
         interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
-        # Without a start date: whether the first run is that of the tick before now. A timedelta:
-        # if it is no longer ago. False: if it was five minutes or a tenth of the distance ago.
+        # Only without a start date. True: begin with the previous tick. A timedelta: only if that
+        # was no longer ago. False: only if at most a tenth of the distance, or five minutes, ago.
         run_immediately: _RunImmediately = False,
     ) -> None:
         super().__init__(cron, timezone, run_immediately)
@@ -167,7 +167,7 @@ class MultipleCronTriggerTimetable(Timetable):
     def __init__(
         self,
         *crons: str,  # Expressions of five fields, or presets; at most 100.
-        timezone: _ZoneLike,  # In which they are read.
+        timezone: _ZoneLike,  # The time zone of all of them.
         interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
         run_immediately: _RunImmediately = False,  # As for `CronTriggerTimetable`.
     ) -> None:
@@ -245,8 +245,8 @@ class CronPartitionTimetable(_CronTrigger):
         self,
         cron: str,  # An expression of five fields, or a preset such as "@daily".
         *,
-        timezone: _ZoneLike,  # In which it is read, and keys are written.
-        run_offset: int | None = None,  # How many ticks the partition is from the run; -1: before.
+        timezone: _ZoneLike,  # The time zone of the expression and of the keys.
+        run_offset: int | None = None,  # The tick whose partition it builds; -1 is the one before.
         run_immediately: _RunImmediately = False,  # As for `CronTriggerTimetable`.
         key_format: str = "%Y-%m-%dT%H:%M:%S",  # How the key is written, as `strftime` does.
     ) -> None:
