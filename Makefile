@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help env demo dist test check slow coverage format faults parity bench costs lock toolchain clean \
-        style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
+        reference style types contracts cdk synth deploy account-smoke deploy-local emulator emulator-if-possible \
         environments oldest oldest-units FORCE
 
 help: ## Show this list
@@ -230,6 +230,9 @@ bench: $(VENV)/linked $(AIRFLOW_VENV)/installed ## Measure speed beside Apache A
 
 costs: $(VENV)/linked ## Count what runs use and what that costs on AWS (WRITE=1 updates docs/costs.md)
 	@$(PY) -m tests.costs $(if $(WRITE),--write)
+
+reference: $(VENV)/linked ## Write docs/reference from the code
+	@$(PY) -m tests.reference
 
 # --- Care -----------------------------------------------------------------------------------------
 

@@ -55,12 +55,12 @@ class Config:
     Lists are JSON (`-c watch_buckets='["landing"]'`) or one name.
     """
 
+    # "dev" and "prod" have defaults of their own; all other names have the same ones.
     stage: str
-    # Of the stack, and of everything in it; empty is `lamplighter-` and the stage.
+    # What the names of all resources begin with; empty is `lamplighter-` and the stage.
     name: str = ""
-    # Where; empty is wherever the credentials of the CLI lead.
-    account: str = ""
-    region: str = ""
+    account: str = ""  # Where to deploy; empty is the account of the credentials.
+    region: str = ""  # Where to deploy; empty is the Region of the credentials.
     # "aws", or "local": an emulator that executes the functions with its own interpreter.
     target: Annotated[str, OneOf(["aws", "local"])] = "aws"
     # Only of a local target: where the fake EMR Serverless answers.
@@ -84,28 +84,27 @@ class Config:
 
     # Who may send events of assets: ARNs of roles and accounts, of topics, buckets and rules.
     event_senders: tuple[str, ...] = ()
-    # What watchers listen to: external queues by name, buckets, and `source`s of events.
-    watch_queues: tuple[str, ...] = ()
+    watch_queues: tuple[str, ...] = ()  # Names of external queues that watchers listen to.
+    # Names of buckets that watchers listen to; they must send their events to EventBridge.
     watch_buckets: tuple[str, ...] = ()
-    watch_event_sources: tuple[str, ...] = ()
-    # A file system that it sees: an access point of EFS by ARN, and a path below /mnt.
+    watch_event_sources: tuple[str, ...] = ()  # `source`s of events that watchers listen to.
+    # The ARN of an access point of EFS that `watch` may use; needs `watch_subnets`.
     watch_access_point: str = ""
-    watch_mount_path: str = ""
+    watch_mount_path: str = ""  # Where `watch` sees it: a folder below /mnt, such as /mnt/inbox.
 
     # Jobs. With `emr_application_id` the stack makes no application of its own.
     emr_application_id: str = ""
     emr_release: str = "emr-spark-8.0.0"
-    spark_concurrent_runs: Annotated[int, Range(1, 1_000)] = 50
-    spark_queue_minutes: Annotated[int, Range(15, 720)] = 360
-    spark_idle_minutes: Annotated[int, Range(1, 10_080)] = 15
+    spark_concurrent_runs: Annotated[int, Range(1, 1_000)] = 50  # Jobs at once.
+    spark_queue_minutes: Annotated[int, Range(15, 720)] = 360  # How long other jobs are queued.
+    spark_idle_minutes: Annotated[int, Range(1, 10_080)] = 15  # When the application stops.
     # Executors that are kept warm, beside a driver; they are paid for while the application runs.
     spark_warm_executors: Annotated[int, Range(0, 1_000)] = 0
     # Whether drivers also write their logs to CloudWatch, while they run; CloudWatch bills them.
     spark_cloudwatch_logs: bool = False
-    # Buckets that jobs read and write, and further policies of theirs, by ARN.
-    data_buckets: tuple[str, ...] = ()
-    # The keys that these are encrypted with, by ARN.
-    data_keys: tuple[str, ...] = ()
+    data_buckets: tuple[str, ...] = ()  # Names of buckets that jobs read and write.
+    data_keys: tuple[str, ...] = ()  # ARNs of the keys that these are encrypted with.
+    # Further policies of jobs, by ARN.
     job_policies: tuple[str, ...] = ()
     # What jobs may read of Secrets Manager and SSM: `secretsmanager:NAME`, `ssm:PARAMETER`.
     secrets: tuple[str, ...] = ()
@@ -119,16 +118,15 @@ class Config:
     # The state machines that tasks may start, by name; they are in this account and Region.
     state_machines: tuple[str, ...] = ()
 
-    # An existing network. The sandbox goes into subnets from which only S3 can be reached.
+    # An existing network. Security groups that exist say what can be reached.
     vpc_id: str = ""
-    sandbox_subnets: tuple[str, ...] = ()
+    sandbox_subnets: tuple[str, ...] = ()  # Subnets in which DAG files are imported.
+    # The prefix list of the gateway endpoint for S3, which is all that the sandbox can reach there.
     s3_prefix_list: str = ""
-    # Watchers go into subnets with security groups that exist: they say what can be reached.
-    watch_subnets: tuple[str, ...] = ()
-    watch_security_groups: tuple[str, ...] = ()
-    # And so do Python tasks.
-    task_subnets: tuple[str, ...] = ()
-    task_security_groups: tuple[str, ...] = ()
+    watch_subnets: tuple[str, ...] = ()  # Subnets for `watch`.
+    watch_security_groups: tuple[str, ...] = ()  # Existing security groups for `watch`.
+    task_subnets: tuple[str, ...] = ()  # Subnets for `task`.
+    task_security_groups: tuple[str, ...] = ()  # Existing security groups for `task`.
     spark_subnets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

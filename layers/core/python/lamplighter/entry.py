@@ -104,9 +104,9 @@ def _numbers(
 class BatchReport:
     """Counts of the messages that were not handled."""
 
-    failed: int = 0
-    rejected: int = 0
-    dead_lettered: int = 0
+    failed: int = 0  # Messages that are delivered again.
+    rejected: int = 0  # Messages that no retry would help.
+    dead_lettered: int = 0  # Messages that were given up because of their age.
 
 
 def process_messages(

@@ -137,17 +137,15 @@ class ChosenSettings:
 class Settings(ChosenSettings):
     """The values of one deployment: also those that follow from its resources."""
 
-    table_prefix: str = "lamplighter-"
-    bucket: str = ""
+    table_prefix: str = "lamplighter-"  # What the names of tables begin with.
+    bucket: str = ""  # The bucket of bundles, and of what jobs are given and report.
     # By name of queue or dead-letter queue; each has a variable and an output of its own.
     queue_urls: dict[str, str] = field(default_factory=dict, hash=False)
-    sandbox_function: str = ""
-    # The function that runs Python tasks, and the role of what they run; without it, they have no
-    # credentials.
-    task_function: str = ""
-    task_job_role_arn: str = ""
-    emr_application_id: str = ""
-    emr_job_role_arn: str = ""
+    sandbox_function: str = ""  # The function that imports DAG files.
+    task_function: str = ""  # The function that runs Python tasks.
+    task_job_role_arn: str = ""  # The role of what they run; without it, no credentials.
+    emr_application_id: str = ""  # The application of EMR Serverless on which jobs run.
+    emr_job_role_arn: str = ""  # The role of jobs on Spark.
     # The release of the stack's own application; empty if it has none.
     emr_release: str = ""
     # The prefix in the bucket of the files that every job needs: the runner and its library.
@@ -158,15 +156,13 @@ class Settings(ChosenSettings):
     job_log_group: str = ""
     # The EventBridge bus for run-finished events; if empty, none are published.
     event_bus: str = ""
-    # Sources connected to watchers: external queues, buckets, and the `source` of events on the
-    # bus. A bundle with a watcher on any other source is refused.
-    watch_queues: tuple[str, ...] = ()
-    watch_buckets: tuple[str, ...] = ()
-    watch_event_sources: tuple[str, ...] = ()
-    # The names of the state machines that tasks may start, and what their ARNs begin with: an
-    # environment has no room for many ARNs.
-    state_machines: tuple[str, ...] = ()
-    state_machine_prefix: str = ""
+    # Sources connected to watchers; a bundle with a watcher on any other one is refused.
+    watch_queues: tuple[str, ...] = ()  # External queues, by name.
+    watch_buckets: tuple[str, ...] = ()  # Buckets, by name.
+    watch_event_sources: tuple[str, ...] = ()  # The `source` of events on the bus.
+    # An environment has no room for many ARNs.
+    state_machines: tuple[str, ...] = ()  # The names of those that tasks may start.
+    state_machine_prefix: str = ""  # What their ARNs begin with.
 
     @classmethod
     def from_environment(cls) -> Self:

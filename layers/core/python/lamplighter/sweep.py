@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 class SweepReport(RunsReport):
     """What the sweep found, and how the runs among it advanced."""
 
-    claimed_runs: int = 0
-    resent_events: int = 0
-    resent_pushes: int = 0
-    woken_runs: int = 0
-    backfill_runs: int = 0
-    failed_searches: int = 0
+    claimed_runs: int = 0  # Runs of assets that were open too long.
+    resent_events: int = 0  # Events of outlets whose message was lost.
+    resent_pushes: int = 0  # Pushes whose announcement was lost.
+    woken_runs: int = 0  # Runs whose wake time had come.
+    backfill_runs: int = 0  # Runs of backfills that were overdue.
+    failed_searches: int = 0  # Searches that failed; the next sweep repeats them.
 
 
 def sweep(*, has_time: Callable[[], bool]) -> SweepReport:

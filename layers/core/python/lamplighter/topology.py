@@ -87,16 +87,21 @@ _ADVANCING = ("submit", "settle", "sweep")
 QUEUES: Mapping[str, Queue] = {
     queue.name: queue
     for queue in (
-        # Also fed by EventBridge, with state changes of jobs, and by Lambda, with ends of `task`.
+        # Names jobs and runs to look at. Also fed by EventBridge, with state changes of jobs, and
+        # by Lambda, with ends of `task`.
         Queue(name="jobstates", consumer="settle", producers=(*_ADVANCING, "task")),
+        # Names runs to advance, and limits that steps wait for.
         Queue(name="submits", consumer="submit", producers=(*_CLAIMING, "submit", "settle")),
-        # Also fed by the bucket, with pushes.
+        # Names timetables to ask, and pushes to tidy up. Also fed by the bucket, with pushes.
         Queue(name="registers", consumer="register", producers=(*_CLAIMING, "register")),
         # Fed by EventBridge only, with what watchers of buckets and event sources listen to.
         Queue(name="sources", consumer="watch", delays_retries=False),
+        # Asset events of producers, watchers and outlets, in any order.
         Queue(name="events", consumer="ingest", producers=("watch", "settle", "sweep")),
-        # What ingest rejects of either queue goes to the DLQ of `events`.
+        # Asset events that keep their order within a lane. What `ingest` rejects of either queue
+        # goes to the dead-letter queue of `events`.
         Queue(name="events.fifo", consumer="ingest", producers=("watch",), rejects_to_dlq=False),
+        # Names DAGs that are due, and backfills.
         Queue(
             name="claims",
             consumer="claim",

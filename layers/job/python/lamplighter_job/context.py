@@ -28,26 +28,47 @@ _FRACTION = re.compile(r"\.([0-9]+)")
 class TriggeringEvent:
     """One asset event that the run was created for."""
 
-    asset: str
-    event_id: str
-    timestamp: datetime
-    extra: dict[str, Any] = field(default_factory=dict)
-    source: Any = None
-    partition_key: str | None = None
+    asset: str  # The name of the asset.
+    event_id: str  # The same for each delivery of the event.
+    timestamp: datetime  # When it happened, as its sender says.
+    extra: dict[str, Any] = field(default_factory=dict)  # The facts that its sender gave.
+    source: Any = None  # Who says so.
+    partition_key: str | None = None  # Which part of the asset it is about.
 
 
 @dataclass(frozen=True)
 class Inlet:
     """An asset that the task says it reads."""
 
-    kind: str
-    name: str
-    uri: str | None = None
+    kind: str  # `asset` or `alias`.
+    name: str  # Of the asset or alias.
+    uri: str | None = None  # Where the data is.
 
 
 @dataclass(frozen=True)
 class Context:
-    """The run, the step and this attempt at it; instants are aware, or None where there is none."""
+    """The run, the step and this attempt at it; instants are aware, or None where there is none.
+
+    Attributes:
+        dag_id: The id of the DAG.
+        run_id: The id of the run.
+        run_type: `scheduled`, `manual`, `asset_triggered` or `backfill`.
+        task_id: The id of the task.
+        try_number: 1 for the first try, one more for each retry.
+        submission: Counts all jobs of the step, also those that cost no try.
+        run_after: The earliest time at which the run could be created.
+        logical_date: The date of the run, which is the start of its data interval.
+        data_interval_start: The start of the run's data, inclusive.
+        data_interval_end: The end of the run's data, exclusive.
+        partition_key: The partition that the run builds.
+        params: The params of the DAG, with the conf of the run over them.
+        conf: The parameters that were given when the run was triggered.
+        variables: The variables of the deployment, by name.
+        triggering_asset_events: The events that the run consumed, by the name of the asset.
+        inlets: The assets that the task says it reads.
+        outlets: The assets and aliases that the task updates.
+        arguments: The arguments of the task, rendered.
+    """
 
     dag_id: str
     run_id: str
@@ -67,13 +88,13 @@ class Context:
     inlets: tuple[Inlet, ...] = ()
     outlets: tuple[Outlet, ...] = ()
     arguments: tuple[str, ...] = ()
-    # What the steps left that the task names, by step; `input` returns a copy.
+    # The outputs of the steps in the task's `inputs`, by task; `input` returns a copy.
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # What this step leaves for later ones: JSON values, to be filled in.
+    # The outputs of this step: a dict of JSON values to fill in.
     output: dict[str, Any] = field(default_factory=dict)
 
     def input(self, task_id: str) -> dict[str, Any]:
-        """Return what an earlier step of this run left; empty if it left nothing."""
+        """Return the outputs of an earlier step of this run; empty if it left none."""
         if task_id not in self.inputs:
             named = ", ".join(map(repr, self.inputs)) or "none"
             raise ContextError(
@@ -83,11 +104,11 @@ class Context:
         return copy.deepcopy(self.inputs[task_id])
 
     def outlet(self, asset: object) -> Outlet:
-        """Return the outlet of this task that an asset, an alias or the name of one means."""
+        """Return an outlet of this task, by asset, alias or name."""
         return find_outlet(self.outlets, asset)
 
     def secret(self, name: str) -> str:
-        """Return the secret that a variable refers to; or name the reference itself."""
+        """Return the secret that a variable refers to, or that a reference names."""
         return resolve(str(self.variables.get(name, name)))
 
 

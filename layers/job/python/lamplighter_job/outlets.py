@@ -20,7 +20,12 @@ ALIAS = "alias"
 class Outlet:
     """One outlet of the running step: an asset with facts to fill in, or an alias to add to."""
 
-    def __init__(self, kind: str, name: str, uri: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,  # `asset` or `alias`.
+        name: str,  # Of the asset or alias.
+        uri: str | None = None,  # Where the data is.
+    ) -> None:
         self.kind = kind
         self.name = name
         self.uri = uri
@@ -32,7 +37,7 @@ class Outlet:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The facts that travel with the asset's event; JSON values, to be filled in."""
+        """The `extra` of the asset's event: a dict of JSON values to fill in."""
         self._require(ASSET, "has no extra of its own: use .add(name=..., uri=..., extra={...})")
         facts: dict[str, Any] = self._extra
         return facts
@@ -49,7 +54,7 @@ class Outlet:
         uri: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let an asset, known by name, URI or both, have an event through this alias."""
+        """Add an asset, by name, URI or both, that was updated under this alias."""
         self._require(ALIAS, "is no alias: fill its .extra instead")
         if not name and not uri:
             raise ContextError(f"alias {self.name!r}: give the name of an asset, its uri, or both")

@@ -78,19 +78,19 @@ class LocalDeployment(DeploymentLifecycle):
 
     Args:
         bundle: The folder of a bundle, or DAG objects; more can be pushed later.
-        at: Where its clock stands at first.
-        name: What the names of its tables, queues and bucket begin with.
+        at: The time at which its clock starts.
+        name: The prefix of the names of its tables, queues and bucket.
         executor: What runs the steps: "instant" (they do nothing and last a second), "emr" (they do
             nothing either, but on an EMR Serverless with the rates, quotas, start times and late
             bills of a new AWS account), "spark", or any `Executor`; or a `FakeEmr`, for steps that
             do nothing with limits of your own.
-        variables: What templates and jobs see as the deployment's variables; `set_variable`
+        variables: The variables of the deployment, for templates and jobs; `set_variable`
             changes them.
-        secrets: What references lead to, with executor="spark": `{"ssm:/lake/key": "…"}`. No
-            others are found, and nothing is asked on the network.
-        settings: What a deployer can choose, by name: `{"watch_session_seconds": 5}`.
+        secrets: Secrets of jobs by reference, with executor="spark": `{"ssm:/lake/key": "…"}`.
+            There are no others, and the network is not used.
+        settings: Settings of the deployment by name: `{"watch_session_seconds": 5}`.
         catch_up: With False, schedules begin at `at`, as if all that was due before had been done.
-        seed: Where chance begins. The same seed gives the same history.
+        seed: The seed of its random numbers. The same seed gives the same history.
         folder: Where "spark" keeps the files and logs of jobs; a temporary one by default.
         poll_real_sources: Whether pages, folders and whatever else watchers poll are really read,
             once in each minute of the clock. By default they have only what `source` puts there.
@@ -134,19 +134,19 @@ class LocalDeployment(DeploymentLifecycle):
 
     @property
     def now(self) -> DateTime:
-        """Where the clock stands."""
+        """The current time of its clock."""
         return self.stack.clock.now()
 
     @when_open
     def advance(
         self, *, to: Instant | None = None, deliver: bool = True, **duration: float
     ) -> None:
-        """Let time pass, with all that happens meanwhile, until `to` or for a duration.
+        """Advance the clock to `to` or by a duration, and do all that is due meanwhile.
 
         Args:
             to: An instant; or give `days`, `hours`, `minutes`, `seconds`.
-            deliver: With False, time passes and nothing wakes, as in an outage.
-            duration: As `timedelta` takes it.
+            deliver: With False, time passes and no function is invoked, as in an outage.
+            duration: Keyword arguments of `timedelta`.
         """
         if (to is None) == (not duration):
             raise RefusedError("advance: give either to=, or a duration such as hours=3")
@@ -163,7 +163,7 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def run_until_idle(self) -> None:
-        """Deliver everything that can be delivered now, and what comes of it; the clock stands."""
+        """Deliver all messages that are due, and what follows from them; the clock stands still."""
         self.stack.run_until_idle()
 
     # What comes from outside.
@@ -174,8 +174,8 @@ class LocalDeployment(DeploymentLifecycle):
 
         Args:
             bundle: The folder of a bundle, or DAG objects.
-            name: The bundle's name, if it is not that of the folder.
-            skip_owed: Whether runs that new and changed schedules owe are left out.
+            name: The name of the bundle; by default that of the folder.
+            skip_owed: Whether to skip runs of new and changed schedules that are already due.
         """
         before = {row.dag_id: row for row in all_dags()}
         if isinstance(bundle, str | Path):
@@ -226,8 +226,8 @@ class LocalDeployment(DeploymentLifecycle):
         Args:
             queue: Its name; "sources" is the one on which S3 and EventBridge tell what happened.
             body: A text, or a value that is written as JSON.
-            group: On a queue whose name ends in ".fifo", the group within which order is kept.
-            attributes: Of the message.
+            group: The message group, on a queue whose name ends in ".fifo".
+            attributes: The attributes of the message.
         """
         url = self.stack.watched_queue(SOURCES if queue == "sources" else queue)
         message: dict[str, Any] = {
@@ -263,7 +263,7 @@ class LocalDeployment(DeploymentLifecycle):
         conf: dict[str, Any] | None = None,
         data_interval: tuple[Instant, Instant] | None = None,
     ) -> Run:
-        """Create a run by hand: of now, of a date, or an undated one for None.
+        """Create a manual run: for now by default, for a date, or without one for None.
 
         Without `data_interval`, the DAG's timetable infers that of the date.
         """
@@ -282,20 +282,20 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def pause(self, dag_id: str) -> None:
-        """Keep a DAG from getting runs."""
+        """Pause a DAG: it gets no more runs."""
         pause.pause(dag_id)
 
     @when_open
     def unpause(
         self, dag_id: str, *, missed: str | None = None, keep_events: bool | None = None
     ) -> None:
-        """Let a DAG have runs again.
+        """Unpause a DAG.
 
         Args:
-            dag_id: Which one.
-            missed: What becomes of the times that passed meanwhile: "catchup" makes up for all of
-                them, "latest" for the last one, "from-now" for none. By default as the DAG says.
-            keep_events: Whether asset events that are pending count.
+            dag_id: The id of the DAG.
+            missed: Which missed runs to create: "catchup" all of them, "latest" the last one,
+                "from-now" none. By default, the DAG's `catchup` decides.
+            keep_events: Whether pending asset events still count.
         """
         choices = {each.value: each for each in pause.Missed}
         if missed is not None and missed not in choices:
@@ -315,7 +315,7 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def set_variable(self, name: str, value: str) -> variables_of.Variable:
-        """Create a variable or change it; jobs that are started from now on see it."""
+        """Create or change a variable; jobs that start from now on see it."""
         return variables_of.set_variable(name, value)
 
     # Backfills.
@@ -353,12 +353,12 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def pause_backfill(self, backfill_id: str) -> Backfill:
-        """Let no more runs of a backfill begin."""
+        """Pause a backfill: no more of its runs begin."""
         return view_backfill(backfills.pause_backfill(backfill_id))
 
     @when_open
     def resume_backfill(self, backfill_id: str, **limits: Any) -> Backfill:
-        """Let a backfill go on; `max_active_runs` and `max_cost` may be others."""
+        """Resume a backfill, with another `max_active_runs` or `max_cost` if given."""
         return view_backfill(backfills.resume_backfill(backfill_id, **limits))
 
     @when_open
@@ -374,22 +374,22 @@ class LocalDeployment(DeploymentLifecycle):
     def fail_next(
         self, dag_id: str, task_id: str, *, times: int = 1, error: str = "it was told to fail"
     ) -> None:
-        """Let the next attempts of a task fail."""
+        """Make the next attempts of a task fail."""
         self._plan(dag_id, task_id, Outcome.failed(error), times)
 
     @when_open
     def skip_next(self, dag_id: str, task_id: str, *, times: int = 1, reason: str = "") -> None:
-        """Let the next attempts of a task find nothing to do."""
+        """Make the next attempts of a task skip, as if there was nothing to do."""
         self._plan(dag_id, task_id, Outcome.skipped(reason), times)
 
     @when_open
     def state_machine(self, name: str, function: Function) -> None:
-        """Let a function stand for a state machine: its executions end as it says.
+        """Let a function stand in for a state machine: it decides how executions end.
 
         Without one they succeed, with an empty object as their output.
 
         Args:
-            name: Of the state machine.
+            name: The name of the state machine.
             function: Called with the input when an execution ends; it returns the output, a JSON
                 value, or raises: an exception of the name `SkipStep` skips the step, all others
                 fail it.
@@ -408,12 +408,12 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def leaves(self, dag_id: str, task_id: str, /, **outputs: Any) -> None:
-        """Let the attempts of a task that begin from now on and succeed leave these outputs."""
+        """Set the outputs of successful attempts of a task that begin from now on."""
         self._fake_of(dag_id, task_id).leaves(dag_id, task_id, outputs)
 
     @when_open
     def takes(self, dag_id: str, task_id: str, **duration: float) -> None:
-        """Let the attempts of a task that begin from now on last so long.
+        """Set how long attempts of a task take that begin from now on.
 
         With executor="emr" that is from the first executor on, otherwise from the start.
         """
@@ -438,7 +438,7 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def dag(self, dag_id: str) -> Dag:
-        """Return a DAG as it stands."""
+        """Return the current state of a DAG."""
         return view_dag(require_dag(dag_id))
 
     @when_open
@@ -456,13 +456,13 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def outputs(self, run: Run, task_id: str) -> Mapping[str, Any]:
-        """Return what a step of a run has left for later steps; empty if it left nothing."""
+        """Return the outputs of a step of a run; empty if it left none."""
         run.step(task_id)  # which says if there is none
         return view_outputs(require_run(run.name)).get(task_id, {})
 
     @when_open
     def dead_letters(self) -> list[DeadLetter]:
-        """Return the messages that could not be taken; they stay where they are."""
+        """Return the messages on dead-letter queues, without removing them."""
         letters = dead_letters.dead_letters(limit=_MAX_LETTERS)
         dead_letters.make_visible(letters)
         return letters
@@ -485,7 +485,7 @@ class LocalDeployment(DeploymentLifecycle):
 
     @when_open
     def check_invariants(self) -> None:
-        """Raise an `AssertionError` that says what is wrong in the tables, if anything is.
+        """Raise an `AssertionError` if rows contradict each other, and say which.
 
         It may be called at any time.
         """

@@ -40,10 +40,10 @@ class Deploy(Protocol):
 
         Args:
             bundle: The folder of a bundle, or DAG objects.
-            at: Where its clock stands at first; the fixture `frozen` by default.
+            at: The time at which its clock starts; by default that of the fixture `frozen`.
             executor: What runs the steps: "instant", "emr", "spark", or any `Executor`.
-            check: Whether a test that passed fails after all if, at its end, the tables are not
-                sound, or a fault that was planned has not struck.
+            check: Whether a test that passed fails if, at its end, rows contradict each other or
+                a planned fault never occurred.
             more: The other arguments of `LocalDeployment`.
         """
         ...
@@ -51,7 +51,7 @@ class Deploy(Protocol):
 
 @pytest.fixture
 def frozen() -> str:
-    """Return where the clocks of deployments stand at first; override it to begin elsewhere."""
+    """Return the time at which the clocks of deployments start; override it for another one."""
     return "2026-01-01T00:00:00Z"
 
 

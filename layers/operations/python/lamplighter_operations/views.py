@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Event:
     """An event of an asset, as it was recorded."""
 
-    asset: str
+    asset: str  # The name of the asset.
     event_id: str
     seq: int
     timestamp: DateTime
@@ -49,7 +49,7 @@ class Event:
 class Step:
     """One task in one run."""
 
-    task_id: str
+    task_id: str  # The id of its task.
     state: str
     # The attempt that is running or was the last, and the last one that retries allow.
     try_number: int = 0
@@ -113,9 +113,9 @@ class Run:
     started_at: DateTime | None = None
     ended_at: DateTime | None = None
     conf: Mapping[str, Any] = field(default_factory=dict)
-    # The asset events that triggered it, oldest first, and how many more have expired, by asset.
+    # The asset events that triggered it, oldest first.
     events: tuple[Event, ...] = ()
-    expired_events: Mapping[str, int] = field(default_factory=dict)
+    expired_events: Mapping[str, int] = field(default_factory=dict)  # How many more, by asset.
     # In the order in which they were submitted.
     steps: tuple[Step, ...] = ()
 
@@ -181,7 +181,7 @@ class Dag:
     bundle: str
     bundle_version: str
     push: int
-    file: str
+    file: str  # The DAG file that defines it.
     version: str
 
     @property

@@ -31,8 +31,8 @@ class _MissingNameError(DefinitionError, TypeError):
 class AssetWatcher:
     """A named trigger on an asset: each of its events becomes an event of the asset."""
 
-    name: str
-    trigger: BaseEventTrigger
+    name: str  # What it is called among the watchers of the asset; at most 200 characters.
+    trigger: BaseEventTrigger  # What reports the events.
 
     def __post_init__(self) -> None:
         name, trigger = self.name, self.trigger
@@ -57,12 +57,13 @@ class Asset(AssetLeaf):
 
     def __init__(
         self,
-        name: str | None = None,
-        uri: str | None = None,
+        name: str | None = None,  # What schedules and events call it; the URI by default.
+        uri: str | None = None,  # Where the data is; the name by default.
         *,
-        group: str | None = None,
-        extra: Mapping[str, Any] | None = None,
-        watchers: Sequence[AssetWatcher] = (),
+        group: str | None = None,  # A word to sort assets by; "asset" by default.
+        extra: Mapping[str, Any]
+        | None = None,  # Facts about it, at most 32,000 characters of JSON.
+        watchers: Sequence[AssetWatcher] = (),  # What reports events of it from outside.
     ) -> None:
         if name is None and uri is None:
             raise _MissingNameError(f"{type(self).__name__}: give a name, a uri, or both")
@@ -100,7 +101,7 @@ class Asset(AssetLeaf):
 
 
 class Dataset(Asset):
-    """The older name of an asset."""
+    """The older name of `Asset`, with the same arguments."""
 
     default_group = "dataset"
 
@@ -108,7 +109,12 @@ class Dataset(Asset):
 class AssetAlias(AssetLeaf):
     """A name under which a task decides at run time which assets it has produced."""
 
-    def __init__(self, name: str, *, group: str = "asset") -> None:
+    def __init__(
+        self,
+        name: str,  # What outlets, schedules and jobs call it.
+        *,
+        group: str = "asset",  # A word to sort it by.
+    ) -> None:
         self.name = _identifier(name, "alias")
         self.group = _group(group)
 
@@ -125,7 +131,12 @@ class AssetAlias(AssetLeaf):
 class AssetRef(AssetLeaf):
     """An asset meant by its name or its URI alone; made by `Asset.ref`."""
 
-    def __init__(self, *, name: str | None = None, uri: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        name: str | None = None,  # Exactly one of these two.
+        uri: str | None = None,  # In any spelling of the same place.
+    ) -> None:
         if (name is None) == (uri is None):
             raise _MissingNameError("Asset.ref: give exactly one of name and uri")
         self.name = None if name is None else _identifier(name, "name")

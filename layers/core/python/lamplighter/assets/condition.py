@@ -116,7 +116,7 @@ class AssetOperator(AssetCondition):
 
 
 class AssetAll(AssetOperator):
-    """True when every member is."""
+    """True when every member is: `AssetAll(a, b)` is `a & b`."""
 
     name = "all"
     conjunction = "and"
@@ -126,7 +126,7 @@ class AssetAll(AssetOperator):
 
 
 class AssetAny(AssetOperator):
-    """True when at least one member is."""
+    """True when at least one member is: `AssetAny(a, b)` is `a | b`."""
 
     name = "any"
     conjunction = "or"

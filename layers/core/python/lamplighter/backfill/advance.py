@@ -55,9 +55,9 @@ _MAX_RUNS = 20
 class AdvanceReport:
     """What became of the backfills that were named."""
 
-    backfill_runs: int = 0
-    passed_dates: int = 0
-    failed_backfills: int = 0
+    backfill_runs: int = 0  # Runs that backfills created or started again.
+    passed_dates: int = 0  # Dates that needed no run.
+    failed_backfills: int = 0  # Backfills that could not be advanced, and are retried.
 
     def add(self, other: "AdvanceReport") -> None:
         """Count in what another one did."""

@@ -68,6 +68,27 @@ class DAG:
     """A definition: when runs happen, and which tasks each of them has.
 
     Use it as a context manager, or pass `dag=` to each task.
+
+    Args:
+        dag_id: Its id in the deployment: up to 200 letters, digits and `. _ ~ -`.
+        schedule: When runs are created: a timetable, one of its short forms, or assets.
+        start_date: When the schedule starts; a cron expression is read in its time zone.
+        end_date: When the schedule ends, inclusive.
+        catchup: Whether missed runs are created; with False, only the newest one is.
+        max_active_runs: How many runs may be queued or running at once, at most 500.
+        max_active_tasks: How many steps of one run may be running at once.
+        dagrun_timeout: After this time a run fails, and its jobs are cancelled.
+        max_consecutive_failed_dag_runs: The DAG is paused after this many in a row; 0 means never.
+        default_args: Options of its tasks, where these do not give them.
+        params: Defaults by name, or a `Param` with a schema; the `conf` of a run overrides them.
+        tags: Words to find it by.
+        owner: Who is responsible.
+        description: One line about it.
+        doc_md: Its documentation, as Markdown.
+        is_paused_upon_creation: Whether it is paused when it is registered for the first time.
+        allowed_run_types: The types of runs that may be created; all by default.
+        allow_cycle: Whether it may trigger itself through assets.
+        older: Names from older versions of Airflow; each is refused, with the one to use instead.
     """
 
     start_date: DateTime | None

@@ -30,17 +30,17 @@ class TaskGroup(Linked):
 
     def __init__(
         self,
-        group_id: str,
+        group_id: str,  # Its id: letters, digits and `_ ~ -`, no dots.
         *,
-        prefix_group_id: bool = True,
-        parent_group: "TaskGroup | None" = None,
-        dag: "DAG | None" = None,
-        default_args: Mapping[str, Any] | None = None,
-        tooltip: str = "",
-        ui_color: str = "",
-        ui_fgcolor: str = "",
-        group_display_name: str = "",
-        add_suffix_on_collision: bool = False,
+        prefix_group_id: bool = True,  # With False, ids of tasks and groups in it stay as they are.
+        parent_group: "TaskGroup | None" = None,  # The group around it; the open one by default.
+        dag: "DAG | None" = None,  # Its DAG; the open one by default.
+        default_args: Mapping[str, Any] | None = None,  # Options of its tasks, over the DAG's.
+        tooltip: str = "",  # Accepted, without effect.
+        ui_color: str = "",  # Accepted, without effect.
+        ui_fgcolor: str = "",  # Accepted, without effect.
+        group_display_name: str = "",  # Accepted, without effect.
+        add_suffix_on_collision: bool = False,  # Whether it is `load__1` if `load` is taken.
     ) -> None:
         del tooltip, ui_color, ui_fgcolor, group_display_name  # for the graph of Airflow's page
         if dag is None:

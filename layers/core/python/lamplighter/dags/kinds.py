@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 class SparkOptions(CommonOptions, total=False):
     """Everything about a `SparkTask` but its id."""
 
-    entry_point: str | None
-    job: str | None
-    arguments: Sequence[str]
-    inputs: Sequence[Task | str]
-    spark_conf: Mapping[str, str]
-    py_files: Sequence[str]
-    archives: Sequence[str]
-    restrict_data: bool
-    driver_cores: int | None
-    driver_memory: str | None
-    executor_cores: int | None
-    executor_memory: str | None
-    max_executors: int | None
+    entry_point: str | None  # A script in the bundle, such as "jobs/load.py".
+    job: str | None  # A function `(spark, context)`, such as "jobs.orders:clean".
+    arguments: Sequence[str]  # Texts for the program; templates.
+    inputs: Sequence[Task | str]  # Upstream tasks whose outputs the program reads.
+    spark_conf: Mapping[str, str]  # Further Spark settings; their values are templates.
+    py_files: Sequence[str]  # URIs of Python files and archives for the import path.
+    archives: Sequence[str]  # URIs of archives that are unpacked for the job.
+    restrict_data: bool  # Whether the job may use nothing in S3 but its inlets and outlets.
+    driver_cores: int | None  # vCPUs of the driver; a setting of the deployment by default.
+    driver_memory: str | None  # Its heap, such as "6g"; a setting by default.
+    executor_cores: int | None  # vCPUs of each executor; a setting by default.
+    executor_memory: str | None  # Its heap, such as "6g"; a setting by default.
+    max_executors: int | None  # The most executors at once; a setting by default.
 
 
 class SparkTask(Task):
@@ -96,9 +96,9 @@ class SparkTask(Task):
 class PythonOptions(CommonOptions, total=False):
     """Everything about a `PythonTask` but its id."""
 
-    job: str | None
-    arguments: Sequence[str]
-    inputs: Sequence[Task | str]
+    job: str | None  # The function `(context)`, such as "jobs.fx:fetch"; it is needed.
+    arguments: Sequence[str]  # Texts for the function, in its context; templates.
+    inputs: Sequence[Task | str]  # Upstream tasks whose outputs the function reads.
 
 
 class PythonTask(Task):
@@ -139,8 +139,8 @@ ABOUT = "lamplighter"
 class StepFunctionsOptions(CommonOptions, total=False):
     """Everything about a `StepFunctionsTask` but its id."""
 
-    state_machine: str | None
-    input: Mapping[str, Any]
+    state_machine: str | None  # The name or the ARN of one; it is needed.
+    input: Mapping[str, Any]  # Its input, as JSON values; texts in it are templates.
 
 
 class StepFunctionsTask(Task):

@@ -76,7 +76,7 @@ def _link_tasks(before: "Task", after: "Task") -> None:
     after.upstream_task_ids.add(before.task_id)
 
 
-def chain(*tasks: Tasks) -> None:
+def chain(*tasks: Tasks) -> None:  # What to link, in order.
     """Link tasks and groups one after the other; two lists of one length, pair by pair."""
     for upstream, downstream in pairwise(tasks):
         if isinstance(upstream, Sequence) and isinstance(downstream, Sequence):

@@ -26,7 +26,10 @@ class Param:
     """
 
     def __init__(
-        self, default: Any = _NOT_GIVEN, description: str | None = None, **schema: Any
+        self,
+        default: Any = _NOT_GIVEN,  # The value of runs that give none.
+        description: str | None = None,  # What it is for.
+        **schema: Any,  # Keywords of JSON Schema.
     ) -> None:
         self.default = default
         self._schema = schema.get("schema", schema)

@@ -45,20 +45,23 @@ class Option(NamedTuple):
 class CommonOptions(TypedDict, total=False):
     """What every kind of task takes beside its id. All of it is allowed in `default_args`, too."""
 
-    retries: int
-    retry_delay: datetime.timedelta | float
+    retries: int  # How often a failed step is tried again.
+    retry_delay: datetime.timedelta | float  # The pause before a retry; a number is seconds.
+    # The factor by which the delay grows with each retry; True is 2, False and 0 mean no growth.
     retry_exponential_backoff: bool | float
-    max_retry_delay: datetime.timedelta | float | None
-    execution_timeout: datetime.timedelta | None
-    trigger_rule: str
+    max_retry_delay: datetime.timedelta | float | None  # The longest delay.
+    execution_timeout: datetime.timedelta | None  # After this time a try fails.
+    trigger_rule: str  # Which states of the upstream tasks let it start.
+    # Whether it waits until the same task of the previous run has succeeded or was skipped.
     depends_on_past: bool
-    inlets: Sequence[Asset | AssetAlias | AssetRef]
-    outlets: Sequence[Asset | AssetAlias]
-    start_date: datetime.datetime | None
-    end_date: datetime.datetime | None
+    inlets: Sequence[Asset | AssetAlias | AssetRef]  # The assets that it reads.
+    outlets: Sequence[Asset | AssetAlias]  # Assets that it updates, at most 90; each gets an event.
+    start_date: datetime.datetime | None  # Runs of earlier dates leave it out.
+    end_date: datetime.datetime | None  # Runs of later dates leave it out.
+    # Of the steps that wait, the heaviest starts first; weights of downstream tasks are added.
     priority_weight: int
-    pool: str | None
-    pool_slots: int
+    pool: str | None  # The pool in which it occupies slots while it runs.
+    pool_slots: int  # How many slots it occupies.
 
 
 COMMON_OPTIONS: dict[str, Option] = {

@@ -47,14 +47,14 @@ _SHARE_OF_A_TRANSACTION = 0.45
 class IngestReport:
     """Counts of a batch; `failed` are the ids of messages to deliver again."""
 
-    received: int = 0
-    recorded: int = 0
-    rejected: int = 0
-    dead_lettered: int = 0
-    triggered_runs: int = 0
+    received: int = 0  # Messages in the batch.
+    recorded: int = 0  # Events that are new.
+    rejected: int = 0  # Messages that no retry would help.
+    dead_lettered: int = 0  # Messages that were given up because of their age.
+    triggered_runs: int = 0  # Runs that the events created.
     # Events that came with the id of another one, and other content.
     conflicting_events: int = 0
-    failed: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)  # Messages that are delivered again.
 
 
 def ingest(records: Iterable[Mapping[str, Any]], *, has_time: Callable[[], bool]) -> IngestReport:

@@ -57,14 +57,14 @@ class RegisterReport:
     """What a push changed."""
 
     push: Push
-    new: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    unchanged: int = 0
-    stale: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    owed: dict[str, int] = field(default_factory=dict)
-    errors: list[ImportProblem] = field(default_factory=list)
-    warnings: list[ImportProblem] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)  # DAGs that did not exist.
+    changed: list[str] = field(default_factory=list)  # DAGs with another definition.
+    unchanged: int = 0  # DAGs with the same definition.
+    stale: list[str] = field(default_factory=list)  # DAGs that the bundle has no longer.
+    broken: list[str] = field(default_factory=list)  # DAGs whose file cannot be imported.
+    owed: dict[str, int] = field(default_factory=dict)  # Runs that are due already.
+    errors: list[ImportProblem] = field(default_factory=list)  # Import errors.
+    warnings: list[ImportProblem] = field(default_factory=list)  # Warnings of the import.
 
 
 def register(push: Push) -> RegisterReport:

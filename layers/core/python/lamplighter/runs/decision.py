@@ -65,22 +65,22 @@ _LONGEST_SLEEP_SECONDS = 1_800
 class RunsReport:
     """What happened to runs and their steps."""
 
-    started_jobs: int = 0
-    postponed_jobs: int = 0
-    throttled_starts: int = 0
-    waiting_steps: int = 0
-    cancelled_jobs: int = 0
-    succeeded_steps: int = 0
-    failed_steps: int = 0
-    retried_steps: int = 0
-    skipped_steps: int = 0
-    refused_reports: int = 0
+    started_jobs: int = 0  # Jobs that were started.
+    postponed_jobs: int = 0  # Starts that are tried again later, and cost no try.
+    throttled_starts: int = 0  # Starts that were throttled; later ones wait for a lower rate.
+    waiting_steps: int = 0  # Steps that began to wait for a pool, capacity or a start.
+    cancelled_jobs: int = 0  # Jobs that were cancelled.
+    succeeded_steps: int = 0  # Steps that ended as success.
+    failed_steps: int = 0  # Steps that ended as failed.
+    retried_steps: int = 0  # Steps that wait for a retry.
+    skipped_steps: int = 0  # Steps that were skipped.
+    refused_reports: int = 0  # Reports without the secret of their submission.
     # Steps that wait because there was no capacity for their jobs.
     capacity_rejections: int = 0
-    succeeded_runs: int = 0
-    failed_runs: int = 0
-    cancelled_runs: int = 0
-    job_dollars: float = 0.0
+    succeeded_runs: int = 0  # Runs that ended as success.
+    failed_runs: int = 0  # Runs that ended as failed.
+    cancelled_runs: int = 0  # Runs that were cancelled.
+    job_dollars: float = 0.0  # What jobs cost whose bills were read.
 
     def add(self, other: "RunsReport") -> None:
         """Add the numbers of another report."""

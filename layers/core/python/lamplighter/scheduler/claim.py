@@ -62,15 +62,15 @@ _PATIENCE_SECONDS = 1.0
 class ClaimReport:
     """What the claims of some DAGs did."""
 
-    considered: int = 0
-    claimed_dags: int = 0
-    claimed_runs: int = 0
-    released_runs: int = 0
-    lost_claims: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
+    considered: int = 0  # DAGs whose rows were read.
+    claimed_dags: int = 0  # DAGs that got runs.
+    claimed_runs: int = 0  # Runs that were created.
+    released_runs: int = 0  # Waiting runs that got a slot.
+    lost_claims: int = 0  # Claims that another invocation had made before.
+    skipped: Counter[str] = field(default_factory=Counter)  # DAGs without a claim, by reason.
     # DAGs whose rows kept changing; try again soon.
     contended_dags: set[str] = field(default_factory=set)
-    failed: int = 0
+    failed: int = 0  # Claims that failed, with an error in the log.
     # Rows with content that no version of this library writes.
     malformed_rows: int = 0
     # DAGs that were not claimed: contended, failed, unreadable, or out of time. The caller must

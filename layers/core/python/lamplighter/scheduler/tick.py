@@ -28,7 +28,7 @@ UNKNOWN = DateTime(1970, 1, 1, tzinfo=UTC)
 class TickReport(ClaimReport):
     """What a tick claimed and sent ahead."""
 
-    sent_ahead: int = 0
+    sent_ahead: int = 0  # DAGs that are due soon and were sent as delayed messages.
     # The age of the oldest due time that the tick found.
     backlog_seconds: float = 0.0
 

@@ -36,14 +36,14 @@ _DEAD_LETTERS_PER_CALL = 4
 class WatchReport:
     """Counts of messages and items; `failed` are messages to deliver again."""
 
-    received: int = 0
-    sent_events: int = 0
-    parked_events: int = 0
-    rejected: int = 0
-    dead_lettered: int = 0
-    failed: set[str] = field(default_factory=set)
-    failed_watchers: int = 0
-    parked_watchers: int = 0
+    received: int = 0  # Messages, and new items of polled sources.
+    sent_events: int = 0  # Asset events that watchers sent.
+    parked_events: int = 0  # Events of parked watchers; they are dead letters.
+    rejected: int = 0  # Messages that a watcher rejected.
+    dead_lettered: int = 0  # Messages that were given up because of their age.
+    failed: set[str] = field(default_factory=set)  # Messages that are delivered again.
+    failed_watchers: int = 0  # Watchers that raised, or took too long.
+    parked_watchers: int = 0  # Watchers that were parked because they fire too often.
 
     def park_busy_watchers(self, fired: Mapping[str, int]) -> None:
         """Count what watchers have fired, and park those that do so too often."""

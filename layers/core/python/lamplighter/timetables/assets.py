@@ -23,7 +23,10 @@ class AssetOrTimeSchedule(AssetTriggeredTimetable):
     """Runs at the times of `timetable` and also whenever the condition on `assets` holds."""
 
     def __init__(
-        self, *, timetable: Timetable, assets: AssetCondition | Collection[AssetCondition]
+        self,
+        *,
+        timetable: Timetable,  # Any timetable but those on assets.
+        assets: AssetCondition | Collection[AssetCondition],  # A condition, or a list: all of them.
     ) -> None:
         super().__init__(assets)
         if not isinstance(timetable, Timetable):

@@ -25,8 +25,8 @@ from lamplighter.zones import as_utc
 class DataInterval(NamedTuple):
     """The period of data that a run works on; both ends are aware instants."""
 
-    start: DateTime
-    end: DateTime
+    start: DateTime  # Included.
+    end: DateTime  # Excluded.
 
     @classmethod
     def exact(cls, at: DateTime) -> Self:
@@ -37,18 +37,18 @@ class DataInterval(NamedTuple):
 class TimeRestriction(NamedTuple):
     """The bounds of a DAG, both inclusive, and whether missed runs are made up for."""
 
-    earliest: DateTime | None
-    latest: DateTime | None
-    catchup: bool
+    earliest: DateTime | None  # The earliest start date of the DAG and its tasks.
+    latest: DateTime | None  # The end date.
+    catchup: bool  # Whether missed runs are created.
 
 
 class DagRunInfo(NamedTuple):
     """One run as a timetable announces it: when it may be created, and for which data."""
 
-    run_after: DateTime
-    data_interval: DataInterval | None
-    partition_date: DateTime | None = None
-    partition_key: str | None = None
+    run_after: DateTime  # It may be created from this instant on.
+    data_interval: DataInterval | None  # Its start is the logical date of the run.
+    partition_date: DateTime | None = None  # What the key of a partition is made of.
+    partition_key: str | None = None  # Which partition it builds.
 
     @classmethod
     def exact(cls, at: DateTime) -> Self:

@@ -283,7 +283,11 @@ def as_naive_utc(t: datetime) -> datetime:
 class CronTimetable(TickTimetable):
     """A timetable whose instants are the ticks of a cron expression in a time zone."""
 
-    def __init__(self, cron: str, timezone: str | int | tzinfo) -> None:
+    def __init__(
+        self,
+        cron: str,  # An expression of five fields, or a preset such as "@daily".
+        timezone: str | int | tzinfo,  # The time zone; a number is seconds east of UTC.
+    ) -> None:
         if not isinstance(cron, str):
             raise InvalidTimetableError(f"cron {cron!r} must be a string such as '0 6 * * *'")
         self._expression = PRESETS.get(cron.strip(), cron.strip())

@@ -25,7 +25,7 @@ _PLACES = ["year", "month", "day", "hour", "minute", "second", "microsecond"]
 class DeltaTimetable(TickTimetable):
     """A timetable whose instants are a fixed or calendar distance apart."""
 
-    def __init__(self, delta: Delta) -> None:
+    def __init__(self, delta: Delta) -> None:  # The distance; at least a second.
         self._delta = normalize_delta(delta)
 
     @property

@@ -24,10 +24,10 @@ class EventsTimetable(Timetable):
 
     def __init__(
         self,
-        event_dates: Iterable[datetime],
-        restrict_to_events: bool = False,
-        presorted: bool = False,
-        description: str | None = None,
+        event_dates: Iterable[datetime],  # The instants; a naive one is taken as UTC.
+        restrict_to_events: bool = False,  # Whether a manual run has the date of an event.
+        presorted: bool = False,  # Whether they are in order already.
+        description: str | None = None,  # What people read about the schedule.
     ) -> None:
         if not isinstance(event_dates, Iterable) or isinstance(event_dates, str):
             raise InvalidTimetableError(

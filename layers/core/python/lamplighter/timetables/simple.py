@@ -94,7 +94,10 @@ class AssetTriggeredTimetable(NullTimetable):
     can_be_scheduled = True
     description = "Triggered by assets"
 
-    def __init__(self, assets: AssetCondition | Collection[AssetCondition]) -> None:
+    def __init__(
+        self,
+        assets: AssetCondition | Collection[AssetCondition],  # A condition, or a list: all of them.
+    ) -> None:
         if not isinstance(assets, AssetCondition):
             # A set has no order of its own, and the definition must not change from parse to parse.
             has_order = not isinstance(assets, AbstractSet)

@@ -25,7 +25,10 @@ _EARLIEST = DateTime(2026, 1, 1, tzinfo=UTC)
 
 
 def check_timetable(
-    timetable: Timetable, *, earliest: DateTime = _EARLIEST, steps: int = 60
+    timetable: Timetable,  # The one to check.
+    *,
+    earliest: DateTime = _EARLIEST,  # Where its runs begin.
+    steps: int = 60,  # How many runs are asked for.
 ) -> list[DagRunInfo]:
     """Raise `AssertionError` with one sentence if `timetable` breaks the contract.
 

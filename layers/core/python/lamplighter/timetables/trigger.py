@@ -84,7 +84,12 @@ class _TriggerTimetable(TickTimetable):
 class DeltaTriggerTimetable(DeltaTimetable, _TriggerTimetable):
     """A run every `delta`, counted from the start date or from the moment of the first run."""
 
-    def __init__(self, delta: Delta, *, interval: Delta = _NO_INTERVAL) -> None:
+    def __init__(
+        self,
+        delta: Delta,  # From one run to the next; at least a second.
+        *,
+        interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
+    ) -> None:
         super().__init__(delta)
         self._interval = normalize_delta(interval)
 
@@ -132,10 +137,12 @@ class CronTriggerTimetable(_CronTrigger):
 
     def __init__(
         self,
-        cron: str,
+        cron: str,  # An expression of five fields, or a preset such as "@daily".
         *,
-        timezone: _ZoneLike,
-        interval: Delta = _NO_INTERVAL,
+        timezone: _ZoneLike,  # The time zone; a number is seconds east of UTC.
+        interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
+        # Only without a start date. True: begin with the previous tick. A timedelta: only if that
+        # was no longer ago. False: only if at most a tenth of the distance, or five minutes, ago.
         run_immediately: _RunImmediately = False,
     ) -> None:
         super().__init__(cron, timezone, run_immediately)
@@ -159,10 +166,10 @@ class MultipleCronTriggerTimetable(Timetable):
 
     def __init__(
         self,
-        *crons: str,
-        timezone: _ZoneLike,
-        interval: Delta = _NO_INTERVAL,
-        run_immediately: _RunImmediately = False,
+        *crons: str,  # Expressions of five fields, or presets; at most 100.
+        timezone: _ZoneLike,  # The time zone of all of them.
+        interval: Delta = _NO_INTERVAL,  # The length of the data interval that ends with the run.
+        run_immediately: _RunImmediately = False,  # As for `CronTriggerTimetable`.
     ) -> None:
         if not crons:
             raise InvalidTimetableError(
@@ -236,12 +243,12 @@ class CronPartitionTimetable(_CronTrigger):
 
     def __init__(
         self,
-        cron: str,
+        cron: str,  # An expression of five fields, or a preset such as "@daily".
         *,
-        timezone: _ZoneLike,
-        run_offset: int | None = None,
-        run_immediately: _RunImmediately = False,
-        key_format: str = "%Y-%m-%dT%H:%M:%S",
+        timezone: _ZoneLike,  # The time zone of the expression and of the keys.
+        run_offset: int | None = None,  # The tick whose partition it builds; -1 is the one before.
+        run_immediately: _RunImmediately = False,  # As for `CronTriggerTimetable`.
+        key_format: str = "%Y-%m-%dT%H:%M:%S",  # How the key is written, as `strftime` does.
     ) -> None:
         if not isinstance(run_offset, int | None) or isinstance(run_offset, bool):
             raise InvalidTimetableError(

@@ -31,7 +31,11 @@ class SqsTrigger(QueueTrigger):
     body's JSON, or its text if it is not JSON.
     """
 
-    def __init__(self, queue: str, match: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        queue: str,  # Its name, URL or ARN.
+        match: dict[str, Any] | None = None,  # A pattern as EventBridge has them; all by default.
+    ) -> None:
         super().__init__()
         self.queue = queue
         # The last part of a URL and of an ARN.
@@ -63,7 +67,7 @@ class EventBridgeTrigger(QueueTrigger):
     payload is the event.
     """
 
-    def __init__(self, pattern: dict[str, Any]) -> None:
+    def __init__(self, pattern: dict[str, Any]) -> None:  # As EventBridge has them.
         super().__init__()
         self._pattern = EventPattern(pattern)
         sources = self._pattern.content.get("source")
@@ -89,7 +93,12 @@ class EventBridgeTrigger(QueueTrigger):
 class _ObjectTrigger(BaseEventTrigger):
     """The arguments of both triggers on objects: their bucket, and how their keys begin and end."""
 
-    def __init__(self, bucket: str, prefix: str = "", suffix: str = "") -> None:
+    def __init__(
+        self,
+        bucket: str,  # The name alone.
+        prefix: str = "",  # How keys begin.
+        suffix: str = "",  # How keys end.
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         if not isinstance(bucket, str) or _BUCKET.fullmatch(bucket) is None:

@@ -30,13 +30,13 @@ class QueueMessage:
 
     # Equal for every delivery of what was sent once, and for repeated S3 or EventBridge events.
     message_id: str
-    body: str
+    body: str  # The text that was sent.
     # The body's JSON, without the envelope of SNS; None if it is not JSON.
     content: Any = None
     # The objects that S3 reports as created, if the message is from S3.
     objects: "tuple[CreatedObject, ...]" = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    group: str | None = None  # on a FIFO queue
+    attributes: Mapping[str, str] = field(default_factory=dict)  # Of the message, as texts.
+    group: str | None = None  # The message group, on a FIFO queue.
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class SourceItem:
     `version` changes whenever triggers are to fire again for the same `name`.
     """
 
-    name: str
-    version: str
-    payload: dict[str, Any] = field(default_factory=dict)
-    modified_at: DateTime | None = None  # if the source says so
+    name: str  # By which it is known, such as the key of an object.
+    version: str  # What changes with its content, such as an ETag.
+    payload: dict[str, Any] = field(default_factory=dict)  # Of the event, by default.
+    modified_at: DateTime | None = None  # When it was changed, if the source says so.
 
     @property
     def message_id(self) -> str:

@@ -115,7 +115,7 @@ class CallFaults:
         conflict: float = 0,
         stale: float = 0,
     ) -> None:
-        """Let each call, or each of these `operations`, have each fault with this chance."""
+        """Set the probability of each fault, for every call or for these `operations`."""
         chances: dict[Kind, float] = {
             "crash-before": crash_before,
             "crash-after": crash_after,

@@ -40,10 +40,10 @@ class DeploymentFaults(CallFaults):
     test makes itself (`trigger`, `push`, `emit`), that pollers make and that jobs make are spared.
 
     Attributes:
-        deaths: Which functions have died, and of what, in their order.
-        calls: The operations that functions have called, in their order.
-        injected: Which of the calls have been struck, as in `3 PutItem crash-after`.
-        pending: What was planned and has not happened yet.
+        deaths: The functions that crashed, each with the reason, in order.
+        calls: The operations that functions called, in order.
+        injected: The calls that met a fault, as in `3 PutItem crash-after`.
+        pending: The planned faults that have not occurred yet.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -53,7 +53,7 @@ class DeploymentFaults(CallFaults):
         self._death: Crash | None = None
 
     def duplicate(self, function: str, *, times: int = 1) -> None:
-        """Let the next batches of a function come a second time, right after the first.
+        """Deliver the next batches of a function twice, one right after the other.
 
         Args:
             function: The folder of its handler: "ingest", "claim", "submit", "settle", "register";
@@ -64,7 +64,7 @@ class DeploymentFaults(CallFaults):
         self._twice[function] += times
 
     def stop(self) -> None:
-        """Let nothing go wrong any more: what was planned, or had a chance, does not happen."""
+        """Inject no more faults; planned ones are dropped."""
         with self._lock:
             self._plans.clear()
         self._twice.clear()

@@ -33,9 +33,9 @@ class PollTerminated(SharedStreamError):
 class AdvanceOutcome:
     """What the subscribers in an event's snapshot did with it; each is counted once."""
 
-    acked: int
-    failed: int
-    rejected: int = 0
+    acked: int  # How many have handled it.
+    failed: int  # How many raised.
+    rejected: int = 0  # How many called `reject_shared_stream_event`.
 
     @property
     def is_clean(self) -> bool:
@@ -46,8 +46,8 @@ class AdvanceOutcome:
 class AdvanceItem(NamedTuple):
     """A resolved event: what the producer needs to acknowledge it, and the outcome."""
 
-    broker_payload: Any
-    outcome: AdvanceOutcome
+    broker_payload: Any  # What `open_stream` yielded with the event.
+    outcome: AdvanceOutcome  # What became of it.
 
 
 # Outcomes are immutable, and nearly all events of a stream have the same one.
