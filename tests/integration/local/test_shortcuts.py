@@ -79,6 +79,12 @@ def _with_an_empty_index() -> Iterator[None]:
         yield
 
 
+def _with_an_empty_projection() -> AbstractContextManager[object]:
+    """Return a shortcut that would leave out the attributes of an index."""
+    project: Callable[..., Any] = quick_moto._project
+    return patch.object(quick_moto, "_project", lambda item, _: project(item, []))
+
+
 @contextmanager
 def _without_a_method() -> Iterator[None]:
     """Enter a moto that has no method of this name any more."""
@@ -97,6 +103,7 @@ def _without_a_method() -> Iterator[None]:
         (_without_names, {"transactions", "tables"}),
         (_with_another_order, {"transactions", "calls"}),
         (_with_an_empty_index, {"transactions", "calls"}),
+        (_with_an_empty_projection, {"transactions", "calls"}),
     ],
 )
 def test_deployment_works_without_shortcuts_that_do_not_fit(

@@ -32,6 +32,7 @@ from moto.moto_api._internal import mock_random
 _PARSER: Any = vars(dynamodb)["UpdateExpressionParser"]
 _PARSE: Any = ConditionExpressionParser.parse
 _MAKE_OPERAND: Any = vars(ConditionExpressionParser)["_make_operand"]
+_PROJECT: Any = vars(Item)["project"]
 
 
 @contextmanager
@@ -48,6 +49,7 @@ def quick_moto() -> Iterator[None]:
         (ConditionExpressionParser, "parse", _parse_condition),
         (ConditionExpressionParser, "_make_operand", _make_operand),
         (Item, "__init__", _make_item),
+        (Item, "project", _project),
         (sqs, "camelcase_to_underscores", cache(camelcase_to_underscores)),
         (sqs, "generate_receipt_handle", _receipt_handle),
     )
@@ -106,6 +108,16 @@ def _in_order(table: Any) -> list[Item]:
         name, value = index_key
         items = [item for item in items if name in item.attrs and item.attrs[name] == value]
     return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
+
+
+def _project(item: Item, wanted: list[list[str]]) -> Item:
+    """Return an item with whole attributes: no need to make JSON of all of it for each of them."""
+    if any(len(each) != 1 or "[" in each[0] for each in wanted):
+        projected: Item = _PROJECT(item, wanted)
+        return projected
+    found = Item(item.hash_key, item.range_key, {})
+    found.attrs = LimitedSizeDict({n: item.attrs[n] for (n,) in wanted if n in item.attrs})
+    return found
 
 
 def _strings_at_once(cast_value: Any) -> property:

@@ -200,7 +200,7 @@ _CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
                         {"AttributeName": "t", "KeyType": "HASH"},
                         {"AttributeName": "b", "KeyType": "RANGE"},
                     ],
-                    "Projection": {"ProjectionType": "ALL"},
+                    "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["n"]},
                 }
             ],
         },
