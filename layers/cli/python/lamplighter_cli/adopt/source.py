@@ -9,6 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 CODING = re.compile(r"#.*?coding[:=]")
@@ -92,10 +93,17 @@ def _read(path: Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+@contextmanager
+def silent_about_escapes() -> Iterator[None]:
+    """Keep Python from warning of invalid escapes in an author's texts, whenever it parses them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _parse(text: str) -> ast.Module:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes in the author's texts
+        with silent_about_escapes():
             return ast.parse(text)
     except SyntaxError as error:
         said = str(error.msg)

@@ -13,7 +13,13 @@ from lamplighter_cli.adopt.findings import FileReport, Finding, Level
 from lamplighter_cli.adopt.jobs import identifier
 from lamplighter_cli.adopt.names import KEPT, last_part
 from lamplighter_cli.adopt.schedules import AIRFLOW_3
-from lamplighter_cli.adopt.source import Names, Source, UnreadableError, is_airflow
+from lamplighter_cli.adopt.source import (
+    Names,
+    Source,
+    UnreadableError,
+    is_airflow,
+    silent_about_escapes,
+)
 from lamplighter_cli.adopt.translator import Translator
 from lamplighter_cli.adopt.walk import Walk
 
@@ -33,6 +39,7 @@ class Translation:
     local_modules: set[str] = field(default_factory=set)
 
 
+@silent_about_escapes()
 def translate(
     path: Path, label: str, root: Path, *, airflow: int | None, at: DateTime
 ) -> Translation | None:
