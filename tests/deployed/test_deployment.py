@@ -115,6 +115,7 @@ def test_steps_of_all_kinds_follow_each_other(deployed: Deployed) -> None:
     assert f"checking {day}" in logs.stdout, logs
 
 
+@pytest.mark.full
 def test_steps_of_all_kinds_live_alike(deployed: Deployed, tmp_path: Path) -> None:
     """They are tried again, skipped, ended in time, cancelled, cleared, and wait for their past."""
     push_life(tmp_path, deployed.emr)
